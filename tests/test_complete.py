@@ -44,7 +44,7 @@ from .corpora import CORPUS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
-STUDIES = sorted((PACKAGE / "studies").glob("*.toml"))
+STUDIES = sorted(catalog.builtin().values())
 MAX_TRIALS = 10_000
 
 
@@ -145,7 +145,7 @@ def is_part_of(module: str, listed: set[str]) -> bool:
 def test_an_entry_keeps_its_contract_and_is_documented_and_tested(of: List, name: str) -> None:
     target, found = of.entries[name], thing(of, name)
     assert re.fullmatch(r"[a-z][a-z0-9_]*", name), f"'{name}' is no name: lower case, digits and underscores"
-    assert target.startswith(f"{of.module}."), f"{name}: {target} lies outside {of.module}"
+    assert target.startswith((f"{of.module}.", "ioassay.packs.")), f"{name}: {target} lies outside {of.module}"
     assert inspect.getdoc(found), f"{target} has no docstring"
     assert not (breach := of.contract.breach(found)), f"{target} {breach}: see docs/ADDING.md"
     heading = re.compile(rf"#.*(?<![\w-]){re.escape(name)}(?![\w-])")
@@ -154,7 +154,7 @@ def test_an_entry_keeps_its_contract_and_is_documented_and_tested(of: List, name
     module = target.partition(":")[0]
     imported = f"({re.escape(name)}|{re.escape(module.rpartition('.')[2])})"
     naming = re.compile(rf"""["'`]{re.escape(name)}["'`/]|\b{re.escape(module)}\b|import .*\b{imported}\b""")
-    places = [*of.tests.rglob("test_*.py"), *(ROOT / "tests" / "corpus" / of.tests.name).rglob("*.toml")]
+    places = [*of.tests.rglob("test_*.py"), *(ROOT / "tests/packs").rglob("test_*.py"), *(ROOT / "tests" / "corpus" / of.tests.name).rglob("*.toml")]
     assert any(naming.search(text_of(path)) or name in path.stem for path in places), (
         f"neither a file tests/{of.tests.name}/test_*.py nor a table of tests/corpus/{of.tests.name} names `{name}`: "
         "test its contract and its hard cases there"

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from ioassay.drivers.stress_ng import StressNg
 from ioassay.errors import StudyError
 from ioassay.host import capacity, interference, system
 from ioassay.host.interference import CpuTime, Meter
 from ioassay.host.machine import Machine
+from ioassay.packs.stress_ng.driver import StressNg
 from ioassay.records.environment import Environment
 from ioassay.records.observation import READ, WRITE, Calls, Observation, Requests
 from ioassay.records.record import Warning_

@@ -52,5 +52,7 @@ def test_an_entry_gets_no_dearer(kind: str) -> None:
     lines, files = price(kind)
     row = PRICES[kind]
     found = f"a {kind} costs {lines:.1f} lines and {files:.2f} files, and may cost {row['lines']} and {row['files']}"
-    assert lines <= row["lines"] and files <= row["files"], f"{found}: make the kind cheaper (tests/corpus/tree/prices.toml)"
+    assert lines <= row["lines"] and files <= row["files"], (
+        f"{found}: make the kind cheaper (tests/corpus/tree/prices.toml)"
+    )
     assert lines > 0.97 * row["lines"] - 1, f"{found}: lower the price, so that it stays low"

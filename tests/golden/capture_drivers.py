@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.drivers.fio import Fio
-from ioassay.drivers.stress_ng import StressNg
+from ioassay.packs.stress_ng.driver import StressNg
 from ioassay.process import supervisor
 from ioassay.roles import Load, Trial
 

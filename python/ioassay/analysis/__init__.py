@@ -1,6 +1,7 @@
 """One file a question; each turns records into answers: numbers and outcomes. Draws nothing and starts nothing.
 
-`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns answers. `OVERALL` lists the
+`ANALYSES` has the questions of the core and of the packs: question -> module, whose `analyse(records, study)` returns
+answers, or findings in its own words where the core has none for it. `OVERALL` lists the
 questions to all studies at once. `narrative.pipeline` asks all; `run_comparison.compare` compares runs.
 """
 
@@ -8,31 +9,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 
 if TYPE_CHECKING:
     from ioassay.study.model import Study
 
-ANALYSES: dict[str, str] = {
-    "tuned": "ioassay.analysis.optimum.tuning",
-    "reductions": "ioassay.analysis.storage.write_buffer",
-    "hosts": "ioassay.analysis.hosts.host_comparison",
-    "load": "ioassay.analysis.storage.load_saturation",
-    "conclude": "ioassay.analysis.conclusion",
-    "choice": "ioassay.analysis.optimum.alternatives",
-    "costs": "ioassay.analysis.storage.path_costs",
-    "conditions": "ioassay.analysis.machine_conditions",
-    "verdict": "ioassay.analysis.claims.claim_verdicts",
-    "drive": "ioassay.analysis.storage.drive_agreement",
-    "accountings": "ioassay.analysis.storage.timing_definitions",
-    "database": "ioassay.analysis.storage.database",
-    "describe": "ioassay.analysis.effects.descriptive",
-    "stability": "ioassay.analysis.stability",
-    "effect": "ioassay.analysis.effects.factor_effects",
-    "peak": "ioassay.analysis.optimum.optimum",
-    "calls": "ioassay.analysis.storage.system_calls",
-    "caveats": "ioassay.analysis.threats.threat_checks",
-}
+ANALYSES: dict[str, str] = listed(
+    "analyses",
+    {
+        "tuned": "ioassay.analysis.optimum.tuning",
+        "reductions": "ioassay.analysis.storage.write_buffer",
+        "hosts": "ioassay.analysis.hosts.host_comparison",
+        "load": "ioassay.analysis.storage.load_saturation",
+        "conclude": "ioassay.analysis.conclusion",
+        "choice": "ioassay.analysis.optimum.alternatives",
+        "costs": "ioassay.analysis.storage.path_costs",
+        "conditions": "ioassay.analysis.machine_conditions",
+        "verdict": "ioassay.analysis.claims.claim_verdicts",
+        "drive": "ioassay.analysis.storage.drive_agreement",
+        "accountings": "ioassay.analysis.storage.timing_definitions",
+        "describe": "ioassay.analysis.effects.descriptive",
+        "stability": "ioassay.analysis.stability",
+        "effect": "ioassay.analysis.effects.factor_effects",
+        "peak": "ioassay.analysis.optimum.optimum",
+        "calls": "ioassay.analysis.storage.system_calls",
+        "caveats": "ioassay.analysis.threats.threat_checks",
+    },
+)
 """In report order: the conclusion first, threats to validity last."""
 
 MERGED: dict[str, str] = {

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ioassay import pack
 from ioassay.cli.syntax import Completer, Given, meanings
 
 _PACKAGE = Path(__file__).parent.parent
@@ -176,7 +177,8 @@ def executors(text: str, given: Given) -> Iterator[str]:
 
 def _described(list_: str, key: str) -> dict[str, str]:
     """The names of a list that is a folder of TOML files, with the value that each has of a key."""
-    return {path.stem: _head(path, key) for path in sorted((_PACKAGE / list_).glob("*.toml"))}
+    own = {path.stem: path for path in (_PACKAGE / list_).glob("*.toml")} | pack.files(list_)
+    return {name: _head(path, key) for name, path in sorted(own.items())}
 
 
 def _head(path: Path, key: str) -> str:
@@ -217,7 +219,9 @@ def _table(name: str, folder: Path) -> dict[str, Any]:
 
 def _file(name: str, folder: Path) -> Path:
     """Where a study is: the file of that name, or the built-in study."""
-    return folder / name if name.endswith(_STUDY_FILES) else _PACKAGE / "studies" / f"{name}.toml"
+    if name.endswith(_STUDY_FILES):
+        return folder / name
+    return pack.files("studies").get(name, _PACKAGE / "studies" / f"{name}.toml")
 
 
 def _keys(table: Mapping[str, Any], part: str) -> list[str]:

@@ -9,22 +9,23 @@ captured outputs in `tests/golden/<tool>/<version>/`, its section in docs/driver
 from __future__ import annotations
 
 from ioassay.errors import StudyError
+from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Driver, Tool
 
 __all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 
-DRIVERS: dict[str, str] = {
-    "command": "ioassay.drivers.command:CommandDriver",
-    "db_bench": "ioassay.drivers.db_bench:DbBench",
-    "filesuite": "ioassay.drivers.filesuite:Filesuite",
-    "fio": "ioassay.drivers.fio:Fio",
-    "iozone": "ioassay.drivers.iozone:Iozone",
-    "null": "ioassay.drivers.null:Null",
-    "null_pure": "ioassay.drivers.null:NullPure",
-    "simulate": "ioassay.drivers.simulate:Simulate",
-    "stress_ng": "ioassay.drivers.stress_ng:StressNg",
-}
+DRIVERS: dict[str, str] = listed(
+    "drivers",
+    {
+        "filesuite": "ioassay.drivers.filesuite:Filesuite",
+        "fio": "ioassay.drivers.fio:Fio",
+        "iozone": "ioassay.drivers.iozone:Iozone",
+        "null": "ioassay.drivers.null:Null",
+        "null_pure": "ioassay.drivers.null:NullPure",
+        "simulate": "ioassay.drivers.simulate:Simulate",
+    },
+)
 """Name -> module:class, imported when asked for."""
 
 

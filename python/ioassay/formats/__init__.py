@@ -17,26 +17,28 @@ from typing import Protocol, cast
 from ioassay import plugins
 from ioassay.errors import InputError
 from ioassay.formats import command_line, printers
+from ioassay.pack import listed
 from ioassay.records.observation import Program
 from ioassay.records.record import Claim
 from ioassay.registry import Contract, Registry
 
-PARSERS: dict[str, str] = {
-    "fio": "ioassay.formats.fio_claims",
-    "iozone": "ioassay.formats.iozone_claims",
-    "filesuite": "ioassay.formats.filesuite_json",
-    "dd": "ioassay.formats.dd",
-    "db_bench": "ioassay.formats.db_bench_output",
-    "sysbench": "ioassay.formats.sysbench",
-    "stress_ng": "ioassay.formats.stress_ng",
-    "ioping": "ioassay.formats.ioping",
-    "bonnie": "ioassay.formats.bonnie",
-    "hdparm": "ioassay.formats.hdparm",
-    "pgbench": "ioassay.formats.pgbench",
-    "redis_benchmark": "ioassay.formats.redis_benchmark",
-    "elbencho": "ioassay.formats.elbencho",
-    "vdbench": "ioassay.formats.vdbench_flat_file",
-}
+PARSERS: dict[str, str] = listed(
+    "claims",
+    {
+        "fio": "ioassay.formats.fio_claims",
+        "iozone": "ioassay.formats.iozone_claims",
+        "filesuite": "ioassay.formats.filesuite_json",
+        "dd": "ioassay.formats.dd",
+        "sysbench": "ioassay.formats.sysbench",
+        "ioping": "ioassay.formats.ioping",
+        "bonnie": "ioassay.formats.bonnie",
+        "hdparm": "ioassay.formats.hdparm",
+        "pgbench": "ioassay.formats.pgbench",
+        "redis_benchmark": "ioassay.formats.redis_benchmark",
+        "elbencho": "ioassay.formats.elbencho",
+        "vdbench": "ioassay.formats.vdbench_flat_file",
+    },
+)
 
 REGISTRY = Registry("claims", "parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
 

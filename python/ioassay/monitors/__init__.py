@@ -15,25 +15,29 @@ from typing import Any
 
 from ioassay.errors import UsageError
 from ioassay.monitors.field import COUNTER, GAUGE, Field
+from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Monitor
 
 __all__ = ["COUNTER", "GAUGE", "MONITORS", "REGISTRY", "Field", "field", "fields", "monitor"]
 
-MONITORS: dict[str, str] = {
-    "cpu": "ioassay.monitors.cpu",
-    "disk": "ioassay.monitors.block_layer",
-    "memory": "ioassay.monitors.memory",
-    "net": "ioassay.monitors.net",
-    "pressure": "ioassay.monitors.pressure",
-    "scheduler": "ioassay.monitors.scheduler",
-    "frequency": "ioassay.monitors.frequency",
-    "thermal": "ioassay.monitors.thermal",
-    "perf": "ioassay.monitors.perf",
-    "schedstat": "ioassay.monitors.schedstat",
-    "cgroup": "ioassay.monitors.control_group",
-    "null": "ioassay.monitors.null",
-}
+MONITORS: dict[str, str] = listed(
+    "monitors",
+    {
+        "cpu": "ioassay.monitors.cpu",
+        "disk": "ioassay.monitors.block_layer",
+        "memory": "ioassay.monitors.memory",
+        "net": "ioassay.monitors.net",
+        "pressure": "ioassay.monitors.pressure",
+        "scheduler": "ioassay.monitors.scheduler",
+        "frequency": "ioassay.monitors.frequency",
+        "thermal": "ioassay.monitors.thermal",
+        "perf": "ioassay.monitors.perf",
+        "schedstat": "ioassay.monitors.schedstat",
+        "cgroup": "ioassay.monitors.control_group",
+        "null": "ioassay.monitors.null",
+    },
+)
 """Name -> module. The order is the order of the documentation."""
 
 REGISTRY = Registry("monitors", "monitor", MONITORS, Contract("FIELDS", "make"))

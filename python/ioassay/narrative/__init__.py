@@ -18,7 +18,6 @@ NARRATORS: dict[str, str] = {
     "verdict": "ioassay.narrative.verdict_text",
     "drive": "ioassay.narrative.drive_text",
     "accountings": "ioassay.narrative.timing_definitions_text",
-    "database": "ioassay.narrative.database_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
@@ -29,7 +28,7 @@ NARRATORS: dict[str, str] = {
     "choices": "ioassay.narrative.choice_text",
     "unclaimed": "ioassay.narrative.verdict_text",
 }
-"""In the order of `ANALYSES` and `OVERALL`."""
+"""In the order of `ANALYSES` and `OVERALL`. The questions of packs and plugins have their own words."""
 
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
@@ -46,7 +45,14 @@ HEADINGS: dict[str, str] = {
     "effect": "Do the factors matter? Effects, lines, analyses of variance",
     "peak": "Where is the peak? Best levels, plateaus, scaling",
     "drive": "What did the drive itself count?",
-    "database": "What do the loads come to, and what of them reached the drive?",
     "accountings": "Which timing definition matches the claims?",
 }
-"""Of the groups of findings on the page; other questions have their names."""
+"""Of the groups of findings on the page."""
+
+
+def heading(question: str) -> str:
+    """Of the group of a question's findings: `HEADING` of its module where it has its own words, else its name."""
+    from ioassay.analysis import REGISTRY
+
+    own = getattr(REGISTRY.load(question), "HEADING", "") if question not in NARRATORS and question in REGISTRY else ""
+    return HEADINGS.get(question, own or question.replace("_", " ").capitalize())

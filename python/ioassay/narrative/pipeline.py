@@ -22,12 +22,21 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
-OBSERVATIONS = (
-    *("conditions", "verdict", "describe", "stability", "calls", "drive", "accountings", "database"),
+_OBSERVATIONS = (
+    *("conditions", "verdict", "describe", "stability", "calls", "drive", "accountings"),
     *("caveats", "unclaimed"),
 )
-"""Questions that conclude nothing of how fast something is. Where the machine was not fit to measure, what answers all
-others is withheld, with its tables; what was counted or measured stays."""
+"""Questions of the core that conclude nothing of how fast something is."""
+
+
+def concludes(question: str) -> bool:
+    """Whether its findings are withheld, with their tables, where the machine was not fit to measure.
+
+    What was only counted or measured stays: of packs and plugins the answers of a module with `CONCLUDES = False`.
+    """
+    if question in NARRATORS:
+        return question not in _OBSERVATIONS
+    return bool(getattr(REGISTRY.load(question), "CONCLUDES", True))
 
 
 def analyse_all(records: Dataset) -> list[Finding]:
@@ -51,7 +60,7 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
         if question not in NARRATORS:
-            findings += _of_plugin(question, records, study, conditions)
+            findings += _in_own_words(question, records, study, conditions)
             continue
         answers = REGISTRY.load(question).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
@@ -64,14 +73,14 @@ def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) 
     narrated = list(importlib.import_module(NARRATORS[question]).findings(answers))
     if conditions is None or conditions.grade < Grade.UNFIT:
         return narrated
-    held = [question not in OBSERVATIONS or finding.concludes for finding in narrated]
+    held = [concludes(question) or finding.concludes for finding in narrated]
     return [_withheld(one, conditions) if hold else one for one, hold in zip(narrated, held, strict=True)]
 
 
-def _of_plugin(question: str, records: Dataset, study: Study, conditions: Conditions | None) -> list[Finding]:
-    """The findings of a plugin's analysis, which has its own words; where it fails, one that says so.
+def _in_own_words(question: str, records: Dataset, study: Study, conditions: Conditions | None) -> list[Finding]:
+    """The findings of an analysis of a pack or a plugin; where a plugin's fails, one that says so.
 
-    They are withheld as conclusions are, unless the analysis states `CONCLUDES = False`.
+    They are withheld as `concludes` says, or as a finding says itself.
     """
     entry = REGISTRY.load(question)
     try:
@@ -79,15 +88,15 @@ def _of_plugin(question: str, records: Dataset, study: Study, conditions: Condit
         for finding in answers:
             json.dumps(finding.as_dict())
     except Exception as error:
-        if isinstance(error, Interrupted):
+        source = next((one.plugin.source for one in REGISTRY.plugins() if one.plugin.name == question), "")
+        if isinstance(error, Interrupted) or not source:
             raise
-        source = next(one.plugin.source for one in REGISTRY.plugins() if one.plugin.name == question)
         said = plugins.fault(error) or f"it returned no findings that can be stored: {error}"
         failed = f"The analysis '{question}' of {source} failed: {said}."
         return [Finding(study.name, question, "", "The analysis failed", failed, severity="warning")]
-    if conditions is None or conditions.grade < Grade.UNFIT or not getattr(entry, "CONCLUDES", True):
+    if conditions is None or conditions.grade < Grade.UNFIT:
         return answers
-    return [_withheld(finding, conditions) for finding in answers]
+    return [_withheld(one, conditions) if concludes(question) or one.concludes else one for one in answers]
 
 
 def _withheld(finding: Finding, unfit: Conditions) -> Finding:

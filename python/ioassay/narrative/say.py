@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ioassay import pack
 from ioassay.narrative import phrases, values
 from ioassay.stats.result import plain
 
@@ -24,7 +25,8 @@ TEXT = "text"
 @functools.cache
 def templates(subject: str) -> Mapping[str, str]:
     """The sentences of one subject, by name."""
-    return tomllib.loads((_CATALOGUE / f"{subject}.toml").read_text(encoding="utf-8"))
+    core = _CATALOGUE / f"{subject}.toml"
+    return tomllib.loads((core if core.exists() else pack.files("words")[subject]).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.metrics import format_metric, metric
-from ioassay.narrative import HEADINGS, answers, describe_text, phrases
+from ioassay.narrative import answers, describe_text, heading, phrases
 from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding, Table
 from ioassay.report import tables
@@ -80,7 +80,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
     for finding in own:
         if finding.question != CAVEATS:
             by_question.setdefault(finding.question, []).append(finding)
-    names = {question: HEADINGS.get(question, question.replace("_", " ").capitalize()) for question in by_question}
+    names = {question: heading(question) for question in by_question}
     groups = [group(names[question], found, summary) for question, found in by_question.items()]
     return StudyStory(
         name=name,

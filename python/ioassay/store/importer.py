@@ -22,6 +22,7 @@ from ioassay.formats import fio_clients, fio_json, fio_logs, fio_terse
 from ioassay.formats.fio_results import Clients, Job, Results, by_client
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile
+from ioassay.pack import listed
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Trial
@@ -42,13 +43,16 @@ _QUESTIONS_TO_CLIENTS = ["conditions", "verdict", "describe", "stability", "cave
 _FIO_JSON = '"fio version"'
 _HEAD_CHARS = 2**16
 _FIO_WORD = re.compile(r"\bfio\b")
-FORMATS: dict[str, str] = {
-    "sysbench": "ioassay.formats.sysbench_results",
-    "elbencho": "ioassay.formats.elbencho_csv",
-    "vdbench": "ioassay.formats.vdbench_results",
-    "iozone": "ioassay.formats.iozone_results",
-    "phoronix": "ioassay.formats.phoronix_xml",
-}
+FORMATS: dict[str, str] = listed(
+    "formats",
+    {
+        "sysbench": "ioassay.formats.sysbench_results",
+        "elbencho": "ioassay.formats.elbencho_csv",
+        "vdbench": "ioassay.formats.vdbench_results",
+        "iozone": "ioassay.formats.iozone_results",
+        "phoronix": "ioassay.formats.phoronix_xml",
+    },
+)
 """Formats of results beside those of fio, which this file reads itself: tool -> module with `looks_like(text)` and
 `read(text, source)`, which returns entries; `WANTED` says what file of the tool it is."""
 REGISTRY = Registry("formats", "format of results", FORMATS, Contract("looks_like", "read"))

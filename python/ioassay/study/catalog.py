@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ioassay import debug_log, validation
+from ioassay import debug_log, pack, validation
 from ioassay.errors import StudyError
 from ioassay.hints import suggestion
 from ioassay.study import earlier_best, machine_levels
@@ -27,7 +27,7 @@ _PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 def builtin() -> dict[str, Path]:
     """Name -> file of the built-in studies and suites, sorted by name."""
     folder = Path(str(resources.files("ioassay") / "studies"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return dict(sorted(({path.stem: path for path in folder.glob("*.toml")} | pack.files("studies")).items()))
 
 
 def load(name: str, change: Change = dict) -> Suite:

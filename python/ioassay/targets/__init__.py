@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioassay.errors import StudyError
+from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Consent, Target
 
-TARGETS: dict[str, str] = {
-    "null": "ioassay.targets.null:NullTarget",
-    "file": "ioassay.targets.regular_file:FileTarget",
-    "folder": "ioassay.targets.folder:FolderTarget",
-    "device": "ioassay.targets.block_device:DeviceTarget",
-    "virtual": "ioassay.targets.virtual_drive:VirtualTarget",
-    "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
-}
+TARGETS: dict[str, str] = listed(
+    "targets",
+    {
+        "null": "ioassay.targets.null:NullTarget",
+        "file": "ioassay.targets.regular_file:FileTarget",
+        "folder": "ioassay.targets.folder:FolderTarget",
+        "device": "ioassay.targets.block_device:DeviceTarget",
+        "virtual": "ioassay.targets.virtual_drive:VirtualTarget",
+        "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
+    },
+)
 
 REGISTRY = Registry(
     "targets",

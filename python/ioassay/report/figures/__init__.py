@@ -11,35 +11,39 @@ from typing import Any
 
 from ioassay import plugins
 from ioassay.errors import StudyError
+from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
 from ioassay.report.figures.vega_lite import SCHEMA
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study, Suite
 
-FIGURES: dict[str, str] = {
-    "bar": "ioassay.report.figures.bar",
-    "box": "ioassay.report.figures.box",
-    "calls": "ioassay.report.figures.calls",
-    "cdf": "ioassay.report.figures.cdf",
-    "heatmap": "ioassay.report.figures.heatmap",
-    "hosts": "ioassay.report.figures.host_deviations",
-    "latency_bar": "ioassay.report.figures.latency_bar",
-    "latency_heatmap": "ioassay.report.figures.latency_heatmap",
-    "latency_histogram": "ioassay.report.figures.latency_histogram",
-    "lines": "ioassay.report.figures.lines",
-    "monitors": "ioassay.report.figures.machine_load",
-    "multiples": "ioassay.report.figures.panels",
-    "path_costs": "ioassay.report.figures.cost_bars",
-    "order": "ioassay.report.figures.run_order",
-    "scaling": "ioassay.report.figures.scaling",
-    "search": "ioassay.report.figures.tuning_search",
-    "series": "ioassay.report.figures.time_series",
-    "stack": "ioassay.report.figures.stack",
-    "throughput_latency": "ioassay.report.figures.throughput_latency",
-    "timeline": "ioassay.report.figures.timeline",
-    "trend": "ioassay.report.figures.trend",
-}
+FIGURES: dict[str, str] = listed(
+    "figures",
+    {
+        "bar": "ioassay.report.figures.bar",
+        "box": "ioassay.report.figures.box",
+        "calls": "ioassay.report.figures.calls",
+        "cdf": "ioassay.report.figures.cdf",
+        "heatmap": "ioassay.report.figures.heatmap",
+        "hosts": "ioassay.report.figures.host_deviations",
+        "latency_bar": "ioassay.report.figures.latency_bar",
+        "latency_heatmap": "ioassay.report.figures.latency_heatmap",
+        "latency_histogram": "ioassay.report.figures.latency_histogram",
+        "lines": "ioassay.report.figures.lines",
+        "monitors": "ioassay.report.figures.machine_load",
+        "multiples": "ioassay.report.figures.panels",
+        "path_costs": "ioassay.report.figures.cost_bars",
+        "order": "ioassay.report.figures.run_order",
+        "scaling": "ioassay.report.figures.scaling",
+        "search": "ioassay.report.figures.tuning_search",
+        "series": "ioassay.report.figures.time_series",
+        "stack": "ioassay.report.figures.stack",
+        "throughput_latency": "ioassay.report.figures.throughput_latency",
+        "timeline": "ioassay.report.figures.timeline",
+        "trend": "ioassay.report.figures.trend",
+    },
+)
 
 
 REGISTRY = Registry("figures", "kind of figure", FIGURES, Contract("Spec", "draw"))

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import formats, units
-from ioassay.drivers.command import program_parameters, reported_values, word_template
-from ioassay.drivers.command.program_parameters import Program
 from ioassay.errors import InputError, StudyError
 from ioassay.formats import claim_pattern
 from ioassay.metrics import Metric
+from ioassay.packs.command.driver import program_parameters, reported_values, word_template
+from ioassay.packs.command.driver.program_parameters import Program
 from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
 from ioassay.roles import (
     NOTHING,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ioassay.formats.db_bench_output import Benchmark, Output
 from ioassay.formats.number_parsing import whole_number
 from ioassay.metrics import percentile_name
+from ioassay.packs.rocksdb.db_bench_output import Benchmark, Output
 from ioassay.records.record import Buckets
 
 _TICKERS = {

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.db_bench.capabilities import UNLISTED, Capabilities
 from ioassay.errors import StudyError
+from ioassay.packs.rocksdb.driver.capabilities import UNLISTED, Capabilities
 from ioassay.roles import Step
 
 LONGEST_S = 24 * 3600.0

@@ -10,11 +10,11 @@ import pytest
 
 from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.measurements import loads
-from ioassay.analysis.storage import database
-from ioassay.analysis.storage.database import DRIVE, FLASH, Database, Outcome
-from ioassay.narrative import database_text
 from ioassay.narrative.finding import Finding
-from narrative import golden
+from ioassay.packs.rocksdb import database, database_text
+from ioassay.packs.rocksdb.database import DRIVE, FLASH, Database, Outcome
+
+from ...narrative import golden
 
 LOADS = "fillseq,fillrandom,readrandom[X2]"
 
@@ -42,7 +42,7 @@ def answer(lab: Any, study: Mapping[str, Any], measure: Any = measured, repetiti
 
 
 def found(lab: Any, study: Mapping[str, Any], measure: Any = measured) -> list[Finding]:
-    return database_text.findings([answer(lab, study, measure)])
+    return database_text.analyse(lab.records(lab.run(study, measure, 3)), study)
 
 
 def test_the_loads_are_means_in_their_order(lab: Any) -> None:

@@ -13,15 +13,15 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers import driver
-from ioassay.drivers.command import program_parameters, reported_values
 from ioassay.formats import stated_claim, user_pattern
+from ioassay.packs.command.driver import program_parameters, reported_values
 from ioassay.roles import READ, WRITE, Load, Parsed, Touch
 from ioassay.store import dataset
 from ioassay.study.model import make_study
 
-from ..cli.conftest import ask
-from ..corpora import CORPUS, cases
-from .trials import GOLDEN, ended, trial
+from ...cli.conftest import ask
+from ...corpora import CORPUS, cases
+from ...drivers.trials import GOLDEN, ended, trial
 
 Judge = Callable[..., Parsed]
 

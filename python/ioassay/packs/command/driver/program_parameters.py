@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ioassay import units
-from ioassay.drivers.command import reported_values, word_template
-from ioassay.drivers.command.reported_values import Reading
 from ioassay.errors import StudyError, UsageError
 from ioassay.formats import claim_pattern
+from ioassay.packs.command.driver import reported_values, word_template
+from ioassay.packs.command.driver.reported_values import Reading
 from ioassay.records.record import Scalar
 from ioassay.validation import error_text, suggestion
 

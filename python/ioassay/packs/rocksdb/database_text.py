@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.storage.database import (
+from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative.finding import Column, Finding, Table
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Quantity, Range
+from ioassay.packs.rocksdb import database
+from ioassay.packs.rocksdb.database import (
     AMPLIFICATION,
     BYTES,
     DRAWN,
@@ -17,20 +22,22 @@ from ioassay.analysis.storage.database import (
     FoundKeys,
     Outcome,
 )
-from ioassay.narrative import average_change_text, phrases
-from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Range
 from ioassay.stats.result import Interval, plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 _LAYERS = {layer: f"database.layer_{layer.lower()}" for layer in ("RocksDB", "drive", "flash")}
 _LEAST_LEFT = 0.01
 """Of what users wrote: fewer bytes of earlier compactions are not mentioned."""
 
 
-def findings(answers: Sequence[Database]) -> list[Finding]:
+HEADING = "What do the loads come to, and what of them reached the drive?"
+CONCLUDES = False
+
+
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """The loads, what changes them, what reached the drive, and keys that were not found."""
-    return [finding for one in answers for finding in _findings(one)]
+    return [finding for one in database.analyse(records, study) for finding in _findings(one)]
 
 
 def _findings(one: Database) -> Iterator[Finding]:

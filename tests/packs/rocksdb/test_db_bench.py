@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_outcome, parameters
-from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import ConditionError, ToolError
-from ioassay.formats.db_bench_output import Output
+from ioassay.packs.rocksdb.db_bench_output import Output
+from ioassay.packs.rocksdb.driver import DbBench, capabilities, db_bench_outcome, parameters
+from ioassay.packs.rocksdb.driver.capabilities import Capabilities
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
 
-from ..conftest import tmpfs
-from ..patience import PATIENCE_S
-from . import trials
-from .trials import OFFERS, ended, trial
+from ...conftest import tmpfs
+from ...drivers import trials
+from ...drivers.trials import OFFERS, ended, trial
+from ...patience import PATIENCE_S
 
 GOLDEN = trials.GOLDEN / "db_bench" / "7.8.3"
 OFFER = capabilities.read(OFFERS["db_bench"][1])

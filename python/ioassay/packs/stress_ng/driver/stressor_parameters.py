@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.stress_ng.stressors import Capabilities
 from ioassay.errors import StudyError
+from ioassay.packs.stress_ng.driver.stressors import Capabilities
 
 DEFAULT_S = 10
 """Without a timeout stress-ng runs for a day."""

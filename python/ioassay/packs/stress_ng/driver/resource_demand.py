@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ioassay.drivers.stress_ng.stressor_parameters import Settings
+from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
 from ioassay.roles import (
     DISK,
     FILES,

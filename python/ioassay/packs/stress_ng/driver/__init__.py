@@ -14,16 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.stress_ng import (
-    resource_demand,
-    stressor_outcome,
-    stressor_parameters,
-    stressors,
-)
-from ioassay.drivers.stress_ng.stressor_parameters import Settings
-from ioassay.drivers.stress_ng.stressors import Capabilities
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.formats import stress_ng_yaml
+from ioassay.packs.stress_ng import stress_ng_yaml
+from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters, stressors
+from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
+from ioassay.packs.stress_ng.driver.stressors import Capabilities
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,

@@ -12,16 +12,29 @@ from typing import Any
 import pytest
 
 from ioassay import metrics, units
-from ioassay.drivers.stress_ng import StressNg, stressor_outcome, stressors
 from ioassay.errors import StudyError
-from ioassay.formats import stress_ng_yaml
+from ioassay.packs.stress_ng import stress_ng_yaml
+from ioassay.packs.stress_ng.driver import StressNg, stressor_outcome, stressors
 from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Parsed
 
-from ..corpora import cases
-from ..patience import until
-from .trials import GOLDEN, NOWHERE, OFFERS, STRESS_NG, asked, captured, ended, lay_out, offered, run, trial, versions
+from ...corpora import cases
+from ...drivers.trials import (
+    GOLDEN,
+    NOWHERE,
+    OFFERS,
+    STRESS_NG,
+    asked,
+    captured,
+    ended,
+    lay_out,
+    offered,
+    run,
+    trial,
+    versions,
+)
+from ...patience import until
 
 
 @pytest.fixture

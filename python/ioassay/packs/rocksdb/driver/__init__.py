@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.db_bench import capabilities, db_bench_metrics, db_bench_outcome, parameters
-from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError
-from ioassay.formats import db_bench_output
+from ioassay.packs.rocksdb import db_bench_output
+from ioassay.packs.rocksdb.driver import capabilities, db_bench_metrics, db_bench_outcome, parameters
+from ioassay.packs.rocksdb.driver.capabilities import Capabilities
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 

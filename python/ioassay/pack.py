@@ -1,0 +1,74 @@
+"""A pack: one folder with everything of one subject, and the object that says what it adds to which list.
+
+Built-in packs are in `ioassay.packs`, one line each; an installed package gives its own by an entry point of the group
+`ioassay.packs`. Both are the same object, and their entries are looked up alike (`ioassay.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+Entries = Mapping[str, str]
+"""Name -> `module` or `module:Class`, imported on first use."""
+
+
+class Pack:
+    """What one subject adds to each list of docs/ADDING.md."""
+
+    def __init__(
+        self,
+        about: str,
+        *,
+        drivers: Entries | None = None,
+        targets: Entries | None = None,
+        monitors: Entries | None = None,
+        claims: Entries | None = None,
+        formats: Entries | None = None,
+        analyses: Entries | None = None,
+        figures: Entries | None = None,
+        executors: Entries | None = None,
+        before: Mapping[str, str] | None = None,
+    ) -> None:
+        """`about` says in one sentence what the subject is.
+
+        `before`: a question of `analyses` -> the question of the core that it precedes in a report; others end it.
+        """
+        self.about = about
+        self.before = before or {}
+        lists = {
+            "drivers": drivers,
+            "targets": targets,
+            "monitors": monitors,
+            "claims": claims,
+            "formats": formats,
+            "analyses": analyses,
+            "figures": figures,
+            "executors": executors,
+        }
+        self.lists: Mapping[str, Entries] = {group: entries for group, entries in lists.items() if entries}
+
+
+@cache
+def built_in() -> Mapping[str, Pack]:
+    """The packs of this installation, by name."""
+    return {name: import_module(f"ioassay.packs.{name}").PACK for name in import_module("ioassay.packs").PACKS}
+
+
+def listed(group: str, core: Entries) -> dict[str, str]:
+    """A list of the core, and what the built-in packs add to it: questions before those that they precede."""
+    found = dict(core)
+    for pack in built_in().values():
+        for name, entry in pack.lists.get(group, {}).items():
+            names = list(found)
+            place = names.index(pack.before[name]) if name in pack.before else len(names)
+            found = dict([*list(found.items())[:place], (name, entry), *list(found.items())[place:]])
+    return found
+
+
+def files(folder: str) -> dict[str, Path]:
+    """The TOML files in the folders of that name of all built-in packs, such as `studies` or `words`, by name."""
+    packs = Path(__file__).parent / "packs"
+    return {path.stem: path for name in built_in() for path in (packs / name / folder).glob("*.toml")}

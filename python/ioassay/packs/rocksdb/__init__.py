@@ -1,0 +1,11 @@
+"""RocksDB by db_bench: the driver, its claims, the question `database`, and the studies of a database."""
+
+from ioassay.pack import Pack
+
+PACK = Pack(
+    "RocksDB, loaded by db_bench",
+    drivers={"db_bench": "ioassay.packs.rocksdb.driver:DbBench"},
+    claims={"db_bench": "ioassay.packs.rocksdb.db_bench_output"},
+    analyses={"database": "ioassay.packs.rocksdb.database_text"},
+    before={"database": "describe"},
+)

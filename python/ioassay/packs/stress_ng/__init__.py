@@ -1,0 +1,9 @@
+"""stress-ng: the driver, its claims, and the studies of kernel subsystems."""
+
+from ioassay.pack import Pack
+
+PACK = Pack(
+    "Kernel subsystems, loaded by stress-ng",
+    drivers={"stress_ng": "ioassay.packs.stress_ng.driver:StressNg"},
+    claims={"stress_ng": "ioassay.packs.stress_ng.claims"},
+)
