@@ -154,7 +154,11 @@ def test_an_entry_keeps_its_contract_and_is_documented_and_tested(of: List, name
     module = target.partition(":")[0]
     imported = f"({re.escape(name)}|{re.escape(module.rpartition('.')[2])})"
     naming = re.compile(rf"""["'`]{re.escape(name)}["'`/]|\b{re.escape(module)}\b|import .*\b{imported}\b""")
-    places = [*of.tests.rglob("test_*.py"), *(ROOT / "tests/packs").rglob("test_*.py"), *(ROOT / "tests" / "corpus" / of.tests.name).rglob("*.toml")]
+    places = [
+        *of.tests.rglob("test_*.py"),
+        *(ROOT / "tests/packs").rglob("test_*.py"),
+        *(ROOT / "tests" / "corpus" / of.tests.name).rglob("*.toml"),
+    ]
     assert any(naming.search(text_of(path)) or name in path.stem for path in places), (
         f"neither a file tests/{of.tests.name}/test_*.py nor a table of tests/corpus/{of.tests.name} names `{name}`: "
         "test its contract and its hard cases there"

@@ -37,8 +37,9 @@ def _options() -> Iterator[Any]:
 
 
 def price(kind: str) -> tuple[float, float]:
-    folders = [ROOT / (one if one.startswith("crates/") else f"python/ioassay/{one}") for one in PRICES[kind]["below"]]
-    files = [path for path in our_files() if path.suffix in _CODE and any(map(path.is_relative_to, folders))]
+    below = [one if one.startswith("crates/") else f"python/ioassay/{one}" for one in PRICES[kind]["below"]]
+    places = [path for pattern in below for path in ROOT.glob(pattern)]
+    files = [path for path in our_files() if path.suffix in _CODE and any(map(path.is_relative_to, places))]
     number = entries(PRICES[kind]["entries"])
     return sum(_lines(path) for path in files) / number, len(files) / number
 

@@ -11,8 +11,8 @@ import pytest
 from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.measurements import loads
 from ioassay.narrative.finding import Finding
-from ioassay.packs.rocksdb import database, database_text
-from ioassay.packs.rocksdb.database import DRIVE, FLASH, Database, Outcome
+from ioassay.packs.rocksdb.questions import database, database_text
+from ioassay.packs.rocksdb.questions.database import DRIVE, FLASH, Database, Outcome
 
 from ...narrative import golden
 

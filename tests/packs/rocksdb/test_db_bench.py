@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import ConditionError, ToolError
-from ioassay.packs.rocksdb.db_bench_output import Output
+from ioassay.packs.rocksdb.claims import Output
 from ioassay.packs.rocksdb.driver import DbBench, capabilities, db_bench_outcome, parameters
 from ioassay.packs.rocksdb.driver.capabilities import Capabilities
 from ioassay.records.record import FAILED, OK

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError
-from ioassay.packs.rocksdb import db_bench_output
+from ioassay.packs.rocksdb import claims as db_bench_output
 from ioassay.packs.rocksdb.driver import capabilities, db_bench_metrics, db_bench_outcome, parameters
 from ioassay.packs.rocksdb.driver.capabilities import Capabilities
 from ioassay.records.record import FAILED, OK, Warning_

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.formats.number_parsing import whole_number
 from ioassay.metrics import percentile_name
-from ioassay.packs.rocksdb.db_bench_output import Benchmark, Output
+from ioassay.packs.rocksdb.claims import Benchmark, Output
 from ioassay.records.record import Buckets
 
 _TICKERS = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ioassay import units
-from ioassay.packs.rocksdb.db_bench_output import Output
+from ioassay.packs.rocksdb.claims import Output
 from ioassay.packs.rocksdb.driver.parameters import Settings, plain
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import Outcome

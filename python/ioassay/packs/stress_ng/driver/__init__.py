@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.packs.stress_ng import stress_ng_yaml
+from ioassay.packs.stress_ng.claims import yaml_metrics as stress_ng_yaml
 from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters, stressors
 from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
 from ioassay.packs.stress_ng.driver.stressors import Capabilities
@@ -171,7 +171,7 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    results = stress_ng_yaml.read(_text(raw / RESULTS))
+    results = yaml_metrics.read(_text(raw / RESULTS))
     measured = next((one for one in results if one.stressor == wanted.stressor), None)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]

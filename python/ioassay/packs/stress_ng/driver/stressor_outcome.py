@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ioassay import units
+from ioassay.packs.stress_ng.claims.yaml_metrics import Measured
 from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
 from ioassay.packs.stress_ng.driver.stressors import PREFIX, about, hopeless, log_messages
-from ioassay.packs.stress_ng.stress_ng_yaml import Measured
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import Outcome
 

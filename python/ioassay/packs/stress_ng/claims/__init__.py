@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats import stress_ng_yaml
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
 from ioassay.formats.printed_quantity import last_line
+from ioassay.packs.stress_ng.claims import yaml_metrics as stress_ng_yaml
 from ioassay.records.record import Claim
 
 NAME = "stress_ng"
@@ -59,7 +59,7 @@ def outputs(argv: Sequence[str]) -> list[str]:
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """One claim a stressor, and one a printed rate; InputError when it printed no metrics."""
-    claims = [*_printed(text)] or [claim for one in stress_ng_yaml.read(text) for claim in _measured(one)]
+    claims = [*_printed(text)] or [claim for one in yaml_metrics.read(text) for claim in _measured(one)]
     if not claims and (not argv or prints(argv)):
         raise InputError(f"stress-ng printed no metrics; its output ends with {last_line(text)}")
     return claims
@@ -75,7 +75,7 @@ def _printed(text: str) -> Iterator[Claim]:
             yield _rate(printed[1], printed[3], real(printed[2], "stress-ng's rate"), step_of(printed[2]))
 
 
-def _measured(one: stress_ng_yaml.Measured) -> Iterator[Claim]:
+def _measured(one: yaml_metrics.Measured) -> Iterator[Claim]:
     seconds, rate = one.number("real_time"), one.number("bogo_ops_real_rate")
     operations = whole_number(one.number("bogo_ops"), "bogo operations")
     yield _bogo(one.stressor, operations, (seconds, _YAML_STEP), (rate, _YAML_STEP))

@@ -10,8 +10,8 @@ from ioassay.narrative import average_change_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Range
-from ioassay.packs.rocksdb import database
-from ioassay.packs.rocksdb.database import (
+from ioassay.packs.rocksdb.questions import database
+from ioassay.packs.rocksdb.questions.database import (
     AMPLIFICATION,
     BYTES,
     DRAWN,
