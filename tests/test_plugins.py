@@ -114,6 +114,24 @@ def test_a_plugin_is_an_entry_like_those_of_the_list(install: Install) -> None:
         drivers.driver("sieves")
 
 
+PACK = """
+IOASSAY_API = 1
+from ioassay.pack import Pack
+PACK = Pack("Sand", drivers={"sieve": "sand_bag:Sieve"})
+"""
+
+
+def test_a_pack_is_all_of_its_entries(install: Install) -> None:
+    install("sand-bag", "packs", "sand", PACK + DRIVER, "PACK")
+    assert drivers.driver("sieve").name == "sieve"
+
+
+def test_what_is_no_pack_is_a_warning_that_names_its_package(install: Install) -> None:
+    install("sand-box", "packs", "sand", DRIVER, "Sieve")
+    with pytest.warns(BrokenPlugin, match=r"^sand-box 1\.2: its pack 'sand' is not used: sand_box:Sieve is no ioassay"):
+        assert "sieve" not in drivers.REGISTRY
+
+
 def test_names_of_the_list_are_looked_up_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "installed", lambda: pytest.fail("the packages were searched"))
     assert drivers.driver("null").name == "null"

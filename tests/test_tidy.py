@@ -1,8 +1,8 @@
 """The architecture as a test: who may import whom, what must stay pure, what nobody writes.
 
 `tests/corpus/tree/map.toml` is the map of docs/ARCHITECTURE.md as tables; a change that needs another map edits both.
-Every message says what to do instead. Text and lists are read here, and an interpreter is started for each light module, to
-see what it drags in. Each file of the package is parsed and walked once, for all rules.
+Every message says what to do instead. Text and lists are read here, and an interpreter is started for each light
+module, to see what it drags in. Each file of the package is parsed and walked once, for all rules.
 """
 
 from __future__ import annotations

@@ -3,20 +3,23 @@
     [project.entry-points."ioassay.drivers"]
     dd = "ioassay_dd.driver:Dd"
 
-The packages are searched once, where a name is in no list of ours or where a whole list is wanted: a command that needs
-no plugin does not wait for them. A plugin that cannot be used is a warning (`errors.BrokenPlugin`) that names its
-package, and never ends a command. Whose names win and what an entry has to be is decided in `registry`.
+One of the group `ioassay.packs` names a `pack.Pack`, whose entries are the package's. The packages are searched once,
+where a name is in no list of ours or where a whole list is wanted: a command that needs no plugin does not wait for
+them. A plugin that cannot be used is a warning (`errors.BrokenPlugin`) that names its package, and never ends a
+command. Whose names win and what an entry has to be is decided in `registry`.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ioassay import debug_log
-from ioassay.errors import Interrupted, one_line
+from ioassay.errors import BrokenPlugin, Interrupted, one_line
+from ioassay.pack import Pack
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -63,10 +66,27 @@ def installed() -> tuple[Plugin, ...]:
     for distribution in distributions():
         for point in _entry_points(distribution):
             package, version = _identity(distribution)
-            plugin = Plugin(point.group.removeprefix(PREFIX), point.name, package, version, point.value)
-            found.setdefault((package.lower(), plugin.group, plugin.name), plugin)
+            named = Plugin(point.group.removeprefix(PREFIX), point.name, package, version, point.value)
+            for plugin in _of_pack(named) if named.group == "packs" else [named]:
+                found.setdefault((package.lower(), plugin.group, plugin.name), plugin)
     debug_log.info("plugins", f"{len(found)} found in the installed packages")
     return tuple(found[key] for key in sorted(found))
+
+
+def _of_pack(plugin: Plugin) -> list[Plugin]:
+    """The entries of a pack; of one that cannot be used none, with a warning."""
+    try:
+        pack = load(plugin)
+        if not isinstance(pack, Pack):
+            raise PluginError(f"{plugin.value} is no ioassay.pack.Pack")
+    except PluginError as error:
+        warnings.warn(f"{plugin.source}: its pack '{plugin.name}' is not used: {error}", BrokenPlugin, stacklevel=2)
+        return []
+    return [
+        Plugin(group, name, plugin.package, plugin.version, value)
+        for group, entries in pack.lists.items()
+        for name, value in entries.items()
+    ]
 
 
 def _entry_points(distribution: Distribution) -> list[EntryPoint]:

@@ -13,6 +13,7 @@ import pytest
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
+from ioassay.packs.stress_ng.claims import yaml_metrics
 from ioassay.packs.stress_ng.driver import StressNg, stressor_outcome, stressors
 from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED

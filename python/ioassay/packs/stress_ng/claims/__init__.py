@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
 from ioassay.formats.printed_quantity import last_line
-from ioassay.packs.stress_ng.claims import yaml_metrics as stress_ng_yaml
+from ioassay.packs.stress_ng.claims import yaml_metrics
 from ioassay.records.record import Claim
 
 NAME = "stress_ng"

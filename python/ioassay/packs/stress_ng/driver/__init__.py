@@ -1,7 +1,7 @@
 """The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
 
 The installed stress-ng lists its stressors (`stressors`); `stressor_parameters` checks parameters against that list.
-Results come from its YAML (`formats.stress_ng_yaml`); `stressor_outcome` decides whether they are a measurement. A
+Results come from its YAML (`claims.yaml_metrics`); `stressor_outcome` decides whether they are a measurement. A
 bogo operation is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No
 kernel could confirm it, so nothing is claimed. Nothing is started here.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.packs.stress_ng.claims import yaml_metrics as stress_ng_yaml
+from ioassay.packs.stress_ng.claims import yaml_metrics
 from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters, stressors
 from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
 from ioassay.packs.stress_ng.driver.stressors import Capabilities

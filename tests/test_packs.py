@@ -1,0 +1,60 @@
+"""Each pack is one folder and one line: without them, the rest starts, lists what it has, and measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioassay import pack
+from ioassay.packs import PACKS
+
+from .documents import ROOT
+
+PACKAGE = ROOT / "python" / "ioassay"
+STUDY = 'title = "Null"\ndriver = "null"\nrepetitions = 2\n[factors]\nx = [1, 2]\n'
+LISTS = """
+import json
+from ioassay import drivers, formats, monitors, targets, analysis
+from ioassay.report import figures
+from ioassay.store import importer
+rooms = [drivers, formats, monitors, targets, analysis, figures, importer]
+of = [room.REGISTRY for room in rooms]
+print(json.dumps({one.group: {name: str(one.load(name)) for name in one} for one in of}))
+"""
+
+
+@pytest.fixture(params=PACKS)
+def removed(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The name of a pack that is not in the copy of the package in `tmp_path`."""
+    name: str = request.param
+    shutil.copytree(PACKAGE, tmp_path / "ioassay", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path / "ioassay" / "packs" / name)
+    line = tmp_path / "ioassay" / "packs" / "__init__.py"
+    line.write_text(line.read_text().replace(f'"{name}"', "").replace("(, ", "(").replace(", , ", ", "))
+    return name
+
+
+def python(tmp_path: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_a_pack_the_rest_starts_lists_and_measures(removed: str, tmp_path: Path) -> None:
+    lists = json.loads(python(tmp_path, "-c", LISTS))
+    for group, entries in pack.built_in()[removed].lists.items():
+        assert not entries.keys() & lists[group].keys()
+    named = [row["name"] for row in json.loads(python(tmp_path, "-m", "ioassay", "studies", "--json"))["studies"]]
+    own = {path.stem for path in (PACKAGE / "packs" / removed / "studies").glob("*.toml")}
+    assert "quick" in named and not own & {*named}
+    (tmp_path / "null.toml").write_text(STUDY)
+    said = json.loads(python(tmp_path, "-m", "ioassay", "run", "null.toml", "--output", "run", "--json"))
+    assert said["trials"]["ok"] == 4
+    assert (tmp_path / "run" / "report" / "index.html").exists()
