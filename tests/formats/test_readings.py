@@ -40,7 +40,8 @@ def answer(case: Mapping[str, Any], folder: Path) -> Any:
     """What the row's function returns for what it is given; `formats.read` where it names none."""
     if "by" in case:
         module, _, name = case["by"].rpartition(".")
-        owner = import_module(f"ioassay.formats.{module}") if module else formats
+        room = "ioassay" if module.startswith("packs.") else "ioassay.formats"
+        owner = import_module(f"{room}.{module}") if module else formats
         return getattr(owner, name)(*map(argument, case["given"]))
     if "jobs" in case:
         tables = [dict((*option.split("=", 1), "")[:2] for option in job.split()) for job in case["jobs"]]
