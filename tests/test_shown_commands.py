@@ -58,7 +58,7 @@ PATTERNS = (
 )
 OF_THE_MACHINE = re.compile(
     r"Conditions:|more is in the report|warning: | *remedy: |N (more )?warnings?\b|Other programs |\[\w+-\w+\]$"
-    r"|(Read|The 99th percentile) .*\bqueue depth\b|: Of N a (read|write)\b"
+    r"|(Read|[Tt]he 99th percentile) .*\bqueue depth\b|: Of N a (read|write)\b"
 )
 """Is in lines of which a quiet machine of another kind has more or fewer: its conditions, and the answers of a disk."""
 NO_CONCLUSION = "No conclusion is drawn"
