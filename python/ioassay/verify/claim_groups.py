@@ -236,11 +236,15 @@ def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list
         if len(roots) > 2:
             owner.update({name: first for name, root in owner.items() if root in roots})
     called = {path for _, way, path in owner if not way}
-    return [_sum(sorted(group), claims, index, called) for group in members.values()]
+    of_both = {path for kind, _, path in owner if kind == MIXED} & {path for kind, _, path in owner if kind != MIXED}
+    return [_sum(sorted(group), claims, index, called, of_both) for group in members.values()]
 
 
-def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[str]) -> Group:
-    """`called` are files that claims of calls name: what was called for is theirs."""
+def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[str], of_both: Set[str]) -> Group:
+    """`called` are files that claims of calls name: what was called for is theirs.
+
+    Whose the calls of `of_both` are is not known: one claim sums up reads and writes, and another does not.
+    """
     here = [claims[place] for place in places]
     if here[0].engine == NULL:
         return Group(places, here, True)
@@ -250,7 +254,7 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
     for claim in here:
         found, by_name, lost = index.of(claim)
         files.update({file.id: file for file in found})
-        named &= by_name
+        named &= by_name and not of_both & {*claim.paths}
         missing += [path for path in lost if path not in missing]
     sessions = index.in_time(files.values())
     layout = _layout(here[0], sessions)
