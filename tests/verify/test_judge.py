@@ -103,6 +103,17 @@ def test_what_no_rule_can_judge(fields: dict[str, Any], reason: str) -> None:
     assert verdict.reason == reason
 
 
+def test_more_than_a_sum_of_both_kinds_is_others_where_claims_of_one_kind_use_its_file() -> None:
+    operations = [Operation(kind, "pread64", calls(1000, 4_096_000)) for kind in ("read", "write")]
+    seen = observation("/a", sides=("read", "write"), block=[requests(), requests(kind="write")], operations=operations)
+    both = claim("/a", "mixed")
+    alone, beside = judge([both], seen)[0], judge([both, claim("/a", "write", operations=None, bytes=None)], seen)[0]
+    assert [(one.category, one.reason) for one in (alone, beside)] == [
+        ("CONTRADICTED", "MORE-SEEN"),
+        ("INCOMPLETE", "MORE-SEEN"),
+    ]
+
+
 def test_keys_are_judged_beside_io() -> None:
     keys = Claim("db_bench", "keys", operations=5, seconds=1.0)
     operations = [Operation("read", "read", calls(1000, 4_096_000))]
