@@ -41,7 +41,7 @@ def price(kind: str) -> tuple[float, float]:
     places = [path for pattern in below for path in ROOT.glob(pattern)]
     files = [path for path in our_files() if path.suffix in _CODE and any(map(path.is_relative_to, places))]
     number = entries(PRICES[kind]["entries"])
-    return sum(_lines(path) for path in files) / number, len(files) / number
+    return round(sum(_lines(path) for path in files) / number, 1), round(len(files) / number, 2)
 
 
 def _lines(path: Path) -> int:
@@ -52,7 +52,7 @@ def _lines(path: Path) -> int:
 def test_an_entry_gets_no_dearer(kind: str) -> None:
     lines, files = price(kind)
     row = PRICES[kind]
-    found = f"a {kind} costs {lines:.1f} lines and {files:.2f} files, and may cost {row['lines']} and {row['files']}"
+    found = f"a {kind} costs {lines} lines and {files} files, and may cost {row['lines']} and {row['files']}"
     assert lines <= row["lines"] and files <= row["files"], (
         f"{found}: make the kind cheaper (tests/corpus/tree/prices.toml)"
     )
