@@ -59,59 +59,67 @@ GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
 
 _MODULES = {
-    "BrokenPlugin": "errors",
-    "Bundle": "api.publication",
-    "Comparison": "api.comparison",
-    "ConditionError": "errors",
-    "Contradicted": "errors",
-    "Diagnosis": "api.diagnosis",
-    "Finding": "narrative.finding",
-    "InputError": "errors",
-    "Interrupted": "errors",
-    "IoassayError": "errors",
-    "Judgement": "api.witness_judgement",
-    "LivePage": "api.live_page",
-    "Plan": "api.study_plan",
-    "Progress": "api.progress",
-    "Recording": "api.command_recording",
-    "Run": "api.run_results",
-    "RunError": "errors",
-    "SafetyRefusal": "errors",
-    "Search": "api.parameter_search",
-    "ServedDrive": "api.served_drive",
-    "Simulation": "simulator.results",
-    "StartError": "errors",
-    "Study": "api.study",
-    "StudyError": "errors",
-    "ToolError": "errors",
-    "UsageError": "errors",
-    "__version__": "_core",
-    "compare": "api.comparison",
-    "doctor": "api.diagnosis",
-    "import_results": "api.run_results",
-    "open": "api.run_results",
-    "quick": "api.quick_study",
-    "record": "api.command_recording",
-    "restore_settings": "api.diagnosis",
-    "serve": "api.served_drive",
-    "serve_group": "api.served_drive",
-    "simulate": "simulator",
-    "sweep": "simulator",
-    "tune": "api.parameter_search",
-    "witness": "api.witness_judgement",
+    "BrokenPlugin": "ioassay.errors",
+    "Bundle": "ioassay.api.publication",
+    "Comparison": "ioassay.api.comparison",
+    "ConditionError": "ioassay.errors",
+    "Contradicted": "ioassay.errors",
+    "Diagnosis": "ioassay.api.diagnosis",
+    "Finding": "ioassay.narrative.finding",
+    "InputError": "ioassay.errors",
+    "Interrupted": "ioassay.errors",
+    "IoassayError": "ioassay.errors",
+    "Judgement": "ioassay.api.witness_judgement",
+    "LivePage": "ioassay.api.live_page",
+    "Plan": "ioassay.api.study_plan",
+    "Progress": "ioassay.api.progress",
+    "Recording": "ioassay.api.command_recording",
+    "Run": "ioassay.api.run_results",
+    "RunError": "ioassay.errors",
+    "SafetyRefusal": "ioassay.errors",
+    "Search": "ioassay.api.parameter_search",
+    "ServedDrive": "ioassay.api.served_drive",
+    "Simulation": "ioassay.simulator.results",
+    "StartError": "ioassay.errors",
+    "Study": "ioassay.api.study",
+    "StudyError": "ioassay.errors",
+    "ToolError": "ioassay.errors",
+    "UsageError": "ioassay.errors",
+    "__version__": "ioassay._core",
+    "compare": "ioassay.api.comparison",
+    "doctor": "ioassay.api.diagnosis",
+    "import_results": "ioassay.api.run_results",
+    "open": "ioassay.api.run_results",
+    "quick": "ioassay.api.quick_study",
+    "record": "ioassay.api.command_recording",
+    "restore_settings": "ioassay.api.diagnosis",
+    "serve": "ioassay.api.served_drive",
+    "serve_group": "ioassay.api.served_drive",
+    "simulate": "ioassay.simulator",
+    "sweep": "ioassay.simulator",
+    "tune": "ioassay.api.parameter_search",
+    "witness": "ioassay.api.witness_judgement",
 }
-"""Name -> the module that has it. The imports above tell type checkers the same (tests/api/test_names.py)."""
-__all__ = [*_MODULES]
+"""Name -> the module that has it; packs have others. The imports above tell type checkers the same."""
+
+
+def _modules() -> dict[str, str]:
+    from ioassay.pack import listed
+
+    return listed("api", _MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name == "__all__":
+        return [*_modules()]
+    if name not in _MODULES and name not in _modules():
         raise AttributeError(f"module 'ioassay' has no attribute '{name}'")
     from importlib import import_module
 
-    found = globals()[name] = getattr(import_module(f"ioassay.{_MODULES[name]}"), name)
+    module = _MODULES.get(name) or _modules()[name]
+    found = globals()[name] = getattr(import_module(module), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_modules()} - {"TYPE_CHECKING"})

@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 Entries = Mapping[str, str]
 """Name -> `module` or `module:Class`, imported on first use."""
+Commands = Mapping[str, tuple[str, str]]
+"""Name -> the module with `register(app)`, imported on first use, and the first sentence of the command's help."""
 
 
 class Pack:
@@ -30,15 +38,18 @@ class Pack:
         analyses: Entries | None = None,
         figures: Entries | None = None,
         executors: Entries | None = None,
+        commands: Commands | None = None,
+        api: Entries | None = None,
         before: Mapping[str, str] | None = None,
     ) -> None:
         """`about` says in one sentence what the subject is.
 
-        `before`: a question of `analyses` -> the question of the core that it precedes in a report; others end it.
+        `api`: a name of `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command,
+        -> the one of the core that it precedes in a report or in the help; others end it.
         """
         self.about = about
         self.before = before or {}
-        lists = {
+        lists: dict[str, Mapping[str, Any] | None] = {
             "drivers": drivers,
             "targets": targets,
             "monitors": monitors,
@@ -47,8 +58,10 @@ class Pack:
             "analyses": analyses,
             "figures": figures,
             "executors": executors,
+            "commands": commands,
+            "api": api,
         }
-        self.lists: Mapping[str, Entries] = {group: entries for group, entries in lists.items() if entries}
+        self.lists: Mapping[str, Mapping[str, Any]] = {group: entries for group, entries in lists.items() if entries}
 
 
 @cache
@@ -57,8 +70,8 @@ def built_in() -> Mapping[str, Pack]:
     return {name: import_module(f"ioassay.packs.{name}").PACK for name in import_module("ioassay.packs").PACKS}
 
 
-def listed(group: str, core: Entries) -> dict[str, str]:
-    """A list of the core, and what the built-in packs add to it: questions before those that they precede."""
+def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
+    """A list of the core, and what the built-in packs add to it: each before the one that it precedes."""
     found = dict(core)
     for pack in built_in().values():
         for name, entry in pack.lists.get(group, {}).items():
@@ -70,5 +83,7 @@ def listed(group: str, core: Entries) -> dict[str, str]:
 
 def files(folder: str) -> dict[str, Path]:
     """The TOML files in the folders of that name of all built-in packs, such as `studies` or `words`, by name."""
+    from pathlib import Path
+
     packs = Path(__file__).parent / "packs"
     return {path.stem: path for name in built_in() for path in (packs / name / folder).glob("*.toml")}

@@ -39,12 +39,12 @@ def imported_for_checkers() -> dict[str, str]:
 
 
 def test_type_checkers_see_the_names_that_there_are() -> None:
-    assert imported_for_checkers() == {name: f"ioassay.{module}" for name, module in ioassay._MODULES.items()}
+    assert imported_for_checkers() == ioassay._modules()
 
 
 def test_each_name_is_that_of_its_module_is_listed_and_has_a_docstring() -> None:
-    for name, module in ioassay._MODULES.items():
-        assert getattr(ioassay, name) is getattr(import_module(f"ioassay.{module}"), name)
+    for name, module in ioassay._modules().items():
+        assert getattr(ioassay, name) is getattr(import_module(module), name)
         assert name in dir(ioassay) and name in ioassay.__all__
         assert getattr(ioassay, name).__doc__, name
 

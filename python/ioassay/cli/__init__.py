@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from ioassay import debug_log
 from ioassay.cli import console
 from ioassay.errors import BrokenPlugin, Interrupted, IoassayError, ToolError, UsageError
+from ioassay.pack import listed
 from ioassay.process import signals
 
 TYPE_CHECKING = False
@@ -27,28 +28,50 @@ if TYPE_CHECKING:
     from ioassay.cli.syntax import Command, Group
 
 ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
-COMMANDS = {
-    "quick": "Measure the disk under PATH in about a minute, with a report.",
-    "run": "Run a study and write its report.",
-    "plan": "Show trials, order, time and bytes written; run nothing.",
-    "studies": "List the built-in studies.",
-    "report": "Rebuild findings, figures and page from the records of a run.",
-    "compare": "Compare two runs statistically, with a page; exit 1 when B is slower.",
-    "export": "Write a run into one archive to share, as tables, or as a summary.",
-    "tune": "Search for a study's best parameters in few trials, and confirm them against the default.",
-    "import": "Turn results from elsewhere into a run with a report.",
-    "doctor": "Check if this host is fit to measure, and say how to fix it.",
-    "sql": "Query the records of one or more runs with SQL.",
-    "witness": "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
-    "record": "Run COMMAND and record each request that reaches a block device, with its issue time.",
-    "simulate": "Run a trace on a simulated SSD and report response times and the drive's activity.",
-    "drive": "List and show descriptions of drives, and compare them with measurements.",
-    "filesuite": "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
-    "trace": "Inspect, convert and generate traces of block requests.",
-    "worker": "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
-    "device": "Serve the simulated drive, and query a served drive.",
-    "help": "Show the help of a command, or a document.",
-}
+_ENTRIES: dict[str, tuple[str, str]] = listed(
+    "commands",
+    {
+        "quick": ("ioassay.cli.quick", "Measure the disk under PATH in about a minute, with a report."),
+        "run": ("ioassay.cli.run", "Run a study and write its report."),
+        "plan": ("ioassay.cli.plan", "Show trials, order, time and bytes written; run nothing."),
+        "studies": ("ioassay.cli.studies", "List the built-in studies."),
+        "report": ("ioassay.cli.report", "Rebuild findings, figures and page from the records of a run."),
+        "compare": ("ioassay.cli.compare", "Compare two runs statistically, with a page; exit 1 when B is slower."),
+        "export": ("ioassay.cli.export", "Write a run into one archive to share, as tables, or as a summary."),
+        "tune": (
+            "ioassay.cli.tune",
+            "Search for a study's best parameters in few trials, and confirm them against the default.",
+        ),
+        "import": ("ioassay.cli.import_run", "Turn results from elsewhere into a run with a report."),
+        "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
+        "sql": ("ioassay.cli.sql", "Query the records of one or more runs with SQL."),
+        "witness": (
+            "ioassay.cli.witness",
+            "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
+        ),
+        "record": (
+            "ioassay.cli.record",
+            "Run COMMAND and record each request that reaches a block device, with its issue time.",
+        ),
+        "simulate": (
+            "ioassay.cli.simulate",
+            "Run a trace on a simulated SSD and report response times and the drive's activity.",
+        ),
+        "drive": ("ioassay.cli.drive", "List and show descriptions of drives, and compare them with measurements."),
+        "filesuite": (
+            "ioassay.cli.filesuite",
+            "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
+        ),
+        "trace": ("ioassay.cli.trace", "Inspect, convert and generate traces of block requests."),
+        "worker": (
+            "ioassay.cli.worker",
+            "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
+        ),
+        "device": ("ioassay.cli.device", "Serve the simulated drive, and query a served drive."),
+        "help": ("ioassay.cli.help", "Show the help of a command, or a document."),
+    },
+)
+COMMANDS = {name: about for name, (_, about) in _ENTRIES.items()}
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
 LOG_LEVEL = "--log-level"
 OPTIONS = (
@@ -107,7 +130,7 @@ def named(name: str) -> Command | Group:
     from ioassay.cli import syntax
 
     app = syntax.Group(ABOUT)
-    import_module(f"ioassay.cli.{'import_run' if name == 'import' else name}").register(app)
+    import_module(_ENTRIES[name][0]).register(app)
     return app.members[name]
 
 
