@@ -99,9 +99,9 @@ class Result:
 
     @property
     def open(self) -> bool:
-        """Nothing was decided of an honest claim."""
-        undecided = (*OPEN, "NO-RESULT")
-        return self.case.part == "honest" and not self.case.silent and self.category in undecided
+        """Nothing was decided of an honest claim that its tool printed rightly."""
+        undecided = self.category in (*OPEN, "NO-RESULT") and self.reason not in self.case.faults
+        return self.case.part == "honest" and not self.case.silent and undecided
 
     @property
     def verdict(self) -> str:
@@ -284,7 +284,8 @@ def tables(results: Sequence[Result]) -> str:
     lies = [each for each in results if each.case.part == "liars"]
     claiming = [each for each in honest if not each.case.silent and each.category in CATEGORIES]
     undecided = sum(each.open for each in claiming)
-    faults = sum(each.category == "CONTRADICTED" and not each.wrong for each in honest)
+    mapped = sum(each.open and each.reason == "MAPPED" for each in claiming)
+    faults = sum(each.category in ("CONTRADICTED", *OPEN) and each.reason in each.case.faults for each in honest)
     share = undecided / max(len(claiming), 1)
     accused = sum(each.wrong for each in honest)
     lines = [
@@ -295,7 +296,8 @@ def tables(results: Sequence[Result]) -> str:
     ]
     if claiming:
         lines.append(f"honest: {accused} of {len(honest)} accused, {faults} more for faults of the tool, "
-                     f"{undecided} of {len(claiming)} that claim something undecided ({share:.1%})\n")  # fmt: skip
+                     f"{undecided} of {len(claiming)} that claim something undecided ({share:.1%}; "
+                     f"{mapped} by mapped files, whose accesses are no calls)\n")  # fmt: skip
     for name, of in (("edited", edited), ("liars", lies)):
         judged = [each for each in of if each.category in CATEGORIES]
         if judged:

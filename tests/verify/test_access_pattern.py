@@ -177,6 +177,8 @@ places = {
     "backward": list(range(number))[::-1],
     "stride": [place * 17 % all_records for place in range(number)],
     "random": [draw(all_records) for _ in range(number)],
+    "streams": [nth * (all_records // 16) + place for place in range(number // 16)
+        for nth in random.Random(place).sample(range(16), 16)],
     "shuffled": random.Random(2).sample(range(all_records), number),
 }[order]
 def opened(): return os.open("data", os.O_RDWR)

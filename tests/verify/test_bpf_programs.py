@@ -217,10 +217,12 @@ def expected(calls: Calls) -> Pattern:
     """Of calls that are whole granules."""
     ends = [(offset, offset + size) for offset, size in calls]
     touched: set[int] = set()
-    reused, lowest, rewinds = 0, ends[0][0], 0
+    reused, lowest, rewinds, fresh, continued = 0, ends[0][0], 0, 0, 0
     for (_, before), (start, end) in zip([(0, -1), *ends], ends, strict=False):
         granules = set(range(start // 512, end // 512))
         reused += granules <= touched
+        fresh += not granules & touched
+        continued += not granules & touched and start // 512 - 1 in touched
         touched |= granules
         rewinds += before >= 0 and start == lowest and start != before
         lowest = min(lowest, start)
@@ -229,6 +231,8 @@ def expected(calls: Calls) -> Pattern:
         sequential=sum(after[0] == before[1] for before, after in itertools.pairwise(ends)),
         rewinds=rewinds,
         reused=reused,
+        fresh=fresh,
+        continued=continued,
         unique_bytes=512 * len(touched),
         lowest_bytes=lowest,
         highest_bytes=max(end for _, end in ends),

@@ -57,20 +57,46 @@ struct extent {
     u32 is_lost, last_log;
 };
 
+/* Where the bit of a granule is: in which segment, how much coarser that is, and the place of its word. */
+struct spot {
+    u64 first, bit;
+    u32 segment, coarser;
+};
+
+INLINE struct spot spot_of(u64 at) {
+    struct spot spot = {};
+    spot.segment = log2_of(at | 1 << (FIRST_BITS_LOG - 1)) - (FIRST_BITS_LOG - 1);
+    spot.first = spot.segment ? 1ULL << (FIRST_BITS_LOG - 1 + spot.segment) : 0;
+    spot.coarser = spot.segment > LARGEST_SEGMENT_AT ? spot.segment - LARGEST_SEGMENT_AT : 0;
+    spot.bit = (at - spot.first) >> spot.coarser;
+    return spot;
+}
+
+/* A global function: whether a granule was touched. */
+__attribute__((noinline)) int is_marked(u32 place, u64 at) {
+    struct pattern *pattern = map_lookup(&patterns, &place);
+    struct spot spot = spot_of(at);
+    if (!pattern || spot.segment >= SEGMENTS)
+        return 0;
+    u32 base = pattern->segments[spot.segment];
+    u32 index = base - 1 + (u32)(spot.bit >> 6);
+    u64 *word = !base || base == NONE ? 0 : map_lookup(&granules, &index);
+    return word && *word >> (spot.bit & 63) & 1;
+}
+
 /* Marks what the next word of the bitmap has of it. */
 INLINE int mark(struct extent *extent) {
     struct pattern *pattern = map_lookup(&patterns, &extent->place);
     u64 at = extent->at;
     if (!pattern || at >= extent->end)
         return 1;
-    u32 segment = log2_of(at | 1 << (FIRST_BITS_LOG - 1)) - (FIRST_BITS_LOG - 1);
+    struct spot spot = spot_of(at);
+    u32 segment = spot.segment, coarser = spot.coarser;
     if (segment >= SEGMENTS) {
         extent->is_lost = 1;
         return 1;
     }
-    u64 first = segment ? 1ULL << (FIRST_BITS_LOG - 1 + segment) : 0;
-    u32 coarser = segment > LARGEST_SEGMENT_AT ? segment - LARGEST_SEGMENT_AT : 0;
-    u64 bit = (at - first) >> coarser, last = (extent->end - 1 - first) >> coarser;
+    u64 first = spot.first, bit = spot.bit, last = (extent->end - 1 - first) >> coarser;
     u64 mask = ~0ULL << (bit & 63);
     if (last >> 6 == bit >> 6)
         mask &= ~0ULL >> (63 - (last & 63));
@@ -152,9 +178,15 @@ __attribute__((noinline)) int pattern_touched(u32 slot, u32 kind, u64 start, u64
     u64 end = start + bytes;
     pattern_ordered(pattern, start, end);
     u32 log = pattern->granule_log & 15;
+    int follows = start >> log && is_marked(place, (start >> log) - 1);
     struct extent extent = {.at = start >> log, .end = ((end - 1) >> log) + 1, .place = place, .granule_log = log};
     if (!mark(&extent))
         loop((bytes >> 14) + SEGMENTS, mark_more, &extent, 0);
+    if (extent.fresh_bytes == bytes) {
+        __sync_fetch_and_add(&pattern->fresh, 1);
+        if (follows)
+            __sync_fetch_and_add(&pattern->continued, 1);
+    }
     if (extent.is_lost)
         __sync_fetch_and_add(&pattern->unsure, 1);
     if (extent.fresh_bytes)

@@ -84,6 +84,7 @@ struct session {
 struct pattern {
     u64 calls, sequential, rewinds, reused, unaligned, unsure, switches;
     u64 unique_bytes, not_lowest, highest;
+    u64 fresh, continued; /* on nothing touched before; of these, where what lies before was */
     u64 last_start, last_end;
     u64 stride, stride_calls, stride_lead;
     u32 granule_log, task;

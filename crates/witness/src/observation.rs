@@ -66,6 +66,10 @@ pub struct Pattern {
     #[serde(skip_serializing_if = "is_zero")]
     pub reused: u64,
     #[serde(skip_serializing_if = "is_zero")]
+    pub fresh: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub continued: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub stride_bytes: i64,
     #[serde(skip_serializing_if = "is_zero")]
     pub stride_calls: u64,

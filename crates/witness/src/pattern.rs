@@ -5,7 +5,7 @@ use crate::shape::halves;
 
 pub(crate) const MAX_PATTERNS: u32 = 32768;
 const SEGMENTS: usize = 28;
-pub(crate) const PATTERN_WORDS: usize = 16 + SEGMENTS / 2;
+pub(crate) const PATTERN_WORDS: usize = 18 + SEGMENTS / 2;
 /// Bits of the largest segments of a bitmap, as a logarithm (`bpf/pattern.h`).
 const MOST_BITS_LOG: u32 = 18;
 
@@ -22,6 +22,8 @@ pub(crate) fn pattern(words: &[u64; PATTERN_WORDS]) -> Option<Pattern> {
         unique_bytes,
         not_lowest,
         highest_bytes,
+        fresh,
+        continued,
         _,
         _,
         stride,
@@ -36,13 +38,15 @@ pub(crate) fn pattern(words: &[u64; PATTERN_WORDS]) -> Option<Pattern> {
     let unique_bytes = unique_bytes.min(span_bytes);
     // One run from its first call on touched all between its ends, whatever the granules are.
     let is_exact = unaligned == 0 || sequential + 1 == calls;
-    let granule_bytes = granule_bytes(halves(words[15]).0, highest_bytes);
+    let granule_bytes = granule_bytes(halves(words[17]).0, highest_bytes);
     let error_bytes = unaligned.saturating_mul(2 * granule_bytes);
     Some(Pattern {
         calls,
         sequential,
         rewinds,
         reused,
+        fresh,
+        continued,
         stride_bytes: i64::from_ne_bytes(stride.to_ne_bytes()),
         stride_calls,
         unique_bytes,
@@ -73,7 +77,7 @@ mod tests {
 
     fn words(pairs: &[(usize, u64)]) -> [u64; PATTERN_WORDS] {
         let mut words = [0; PATTERN_WORDS];
-        words[15] = LOG_4096;
+        words[17] = LOG_4096;
         for &(place, value) in pairs {
             words[place] = value;
         }
@@ -108,8 +112,8 @@ mod tests {
             (7, 40960),
             (8, !4096),
             (9, 1 << 20),
-            (12, !4095),
-            (13, 9),
+            (14, !4095),
+            (15, 9),
         ];
         let exact = pattern(&words(&aligned)).unwrap();
         assert_eq!((exact.unique_bytes, exact.error_bytes), (40960, 0));

@@ -113,6 +113,10 @@ class Pattern:
     """Calls by another task than the one before: their order is then that of the tasks, not of a program."""
     unsure: int = 0
     """Calls whose offset is not known for sure, or that found no room."""
+    fresh: int = 0
+    """Calls on whole granules that nothing had touched; 0 in observations of before these were counted."""
+    continued: int = 0
+    """Of the fresh ones, calls that began right behind what had been touched: all but the first of each stream."""
 
     @property
     def span_bytes(self) -> int:

@@ -28,6 +28,9 @@ from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fa
 
 _DEVIATIONS = 6
 """A random tool is further off than so many standard deviations once in 10^9 runs."""
+_CONTINUED_BY_CHANCE = 2 / 3
+"""Of random calls on new places, so many have a touched place right before them once all places are touched: of two
+neighbours either may come first (1/2), and fio takes the next free one where a random one was used."""
 _OCCUPANCY_VARIANCE = 0.15
 """Of the number of different boxes hit, a box: at most so much, whatever the number of draws (Feller, vol. I, IV.2)."""
 _SMALL_FILE_SHARE = 0.05
@@ -266,11 +269,22 @@ def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
     share = min(access.expected_sequential / access.calls + tolerances.of("pattern_share"), 1.0)
     draws = max(min(access.followers, access.most_touched * access.calls / access.bytes), 1.0)
     if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
-        return []
+        return _judge_streams(access)
     if access.one_by_one or regular == access.followers:
         # fio takes the next free block where a random one was used: in small files more are sequential than by chance.
         return [other if regular > access.followers / 2 else unclear]
     return [_incomplete(Code.CALLS_OF_AN_OPERATION)]
+
+
+def _judge_streams(access: _Access) -> list[Fault]:
+    """Sequential streams in turns: each of their calls is on a new place, right behind one that was touched."""
+    fresh = sum(part.pattern.fresh for part in access.parts)
+    continued = sum(part.pattern.continued for part in access.parts)
+    chance = _CONTINUED_BY_CHANCE
+    if not access.one_by_one or continued <= fresh * chance + _DEVIATIONS * math.sqrt(fresh * chance * (1 - chance)):
+        return []
+    seen = state(Code.ACCESS_STREAMS, fresh=fresh, continued=continued / fresh)
+    return [Fault(CONTRADICTED, "OTHER-PATTERN", (seen,))]
 
 
 def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> list[Fault]:

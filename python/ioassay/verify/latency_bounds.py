@@ -3,7 +3,8 @@
 A tool reads its clock before the call and after it: a latency of its is longer than the kernel's, never shorter. What
 it adds is its own cost for each call, and what it waited for a processor. `clat` and `slat` of engines that submit and
 complete apart are parts of an operation's latency: fio takes the time of issue after io_submit returned, and with
-SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole.
+SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole. Of others
+`clat` is the call, and `lat` began before it: with `verify`, by the time that a checksum takes.
 
 A latency matches where its bounds are close, and it lies between them. One that lies further up than the tool's own
 cost may be that of a tool that waited, as far as its mean has room for it: such a latency is not judged, and a note
@@ -216,7 +217,8 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
             numbers[f"{MATCH}{name}"] = value_ns / bounds[0] if bounds[0] else 1.0
         else:
             unknown.append(name)
-            if value_ns > max(high_ns, _most_ns(name, own, claim, delayed, contended=contended)):
+            begins_earlier = not prefix and not _has_parts(claim) and f"clat.{statistic}" in claim.latency_ns
+            if not begins_earlier and value_ns > max(high_ns, _most_ns(name, own, claim, delayed, contended=contended)):
                 above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
         if name == "mean":
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
