@@ -22,8 +22,9 @@ def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) ->
     import difflib
 
     known = sorted(known)
-    if close := difflib.get_close_matches(name, known, 1):
-        return f"did you mean '{close[0]}'?"
+    words = {one.lstrip("-"): one for one in known}  # dashes alone make no two options alike
+    if close := difflib.get_close_matches(name.lstrip("-"), words, 1):
+        return f"did you mean '{words[close[0]]}'?"
     return f"known here: {', '.join(known)}" if otherwise is None else otherwise
 
 

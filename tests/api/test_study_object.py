@@ -1,11 +1,14 @@
 """Studies as objects: what they are made of, what they say is wrong, and what they plan."""
 
+import inspect
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ioassay as ia
+from ioassay.api.study import StudyKeys
+from ioassay.study import model
 
 from .conftest import HOSTILE, STUDY_FILE, computed
 
@@ -24,6 +27,11 @@ def levels(study: ia.Study) -> list[object]:
 def test_python_values_are_those_of_a_file(file: Path) -> None:
     made = ia.Study(driver="null_pure", factors={"x": (1, 2, 4)}, name="mine")
     assert made.plan().trials.equals(ia.Study.read(file).plan().trials)
+
+
+def test_an_editor_completes_the_keys_of_a_study() -> None:
+    known = {*inspect.signature(ia.Study).parameters, *StudyKeys.__annotations__} - {"keys"}
+    assert known == model.Study.model_fields.keys()
 
 
 def test_a_study_survives_its_own_toml() -> None:

@@ -88,6 +88,16 @@ def test_the_bar_is_one_line_that_is_drawn_anew_and_taken_away(clock: Clock) -> 
     assert rest.startswith("\x1b[Kfailed: s x=0\n") and rest.endswith("\r\x1b[K")
 
 
+def test_a_log_has_a_line_a_minute(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = progress.Terminal(progress.Log(io.StringIO(), 3), 3, 150.0)
+    for number in range(3):
+        shown.started(trial(number))
+        clock.now_s += 50
+        shown.ended(trial(number), "failed")
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["2 of 3 trials done, 50 s left: s x=1 #1"]
+
+
 def test_rates_have_a_line_below_the_bar_while_there_are_any(clock: Clock) -> None:
     stream = io.StringIO()
     bar = progress.Bar(stream, 4)

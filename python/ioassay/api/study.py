@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from ioassay.api import computing, execution, measuring_hosts
 from ioassay.api.progress import Progress
@@ -28,6 +28,23 @@ Changes = Mapping[str, object] | Iterable[str]
 """What is set, by its key; or `key=value` words, as the command line takes them."""
 
 
+class StudyKeys(TypedDict, total=False):
+    """Further keys of a study (docs/studies.md): what an editor completes."""
+
+    title: str
+    description: str
+    repetitions: int
+    until: Mapping[str, object]
+    seed: int
+    case: Sequence[Mapping[str, object]]
+    run: Mapping[str, object]
+    watch: Mapping[str, object]
+    analysis: Mapping[str, object]
+    figures: Sequence[Mapping[str, object]]
+    scale: Mapping[str, Mapping[str, object]]
+    relative: Mapping[str, object]
+
+
 class Study:
     """A study, or a suite of several: nothing has run yet.
 
@@ -45,14 +62,14 @@ class Study:
         params: Mapping[str, object] | None = None,
         factors: Mapping[str, Iterable[object]] | None = None,
         name: str = "study",
-        **keys: object,
+        **keys: Unpack[StudyKeys],
     ) -> None:
         from ioassay.study import catalog
 
         given = {"target": target, "params": params, "factors": factors, **keys}
         table = {"name": name, "driver": driver, **{key: value for key, value in given.items() if value is not None}}
         table.setdefault("title", name)
-        self._take(catalog.from_table(_plain(table), Path(f"{name}.toml")), name, f"{name}.toml")
+        self._take(catalog.from_table(_plain(table), Path("Study")), name, f"{name}.toml")
 
     def _take(self, suite: Suite, source: str, arguments: str, left_out: Sequence[Warning_] = ()) -> None:
         self._suite, self.source, self.arguments, self._left_out = suite, source, arguments, tuple(left_out)

@@ -1,6 +1,6 @@
 """Progress of a run on a terminal: a bar, the time left, the current point and its current rates.
 
-Silent where stderr is no terminal.
+Where stderr is no terminal, a line a minute.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TextIO
 
 from ioassay import debug_log, units
 from ioassay.api.progress import Progress
+from ioassay.cli import console
 from ioassay.live.remaining_time import RemainingTime
 from ioassay.roles import CurrentRates, Trial
 
 _BAR_COLUMNS = 24
-_DRAWN_EVERY_S = 0.1
 _ERASE_LINE, _ERASE_BELOW, _UP = "\x1b[K", "\x1b[J", "\x1b[A"
 """To the end of the line, to the end of the screen, one line up (ECMA-48: EL, ED, CUU)."""
 
@@ -30,10 +30,12 @@ class Bar:
     What is said stays above it. Between drawings the cursor is in its first line.
     """
 
+    every_s = 0.1
+
     def __init__(self, stream: TextIO, total: int) -> None:
         self._stream, self._total, self._left, self._point, self._rates = stream, total, "", "", ""
         self.completed = 0
-        self._drawn_s = -_DRAWN_EVERY_S
+        self._drawn_s = -self.every_s
         self._erase = _ERASE_LINE
         self._lock = threading.Lock()
 
@@ -46,7 +48,7 @@ class Bar:
         self._left = self._left if left is None else left
         self._point = self._point if point is None else point
         self._rates = self._rates if rates is None else rates
-        if time.monotonic() - self._drawn_s >= _DRAWN_EVERY_S:
+        if time.monotonic() - self._drawn_s >= self.every_s:
             self._draw()
 
     def advance(self) -> None:
@@ -80,6 +82,26 @@ class Bar:
             self._erase = _ERASE_BELOW if self._rates else _ERASE_LINE
             self._stream.flush()
             self._drawn_s = time.monotonic()
+
+
+class Log(Bar):
+    """For a log: a line a minute, from the end of the first on."""
+
+    every_s = 60.0
+
+    def __init__(self, stream: TextIO, total: int) -> None:
+        super().__init__(stream, total)
+        self._drawn_s = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """The end of the command says it."""
+
+    def end(self) -> None:
+        """Lines stay."""
+
+    def _draw(self) -> None:
+        self._drawn_s = time.monotonic()
+        console.note(f"{self.completed} of {self._total} trials done, {self._left} left: {self._point}")
 
 
 class Terminal(Progress):
@@ -153,11 +175,11 @@ def _named(trial: Trial) -> str:
 
 @contextmanager
 def shown(total: int, forecast_s: float) -> Iterator[Progress]:
-    """A Progress for `total` trials, drawn only where stderr is a terminal."""
-    if not sys.stderr.isatty() or debug_log.enabled():  # a bar and a log would overwrite each other
+    """A Progress for `total` trials: a bar where stderr is a terminal, and a line a minute elsewhere."""
+    if debug_log.enabled():  # a bar and a log would overwrite each other
         yield Progress()
         return
-    bar = Bar(sys.stderr, total)
+    bar = (Bar if sys.stderr.isatty() else Log)(sys.stderr, total)
     try:
         yield Terminal(bar, total, forecast_s)
     finally:

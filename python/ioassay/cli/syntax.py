@@ -263,6 +263,8 @@ class Command:
         for each in self.parameters:
             texts = given.get(each.name)
             if texts is None:
+                if each.required:
+                    raise UsageError(f"Missing option '{each.shown}'")
                 values[each.name] = each.default
             else:
                 values[each.name] = texts[-1] if each.is_flag else each.read(texts)
