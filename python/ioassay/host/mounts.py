@@ -66,11 +66,13 @@ def own_mounts(root: Path = ROOT) -> Iterator[Mount]:
 
 def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
     """The mount that a resolved path lies on; of several over each other, the topmost."""
-    best: Mount | None = None
-    for mount in own_mounts(root):
-        if path.is_relative_to(mount.point) and (best is None or len(mount.point) >= len(best.point)):
-            best = mount
-    return best
+    best = ""
+    most = -1
+    for line in _text(root / "proc/self/mountinfo").split("\n"):
+        point = _unescape(line.split(" ", 5)[4]) if line.count(" ") > 5 else ""
+        if len(point) >= most and point and f"{path}/".startswith(f"{point.rstrip('/')}/"):
+            best, most = line, len(point)
+    return next(_parsed(best, root / "proc/self/mountinfo", HERE, root, root), None)
 
 
 def swaps(root: Path = ROOT) -> list[Swap]:
@@ -94,7 +96,11 @@ def pooled(root: Path = ROOT) -> dict[Number, str]:
 
 def _read(table: Path, namespace: str, view: Path, root: Path) -> Iterator[Mount]:
     """Lines of one mountinfo; `view` is the root folder as that namespace sees it."""
-    for number, line in enumerate(_text(table).split("\n"), 1):
+    yield from _parsed(_text(table), table, namespace, view, root)
+
+
+def _parsed(text: str, table: Path, namespace: str, view: Path, root: Path) -> Iterator[Mount]:
+    for number, line in enumerate(text.split("\n"), 1):
         before, _, after = line.partition(" - ")
         fields, tail = before.split(), after.split()
         if len(fields) < 6 or len(tail) < 2:

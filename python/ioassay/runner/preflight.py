@@ -7,6 +7,7 @@ here what this host can do for a study: conditions and trials are tried on nothi
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import tempfile
@@ -71,6 +72,7 @@ class Bench:
     elsewhere: bool = False
     """Its trials are measured on other hosts: nothing of this one is touched, and nothing of it is examined."""
     meter: interference.Meter = field(init=False)
+    _touches: list[Touch] | None = None
 
     def __post_init__(self) -> None:
         self.meter = interference.Meter(servers=self.study.watch.servers)
@@ -93,9 +95,10 @@ class Bench:
 
     def touches(self) -> list[Touch]:
         """Every path of this host that the points' own parameters name, each once for each access."""
-        if self.elsewhere:
-            return []
-        return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
+        if self._touches is None:
+            points = () if self.elsewhere else self.points()
+            self._touches = list(dict.fromkeys(touch for one in points for touch in self.driver.touches(one.params)))
+        return self._touches
 
     def footprints(self) -> list[Footprint]:
         """Room that the points take in file systems; asked when their targets were inspected."""
@@ -459,8 +462,16 @@ def _spoken(command: Command, folder: Path) -> tuple[str, str]:
 
 
 def _examine_paths(bench: Bench) -> list[Warning_]:
-    found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
-    return [warning for warnings in found for warning in warnings]
+    """What is said of every path; of files that a folder lacks yet, all is known from the first of them."""
+    warnings: list[Warning_] = []
+    lacking: set[tuple[Path, str]] = set()
+    for touch in bench.touches():
+        if not os.path.lexists(touch.path):
+            if (touch.path.parent, touch.access) in lacking:
+                continue
+            lacking.add((touch.path.parent, touch.access))
+        warnings += safety.inspect_path(touch.path, touch.access, bench.consent)
+    return warnings
 
 
 def _require_room(benches: Sequence[Bench]) -> None:
