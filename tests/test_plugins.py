@@ -472,13 +472,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the plugin is installed to; pip builds it in a copy, and the checkout stays as it is."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "dist"))
+    return installed(folder)
+
+
+def installed(folder: Path) -> Path:
+    """Where the package in `folder/source` is installed to, without a network."""
     offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(folder / "site"), folder / "source"]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
     return folder / "site"
 
 
-def test_its_own_tests_pass(site: Path) -> None:
+@pytest.fixture(scope="module")
+def new_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `site`, of what `new-pack` writes."""
+    folder = tmp_path_factory.mktemp("new")
+    ask("new-pack", "sand_sieve", "--output", "source", cwd=folder)
+    return installed(folder)
+
+
+@pytest.mark.parametrize("of", ["site", "new_pack"])
+def test_its_own_tests_pass(of: str, request: pytest.FixtureRequest) -> None:
+    site: Path = request.getfixturevalue(of)
     environment = {**os.environ, "PYTHONPATH": str(site), "HOME": str(site.parent)}
     environment.pop("PYTEST_XDIST_WORKER", None)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -501,6 +516,20 @@ def test_its_study_runs_to_the_page(site: Path, tmp_path: Path) -> None:
     assert "The fixed cost of a block" in page and "Time of a block" in page
     claims = [json.loads(path.read_text())["claims"] for path in (tmp_path / "run").glob("trials/*/record.json")]
     assert [claim["bytes"] for (claim,) in claims] == [1 << 24] * 8
+
+
+def test_a_new_pack_measures_before_it_is_changed(new_pack: Path, tmp_path: Path) -> None:
+    words = ("run", str(new_pack.parent / "source" / "study.toml"), "--repetitions", "1", "--output", "run", "--json")
+    ran = ask(*words, cwd=tmp_path, env={"PYTHONPATH": str(new_pack), "HOME": str(tmp_path)}).json
+    assert ran["trials"]["ok"] == 3
+    records = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("trials/*/record.json")]
+    assert [claim["bytes"] for record in records for claim in record["claims"]] == [64 << 20] * 3
+
+
+@pytest.mark.parametrize("words", [("Sieve",), ("fio",), ("sieve", "--output", ".")])
+def test_a_new_pack_takes_no_name_or_folder_of_others(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert ask("new-pack", *words, cwd=tmp_path).code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_its_readme_shows_the_files_that_it_has() -> None:

@@ -148,7 +148,7 @@ FAULTS = (
     ),
     Fault(
         "with fixedbufs synchronisations are submitted as writes: 11571 are printed, 14 requests have the opcode FSYNC",
-        lambda job: "fixedbufs" in job and bool({"fsync", "fdatasync"} & {*job}),
+        lambda job: "fixedbufs" in job and bool({"fsync", "fdatasync", "end_fsync", "fsync_on_close"} & {*job}),
         ("FEWER-SEEN", "MORE-SEEN", "NOT-SYNCED"),
     ),
     Fault(

@@ -256,3 +256,11 @@ def test_shapes_of_jobs(tmp_path: Path) -> None:
     assert all((tmp_path / path).exists() for path in grouped.paths)
     (limited,), _ = run(tmp_path, "--rw=write", "--io_size=256k", "--filename=f")
     assert (limited.bytes, limited.file_bytes) == (2**18, 2**20)
+
+
+def test_several_processes_have_that_many_latencies_at_once() -> None:
+    latency = Latency(1000, 3e6, 0.0, 3e6, 3e6)
+    job = Job("a", 0, 0, {"read": Direction(1000, 1 << 20, 1.0, {"clat": latency})}, runtime_s=1.0)
+    for processes, said in ((4, []), (2, ["clat mean"])):
+        known = job.with_options({"ioengine": "psync", "numjobs": str(processes)})
+        assert [misfit.name for misfit in known.all_misfits("read", syncs=False)] == said

@@ -97,7 +97,7 @@ def _with_options(results: Results, words: Sequence[str]) -> Results:
     options = fio_command.jobs_of(words)
     if not results.jobs or not all(job.name in options for job in results.jobs):
         return results
-    return replace(results, jobs=[replace(job, options=options[job.name]) for job in results.jobs])
+    return replace(results, jobs=[job.with_options(options[job.name]) for job in results.jobs])
 
 
 def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts] | None:

@@ -48,7 +48,6 @@ _TABLES_OF_CLIENTS = re.compile(r'"global options"\s*:\s*\[')
 _NAMELESS = re.compile(r"^\{", re.M)
 """Where no version is said."""
 _CLOCK_STEP_S = 1e-3
-_MANY = 10**9
 _MOST_BROKEN = 100
 """Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 
@@ -288,16 +287,12 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
     directions = {name: _direction(job[name], own) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
     runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
     error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate")
-    options = {**shared, **(job.get("job options") or {})}
-    several = options.get("numjobs", "1")
     return Job(
         name=job.get("jobname", ""),
         group=job.get("groupid", 0),
         error=error,
         directions=directions,
         client=_client(job),
-        options=options,
-        processes=int(several) if re.fullmatch(r"[0-9]{1,9}", several) else _MANY,
         runtime_s=runtime_ms / 1e3,
         cpu=CpuUse(
             job.get("usr_cpu", 0.0),
@@ -310,7 +305,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         syncs=sync.get("total_ios", 0) if sync else None,
         sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,
         steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
-    )
+    ).with_options({**shared, **(job.get("job options") or {})})
 
 
 def _direction(table: _DirectionTable, own: bool) -> Direction:

@@ -8,8 +8,9 @@ percentiles come from merged bins and never from other percentiles.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ioassay.formats.redundancy import Spread, between, of_spread
 from ioassay.records.record import Misfit
@@ -17,6 +18,7 @@ from ioassay.records.record import Misfit
 DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
 KINDS = ("slat", "clat", "lat")
+_MANY = 10**9
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,12 @@ class Job:
     """Sums of its group that are not those of the jobs."""
     client: str = ""
     """The server that ran it, `HOST:PORT` or the path of a socket, of `fio --client`; '' where fio ran it itself."""
+
+    def with_options(self, options: Mapping[str, str]) -> Job:
+        """With options that the results lack; as many processes as they ask for may have made the numbers."""
+        several = options.get("numjobs", "1")
+        most = int(several) if re.fullmatch(r"[0-9]{1,9}", several) else _MANY
+        return replace(self, options=options, processes=max(self.processes, most))
 
     @property
     def ios(self) -> int:
