@@ -215,6 +215,7 @@ SESSIONS_OF = {
     ],
     "only written": [session(0, 1, "write", flags=("write",))],
     "then opened for both": [session(0, 1, "write", flags=("write",)), session(0, 2, "write")],
+    "then only read": [session(0, 1, "write", flags=("write",)), session(0, 2, "read")],
     "early, without an open": [
         *SESSIONS,
         Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8)),
