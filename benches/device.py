@@ -64,7 +64,7 @@ from device_ways import (
 from monitor_cost import median_interval
 
 from ioassay import units
-from ioassay.virtual_drive import control
+from ioassay.packs.virtual_drive import control
 
 DEPTHS = (1, 32)
 DIRECTIONS = ("read", "write")

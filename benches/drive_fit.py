@@ -23,8 +23,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from ioassay.simulator import drive_accuracy, drive_files
-from ioassay.simulator.drive_files import DriveFile, Entry, Measurement
+from ioassay.packs.ssd.simulator import drive_accuracy
+from ioassay.simulation import drive_files
+from ioassay.simulation.drive_files import DriveFile, Entry, Measurement
 
 EVALUATIONS = 200
 STARTS = 16

@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from ioassay.virtual_drive import control, fault_plan
+from ioassay.packs.virtual_drive import control, fault_plan
 
 DRIVE = ("--size", "128MiB", "--policy", "lru", "--buffer", "2MiB", "--no-calibrate")
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2

@@ -1,5 +1,5 @@
 #!/bin/sh
-# spdk.sh SOURCE [FOLDER]: builds the tools of SPDK with which tests/virtual_drive/test_spdk.py tests the served drive,
+# spdk.sh SOURCE [FOLDER]: builds the tools of SPDK with which tests/packs/virtual_drive/test_spdk.py tests the served drive,
 # and its target of NVMe over TCP, with which benches/device.py compares it.
 #
 # Nothing else needs them, and no other set-up builds them. SOURCE is SPDK of the version below with its submodules

@@ -25,7 +25,7 @@ from ioassay.factors import Design, Kind, level_key, level_number, level_numbers
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
-from ioassay.simulator import simulation_options
+from ioassay.simulation import options as simulation_options
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog, earlier_best, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine

@@ -18,11 +18,11 @@ import pytest
 
 from ioassay import packs
 from ioassay.errors import IoassayError
+from ioassay.packs.virtual_drive import drive_config, fault_plan
 from ioassay.report import figures
 from ioassay.roles import Consent
 from ioassay.runner import preflight
 from ioassay.study import catalog
-from ioassay.virtual_drive import drive_config, fault_plan
 
 from .corpora import cases
 from .documents import DOCUMENTS, Block, blocks, name_of

@@ -15,9 +15,10 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from ioassay import simulator, traces
+from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd.simulator import drive_accuracy
 from ioassay.report import theme
-from ioassay.simulator import drive_accuracy, drive_files
+from ioassay.simulation import drive_files
 from ioassay.units import format_size
 
 PICTURES = {

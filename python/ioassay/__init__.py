@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ioassay._core import __version__ as __version__
-    from ioassay.api.command_recording import Recording as Recording
-    from ioassay.api.command_recording import record as record
     from ioassay.api.comparison import Comparison as Comparison
     from ioassay.api.comparison import compare as compare
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import import_results as import_results
     from ioassay.api.run_results import open as open
-    from ioassay.api.served_drive import ServedDrive as ServedDrive
-    from ioassay.api.served_drive import serve as serve
-    from ioassay.api.served_drive import serve_group as serve_group
     from ioassay.api.study import Study as Study
     from ioassay.api.study_plan import Plan as Plan
     from ioassay.api.witness_judgement import Judgement as Judgement
@@ -51,9 +46,16 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
-    from ioassay.simulator import simulate as simulate
-    from ioassay.simulator import sweep as sweep
-    from ioassay.simulator.results import Simulation as Simulation
+    from ioassay.packs.ssd import simulator as simulator
+    from ioassay.packs.ssd import traces as traces
+    from ioassay.packs.ssd.command_recording import Recording as Recording
+    from ioassay.packs.ssd.command_recording import record as record
+    from ioassay.packs.ssd.simulator import simulate as simulate
+    from ioassay.packs.ssd.simulator import sweep as sweep
+    from ioassay.packs.ssd.simulator.results import Simulation as Simulation
+    from ioassay.packs.virtual_drive.served_drive import ServedDrive as ServedDrive
+    from ioassay.packs.virtual_drive.served_drive import serve as serve
+    from ioassay.packs.virtual_drive.served_drive import serve_group as serve_group
 
 GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
@@ -73,13 +75,10 @@ _MODULES = {
     "LivePage": "ioassay.api.live_page",
     "Plan": "ioassay.api.study_plan",
     "Progress": "ioassay.api.progress",
-    "Recording": "ioassay.api.command_recording",
     "Run": "ioassay.api.run_results",
     "RunError": "ioassay.errors",
     "SafetyRefusal": "ioassay.errors",
     "Search": "ioassay.api.parameter_search",
-    "ServedDrive": "ioassay.api.served_drive",
-    "Simulation": "ioassay.simulator.results",
     "StartError": "ioassay.errors",
     "Study": "ioassay.api.study",
     "StudyError": "ioassay.errors",
@@ -91,12 +90,7 @@ _MODULES = {
     "import_results": "ioassay.api.run_results",
     "open": "ioassay.api.run_results",
     "quick": "ioassay.api.quick_study",
-    "record": "ioassay.api.command_recording",
     "restore_settings": "ioassay.api.diagnosis",
-    "serve": "ioassay.api.served_drive",
-    "serve_group": "ioassay.api.served_drive",
-    "simulate": "ioassay.simulator",
-    "sweep": "ioassay.simulator",
     "tune": "ioassay.api.parameter_search",
     "witness": "ioassay.api.witness_judgement",
 }
@@ -117,7 +111,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = _MODULES.get(name) or _modules()[name]
-    found = globals()[name] = getattr(import_module(module), name)
+    home = import_module(module)
+    found = globals()[name] = getattr(home, name) if hasattr(home, name) else import_module(f"{module}.{name}")
     return found
 
 

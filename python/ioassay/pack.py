@@ -38,14 +38,16 @@ class Pack:
         analyses: Entries | None = None,
         figures: Entries | None = None,
         executors: Entries | None = None,
+        paths: Entries | None = None,
         commands: Commands | None = None,
         api: Entries | None = None,
         before: Mapping[str, str] | None = None,
     ) -> None:
         """`about` says in one sentence what the subject is.
 
-        `api`: a name of `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command,
-        -> the one of the core that it precedes in a report or in the help; others end it.
+        `paths`: a kind of target -> the module that says where a request's time goes on the way to it (the question
+        `costs`). `api`: a name of `import ioassay` -> the module that has it, or its package. `before`: a question of
+        `analyses`, or a command, -> the one of the core that it precedes in a report or in the help; others end it.
         """
         self.about = about
         self.before = before or {}
@@ -58,6 +60,7 @@ class Pack:
             "analyses": analyses,
             "figures": figures,
             "executors": executors,
+            "paths": paths,
             "commands": commands,
             "api": api,
         }
@@ -76,7 +79,7 @@ def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
     for pack in built_in().values():
         for name, entry in pack.lists.get(group, {}).items():
             names = list(found)
-            place = names.index(pack.before[name]) if name in pack.before else len(names)
+            place = names.index(pack.before[name]) if pack.before.get(name) in found else len(names)
             found = dict([*list(found.items())[:place], (name, entry), *list(found.items())[place:]])
     return found
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import ioassay
-from ioassay import analysis, drivers, formats, metrics, monitors, simulator, targets, virtual_drive
+from ioassay import _core, analysis, drivers, formats, metrics, monitors, targets
 from ioassay.cli import COMMANDS, OPTIONS, helptext, manual, named
 from ioassay.cli.syntax import Command, Group
+from ioassay.packs.ssd import simulator
 from ioassay.registry import Registry
 from ioassay.report import figures
-from ioassay.simulator.simulation_options import OPTIONS as SIMULATION
+from ioassay.simulation.options import OPTIONS as SIMULATION
 from ioassay.store import importer
 
 SCHEMA = Path(__file__).parent.parent.parent / "docs" / "study.schema.json"
@@ -139,7 +140,7 @@ def lists() -> Iterator[str]:
     buffers = ((f"`{each['name']}`", _text(each["about"])) for each in simulator.policies())
     yield from _table(("name", "what it does"), buffers)
     yield from ("## Models of the served drive", "", "More in [virtual-drive](../virtual-drive.md).", "")
-    models = ((f"`{name}`", _text(about)) for name, about in virtual_drive.models().items())
+    models = ((f"`{name}`", _text(about)) for name, about in _core.device_models())
     yield from _table(("name", "what it does"), models)
     yield from ("## Options of a simulation", "", "More in [simulator](../simulator.md).", "")
     options = ((f"`{each.name}`", f"`{each.default}`", _text(each.about)) for each in SIMULATION)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import ioassay as ia
-from ioassay import traces
 from ioassay.api import diagnosis
 from ioassay.formats import user_pattern
 from ioassay.host import settings
+from ioassay.packs.ssd import traces
 from ioassay.records.record import Warning_
 
 from ..cli.conftest import ask

@@ -25,11 +25,11 @@ from ioassay.store import packed_page
 
 from ..conftest import tmpfs
 from ..corpora import CORPUS, cases, has, rows
+from ..packs.virtual_drive.drives import served
+from ..packs.virtual_drive.nbd import Client
 from ..patience import PATIENCE_S, until
-from ..virtual_drive.nbd import Client
 from .command_server import Running
 from .conftest import Answer, ask, checked, start
-from .drives import served
 
 README = CORPUS / "commands" / "README.md"
 BEGINNINGS = {row["id"]: row for row in rows("commands", "beginnings")}

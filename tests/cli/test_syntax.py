@@ -13,7 +13,7 @@ import pytest
 from ioassay import __version__, cli
 from ioassay.cli import syntax
 from ioassay.errors import UsageError
-from ioassay.simulator import OPTIONS
+from ioassay.packs.ssd.simulator import OPTIONS
 
 from ..corpora import cases
 from .conftest import Answer, Ask

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ioassay.targets import nvme_host
-from ioassay.virtual_drive import control
+from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive.targets import nvme_host
 
 from ..cli import drives
 from ..patience import until

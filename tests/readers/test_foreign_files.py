@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 import tomli_w
 
-from ioassay import formats, traces
+from ioassay import formats
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, claim_pattern, parser
+from ioassay.packs.ssd import traces
 from ioassay.records.observation import Observation
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Trial

@@ -7,7 +7,8 @@ questions to all studies at once. `narrative.pipeline` asks all; `run_comparison
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
@@ -19,15 +20,13 @@ ANALYSES: dict[str, str] = listed(
     "analyses",
     {
         "tuned": "ioassay.analysis.optimum.tuning",
-        "reductions": "ioassay.analysis.storage.write_buffer",
         "hosts": "ioassay.analysis.hosts.host_comparison",
         "load": "ioassay.analysis.storage.load_saturation",
         "conclude": "ioassay.analysis.conclusion",
         "choice": "ioassay.analysis.optimum.alternatives",
-        "costs": "ioassay.analysis.storage.path_costs",
+        "costs": "ioassay.analysis.storage.latency_shares",
         "conditions": "ioassay.analysis.machine_conditions",
         "verdict": "ioassay.analysis.claims.claim_verdicts",
-        "drive": "ioassay.analysis.storage.drive_agreement",
         "accountings": "ioassay.analysis.storage.timing_definitions",
         "describe": "ioassay.analysis.effects.descriptive",
         "stability": "ioassay.analysis.stability",
@@ -48,6 +47,10 @@ MERGED: dict[str, str] = {
 }
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
+PATHS: dict[str, str] = listed("paths", {})
+"""Kind of target -> the module that says where a request's time goes on the way to it: `analyse` as of a question,
+`premise` (the code of what its cases have in common), and `NAMES` and `bars` for a figure."""
+
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
@@ -57,6 +60,11 @@ OVERALL: dict[str, str] = {
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their
 findings belong to no study (`study` is '') and stand at the top of the page."""
+
+
+def path_of(study: Study) -> Any:
+    """The module of the way to the target of a study; None where no pack says anything of it."""
+    return import_module(PATHS[study.target.kind]) if study.target.kind in PATHS else None
 
 
 def questions_of(study: Study) -> list[str]:

@@ -49,25 +49,14 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
             "ioassay.cli.witness",
             "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
         ),
-        "record": (
-            "ioassay.cli.record",
-            "Run COMMAND and record each request that reaches a block device, with its issue time.",
-        ),
-        "simulate": (
-            "ioassay.cli.simulate",
-            "Run a trace on a simulated SSD and report response times and the drive's activity.",
-        ),
-        "drive": ("ioassay.cli.drive", "List and show descriptions of drives, and compare them with measurements."),
         "filesuite": (
             "ioassay.cli.filesuite",
             "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
         ),
-        "trace": ("ioassay.cli.trace", "Inspect, convert and generate traces of block requests."),
         "worker": (
             "ioassay.cli.worker",
             "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
         ),
-        "device": ("ioassay.cli.device", "Serve the simulated drive, and query a served drive."),
         "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
         "help": ("ioassay.cli.help", "Show the help of a command, or a document."),
     },

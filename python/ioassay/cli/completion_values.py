@@ -60,42 +60,23 @@ def studies(text: str, given: Given) -> dict[str, str]:
 
 def drives(text: str, given: Given) -> dict[str, str]:
     """The drives that are described."""
-    return _described("drives", "about")
+    return _described("simulation/drives", "about")
 
 
 def policies(text: str, given: Given) -> dict[str, str]:
     """The write buffers of the simulated drive, and none."""
-    from ioassay.simulator.simulation_options import policy_meanings
+    from ioassay.simulation.options import policy_meanings
 
     return policy_meanings()
 
 
-def transports(text: str, given: Given) -> list[str]:
-    """The ways to a served drive, each up to where its place begins."""
-    return ["nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:"]
-
-
-def device_models(text: str, given: Given) -> dict[str, str]:
-    """The models of a served drive."""
-    from ioassay import _core
-
-    return dict(_core.device_models())
-
-
 def of_simulation(text: str, given: Given) -> dict[str, str]:
     """The options of the simulated drive, and the values of those that have names."""
-    from ioassay.simulator.simulation_options import OPTIONS
+    from ioassay.simulation.options import OPTIONS
 
     known = {option.name: list(option.choices) for option in OPTIONS}
     about = {option.name: option.about for option in OPTIONS}
     return assigned({**known, "policy": policies(text, given)}, text, given, about)
-
-
-def trace_formats(text: str, given: Given) -> dict[str, str]:
-    """The formats of traces."""
-    from ioassay import _core
-
-    return {each["name"]: each["about"] for each in _core.trace_formats()}
 
 
 def runs(text: str, given: Given) -> dict[str, str]:

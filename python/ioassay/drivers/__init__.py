@@ -23,7 +23,6 @@ DRIVERS: dict[str, str] = listed(
         "iozone": "ioassay.drivers.iozone:Iozone",
         "null": "ioassay.drivers.null:Null",
         "null_pure": "ioassay.drivers.null:NullPure",
-        "simulate": "ioassay.drivers.simulate:Simulate",
     },
 )
 """Name -> module:class, imported when asked for."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
-    "reductions": "ioassay.narrative.reductions_text",
     "hosts": "ioassay.narrative.hosts_text",
     "load": "ioassay.narrative.load_text",
     "conclude": "ioassay.narrative.conclude_text",
@@ -16,7 +15,6 @@ NARRATORS: dict[str, str] = {
     "costs": "ioassay.narrative.costs_text",
     "conditions": "ioassay.narrative.conditions_text",
     "verdict": "ioassay.narrative.verdict_text",
-    "drive": "ioassay.narrative.drive_text",
     "accountings": "ioassay.narrative.timing_definitions_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
@@ -37,14 +35,12 @@ HEADINGS: dict[str, str] = {
     "conclude": "What else the study comes to",
     "choice": "Which case is best, when, and is that real?",
     "costs": "What does each path cost? Parts of a request, and CPU time",
-    "reductions": "Which write buffer is best? Means, hits and published numbers",
     "conditions": "Was the machine quiet enough?",
     "verdict": "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",
     "effect": "Do the factors matter? Effects, lines, analyses of variance",
     "peak": "Where is the peak? Best levels, plateaus, scaling",
-    "drive": "What did the drive itself count?",
     "accountings": "Which timing definition matches the claims?",
 }
 """Of the groups of findings on the page."""

@@ -11,7 +11,6 @@ from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
 from ioassay.narrative import omissions, phrases
-from ioassay.narrative.costs_text import setting_sentence
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Ratio, Response
@@ -153,7 +152,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
     """The first response of each study counts."""
     known = published_results.paths_of([one.study for one in answers])
     rows = [(one.choice, standing) for one in answers for standing in one.choice.places]
-    settings = dict.fromkeys(one.setting for one in answers if one.setting is not None)
+    premises = dict.fromkeys(one.premise for one in answers if one.premise is not None)
     table = Table.of(
         rows,
         ("Condition", lambda row: phrases.capital(phrases.levels(row[1].where)) or "all trials"),
@@ -178,7 +177,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
             _counted([standing for _, standing in rows]),
             *([say("choice.source", source=known.source, reading=" ".join(known.reading))] if known else []),
         ],
-        premises=[setting_sentence(one) for one in settings],
+        premises=[say(code) for code in premises],
         statistics={"studies": numbers, "published": [vars(path) for path in known.paths] if known else []},
         tables=[table, *([_published(known, answers)] if known else [])],
     )

@@ -23,7 +23,7 @@ from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
 _OBSERVATIONS = (
-    *("conditions", "verdict", "describe", "stability", "calls", "drive", "accountings"),
+    *("conditions", "verdict", "describe", "stability", "calls", "accountings"),
     *("caveats", "unclaimed"),
 )
 """Questions of the core that conclude nothing of how fast something is."""

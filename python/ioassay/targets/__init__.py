@@ -21,8 +21,6 @@ TARGETS: dict[str, str] = listed(
         "file": "ioassay.targets.regular_file:FileTarget",
         "folder": "ioassay.targets.folder:FolderTarget",
         "device": "ioassay.targets.block_device:DeviceTarget",
-        "virtual": "ioassay.targets.virtual_drive:VirtualTarget",
-        "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
     },
 )
 

@@ -9,66 +9,11 @@ import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path as File
 from typing import Any
 
+from ioassay import pack
 from ioassay.records.record import Scalar
-
-
-@dataclass(frozen=True)
-class Claims:
-    """What one source published: `reductions[case][policy]` in percent against that policy, and how to read them."""
-
-    source: str
-    policy: str
-    reductions: Mapping[str, Mapping[str, float]]
-    notes: Mapping[str, str]
-    reading: tuple[str, ...]
-    reasons: Mapping[str, str]
-    """Why a reduction against a policy may not be reproduced."""
-
-
-def of(study: str) -> Claims | None:
-    """What was published of the study called so; None for nothing."""
-    if (table := _table("trace", study)) is None:
-        return None
-    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
-    return Claims(
-        source=table["source"],
-        policy=table["policy"],
-        reductions={name: trace["reductions"] for name, trace in cases.items()},
-        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
-        reading=tuple(table["reading"]),
-        reasons=table["reasons"],
-    )
-
-
-@dataclass(frozen=True)
-class Change:
-    """What one source published of a factor: from level `start` to `end`, `policy`'s `response` changes by `percent`.
-
-    `percent` has a number for each of its traces; none where the source states only that the response is higher.
-    """
-
-    source: str
-    policy: str
-    study: str
-    factor: str
-    start: Scalar
-    end: Scalar
-    response: str
-    reading: str
-    percent: tuple[float, ...] = ()
-
-
-def changes_of(study: str) -> list[Change]:
-    """The published effects of factors on the study called so."""
-    return [
-        Change(table["source"], table["policy"], **{**change, "percent": tuple(change.get("percent", ()))})
-        for table in _tables()
-        for change in table.get("change", ())
-        if change["study"] == study
-    ]
 
 
 @dataclass(frozen=True)
@@ -92,10 +37,10 @@ class Rates:
 
 def rates_of(study: str) -> Rates | None:
     """Published rates of the study called so; None for none."""
-    if (table := _table("disk", study)) is None:
+    if (found := _entry("disk", study)) is None:
         return None
-    disks = tuple(Disk(**disk) for disk in table["disk"])
-    return Rates(table["source"], tuple(table["tests"]), disks, tuple(table["reading"]))
+    disks = tuple(Disk(**disk) for disk in found["disk"])
+    return Rates(found["source"], tuple(found["tests"]), disks, tuple(found["reading"]))
 
 
 @dataclass(frozen=True)
@@ -109,8 +54,8 @@ class Loads:
 
 def loads_of(study: str) -> Loads | None:
     """Published loads of the study called so; None for none."""
-    table = _table("loads", study)
-    return None if table is None else Loads(table["source"], table["loads"], tuple(table["reading"]))
+    found = _entry("loads", study)
+    return None if found is None else Loads(found["source"], found["loads"], tuple(found["reading"]))
 
 
 @dataclass(frozen=True)
@@ -138,21 +83,20 @@ class Paths:
 
 def paths_of(studies: Sequence[str]) -> Paths | None:
     """What was published of any of the studies; None for nothing."""
-    table = _table("path", *studies)
-    return (
-        None
-        if table is None
-        else Paths(table["source"], tuple(Path(**path) for path in table["path"]), tuple(table["reading"]))
-    )
+    found = _entry("path", *studies)
+    if found is None:
+        return None
+    return Paths(found["source"], tuple(Path(**path) for path in found["path"]), tuple(found["reading"]))
 
 
-def _table(kind: str, *studies: str) -> dict[str, Any] | None:
+def _entry(kind: str, *studies: str) -> dict[str, Any] | None:
     """The first table that has what was published of this kind, of any of the studies."""
-    return next((table for table in _tables() if kind in table and set(studies) & set(table["studies"])), None)
+    return next((found for found in _tables() if kind in found and set(studies) & set(found["studies"])), None)
 
 
 @functools.cache
 def _tables() -> tuple[dict[str, Any], ...]:
-    folder = resources.files("ioassay.analysis.claims") / "published"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
+    """All tables of the core and of the packs, by the names of their files."""
+    own = {file.stem: file for file in (File(__file__).parent / "published").glob("*.toml")}
+    files = sorted((own | pack.files("published")).items())
+    return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for _, file in files)

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ioassay.analysis import path_of
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
-from ioassay.analysis.storage import path_costs
-from ioassay.analysis.storage.path_costs import Setting
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.stats.best_level import best_level
@@ -157,21 +156,22 @@ def analyse(records: Dataset, study: Study) -> list[Choice]:
 class StudyChoice:
     """The choice of one study. `latency`: mean completion latency of reads, of the same conditions.
 
-    `setting`: what the cases have in common, where they are paths to a drive.
+    `premise`: the code of what the cases have in common, where they are paths to a drive.
     """
 
     study: str
     choice: Choice
-    setting: Setting | None = None
+    premise: str | None = None
     latency: Cells | None = None
 
 
 def together(records: Dataset) -> list[StudyChoice]:
     """The first response of each study of a choice that measured two cases."""
     return [
-        StudyChoice(study.name, each[0], path_costs.setting(records, study), cells(records, study, LATENCY))
+        StudyChoice(study.name, each[0], path.premise(records, study) if path else None, cells(records, study, LATENCY))
         for study in records.studies
         if (each := analyse(records, study))
+        for path in [path_of(study)]
     ]
 
 

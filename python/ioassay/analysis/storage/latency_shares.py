@@ -1,4 +1,4 @@
-"""Where the time of each condition's operations went, as the witness saw it at level `explain`.
+"""What does each path cost? Where the time of each condition's operations went, as seen at level `explain`.
 
 Means over the trials of a condition, percentiles included. Of several kinds of operations the first is the one that
 took most of the time.
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
+from ioassay.analysis import path_of
 from ioassay.analysis.measurements.cells import Cell, label
+from ioassay.analysis.measurements.cells import cells as measured
 from ioassay.records.observation import EXPLAIN
 from ioassay.records.record import Scalar
 from ioassay.store.dataset import Dataset
@@ -42,8 +45,11 @@ class LatencyShares:
     """Conditions whose rate makes the level cost too much."""
 
 
-def answers(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[LatencyShares]:
-    """One answer where any condition was explained."""
+def analyse(records: Dataset, study: Study) -> Sequence[Any]:
+    """One answer for a study that the witness explains; else what the pack of its target says of the way there."""
+    if not study.may_explain:
+        return path.analyse(records, study) if (path := path_of(study)) else []
+    cells = measured(records, study, "total.iops").cells
     found = shares_of(records, cells)
     explained = {one.label for one in found}
     chosen = study.watch.witness != EXPLAIN and any(cell.values.size > 1 for cell in cells)

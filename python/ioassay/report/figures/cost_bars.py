@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.analysis import path_of
 from ioassay.analysis.measurements.cells import Cell
 from ioassay.factors import CASE, factor_label
 from ioassay.narrative.latency_text import part_name
@@ -18,12 +19,6 @@ from ioassay.study.model import Study
 from ioassay.units import format_ns, format_percent
 from ioassay.verify.latency_parts import ENGINES, TOOL, LatencyPart
 
-NAMES = {
-    "submission": "submission",
-    "device": "drive",
-    "transport": "transport",
-    "completion": "completion and waiting",
-}
 _Bar = tuple[Mapping[str, Scalar], int, Mapping[str, tuple[float, str]]]
 """A condition, its trials, and by the name of each part its mean in ns and what else is known of it."""
 
@@ -44,7 +39,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         raise NoData(f"no condition {kept}")
     axis = axes.category_axis(spec.x, study.design.in_order(spec.x, [point[spec.x] for point, _, _ in costs]))
     unit = scales.unit_for("read.lat.mean", [sum(ns for ns, _ in parts.values()) for _, _, parts in costs])
-    order = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES] if explains else NAMES.values()
+    watched = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES]
+    order = watched if explains else path_of(study).NAMES.values()
     names = [name for name in dict.fromkeys(order) if any(name in parts for _, _, parts in costs)]
     rows, told = list[VegaLite](), list[VegaLite]()
     for level in axis.levels:
@@ -72,11 +68,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 
 def _counted(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
-    """By the drive's counts."""
-    from ioassay.analysis.storage import path_costs
-
-    costs, _ = path_costs.costs_of(records, study, cells)
-    return [(one.point, one.trials, {NAMES[part]: (ns, "") for part, ns in one.parts().items()}) for one in costs]
+    """By the counts of a drive that a pack makes."""
+    path = path_of(study)
+    found = path.bars(records, study, cells) if path else []
+    return [(point, trials, {name: (ns, "") for name, ns in parts.items()}) for point, trials, parts in found]
 
 
 def _explained(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:

@@ -1,0 +1,138 @@
+"""The block requests of any command, recorded as a trace that `simulate` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay.api.witness_judgement import Watch, watch_quietly, words
+from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.process import supervisor
+from ioassay.records.observation import RECORD
+
+if TYPE_CHECKING:
+    from ioassay.verify.witness import Observed
+
+STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A trace that was recorded, and how its command ended."""
+
+    trace: Path
+    watched: Observed
+    written: Mapping[str, Any]
+    """What was written, as `traces.convert` says it."""
+
+    @property
+    def requests(self) -> int:
+        """The number of requests in the trace."""
+        return int(self.written["changes"]["given"])
+
+    @property
+    def lost(self) -> int:
+        """Requests that found no room and are missing in the trace."""
+        seen = self.watched.seen
+        return seen.health.get("dropped", 0) + seen.health.get("lost", 0) if seen is not None else 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's own; None where a signal ended it."""
+        return self.watched.outcome.exit_code
+
+
+def record(
+    command: Sequence[str | Path],
+    output: str | Path,
+    *,
+    to: str | None = None,
+    everybody: bool = False,
+    device: str | None = None,
+    lose: Sequence[str] = (),
+    force: bool = False,
+) -> Recording:
+    """Run a command and record each request that reaches a block device, with the time of its issue.
+
+    `output` is the trace to write, whose name says the format unless `to` does; .gz and .zst compress. The requests are
+    those of the command, or of `everybody`, to every disk or to one `device`. `lose` names what may be lost where the
+    format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
+    requests cannot be watched: that takes root and BPF.
+    """
+    return run(words(command), Path(output), to, lose, watch_quietly, everybody=everybody, device=device, force=force)
+
+
+def run(
+    command: Sequence[str],
+    output: Path,
+    to: str | None,
+    lose: Sequence[str],
+    watch: Watch,
+    *,
+    everybody: bool,
+    device: str | None,
+    force: bool,
+) -> Recording:
+    """As `record`, by any way to watch a command."""
+    from ioassay.packs.ssd import traces
+    from ioassay.runner import conditions
+
+    conditions.remove_leftovers()
+    number = _number(device)
+    traces.check_output(output, to, force=force)
+    to_standard_output = str(output) == STANDARD_OUTPUT
+    beside = None if to_standard_output else output.absolute().parent  # a recording may need more room than /tmp has
+    with supervisor.temporary_folder(".ioassay-record-", beside) as folder:
+        watched = _watched(command, folder, watch)
+        recording = {"path": str(folder / "requests.bin"), "own": not everybody}
+        described = {"recording": {**recording, "device": number} if number else recording}
+        return Recording(output, watched, _written(described, output, to, lose, force=force))
+
+
+def _written(
+    described: Mapping[str, Any], output: Path, to: str | None, lose: Sequence[str], *, force: bool
+) -> dict[str, Any]:
+    """Write the trace. Where its format cannot hold it, nothing is lost: the command may have run for hours."""
+    from ioassay.packs.ssd import traces
+
+    try:
+        return traces.convert(described, output, to=to, lose=lose, force=force, empty=True)
+    except UsageError as error:
+        if str(output) == STANDARD_OUTPUT:
+            raise
+        whole = _free(output.with_name(f"{output.name}.csv"))
+        traces.convert(described, whole, to="csv", empty=True)
+        kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
+        raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
+
+
+def _free(path: Path) -> Path:
+    """A path that is free: `t.csv`, `t.2.csv`, …"""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}.{number}")
+    return free
+
+
+def _number(device: str | None) -> str | None:
+    """major:minor of a block device's name; UsageError where there is none."""
+    if device is None:
+        return None
+    path = Path("/sys/class/block") / Path(device).name / "dev"
+    try:
+        return path.read_text().strip()
+    except OSError:
+        raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
+
+
+def _watched(command: Sequence[str], folder: Path, watch: Watch) -> Observed:
+    """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
+    watched = watch(command, RECORD, folder, backend="bpf", reads_output=False, server=None, listing=None)
+    if watched.seen is None or watched.seen.backend != "bpf":
+        raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
+    if not (folder / "requests.bin").exists():
+        raise RunError("the recording is gone; nothing was written")
+    return watched

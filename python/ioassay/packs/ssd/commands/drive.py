@@ -1,0 +1,223 @@
+"""ioassay drive: descriptions of drives listed, shown, and compared with public measurements of the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ioassay.cli import completion_values, console, options, syntax
+from ioassay.errors import InputError, UsageError
+from ioassay.units import format_count, format_size
+
+if TYPE_CHECKING:
+    from ioassay.packs.ssd.simulator.drive_accuracy import Accuracy
+    from ioassay.simulation.drive_files import DriveFile, Entry
+
+Name = Annotated[
+    str,
+    syntax.Argument(
+        metavar="NAME|FILE", values=completion_values.drives, help="A drive's name, or the file that describes it."
+    ),
+]
+_WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
+
+
+def register(app: syntax.Group) -> None:
+    """Add the commands to `app`."""
+    drive = syntax.Group("List and show descriptions of drives, and compare them with measurements.")
+    drive.command("list")(list_)
+    drive.command()(show)
+    drive.command()(check)
+    app.add(drive, "drive")
+
+
+def list_(json: options.Json = False) -> None:
+    """List the drives that --drive takes by name."""
+    from ioassay.simulation import drive_files
+
+    console.use_json(json)
+    drives = [drive_files.load(name) for name in drive_files.builtin()]
+    if json:
+        rows = [{"name": each.name, "about": each.about, "measurements": len(each.measurements)} for each in drives]
+        console.emit({"drives": rows})
+        return
+    measured = ["-" if not each.measurements else str(len(each.measurements)) for each in drives]
+    rows_of_text = [[each.name, count, each.about] for each, count in zip(drives, measured, strict=True)]
+    console.table(["drive", "measurements", "about"], rows_of_text)
+
+
+def show(
+    drive: Name,
+    all_: Annotated[bool, syntax.Option("--all", help="Show each option with its unit, basis and source.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Show a drive's options, where they come from, and what follows: capacity, latencies, peak rates.
+
+    The figures are simulated, of a fresh drive: depth 1 and 256 with 4 KiB, depth 32 with 128 KiB in sequence.
+
+    Example: ioassay drive show samsung-980-pro --all
+    """
+    from ioassay.packs.ssd import simulator
+    from ioassay.packs.ssd.simulator import drive_accuracy
+    from ioassay.simulation import drive_files
+
+    console.use_json(json)
+    described = drive_files.load(drive)
+    size = _checked(described, simulator.check)
+    figures = drive_accuracy.figures(described.options)
+    if json:
+        values = {name: vars(entry) for name, entry in described.entries.items()}
+        about = {"name": described.name, "file": str(described.path), "about": described.about}
+        derived = {"capacity_bytes": size["capacity_bytes"], "figures": figures}
+        console.emit({**about, "sources": described.sources, "options": values, **derived})
+        return
+    console.line(f"{described.name}: {described.about}")
+    console.line(f"  {'capacity':<18} {format_size(size['capacity_bytes'])}")
+    for name, figure in figures.items():
+        console.line(f"  {name:<18} {_figure(name, figure)}")
+    if all_:
+        console.table(["option", "value", "unit", "basis", "source"], [*map(_row, described.entries.items())])
+        for name, citation in described.sources.items():
+            console.line(f"{name}: {citation}")
+        return
+    for basis, entries in _by_basis(described.entries).items():
+        console.line(f"  {basis:<18} {entries}")
+    console.line("  options that are not listed are those of the reference drive; --all shows sources")
+
+
+def check(
+    drive: Name,
+    points: Annotated[bool, syntax.Option("--points", help="Show each measured point and the model's.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Validate a drive's file, simulate what was measured on the real drive, and show the errors.
+
+    Exit status 1: an error is above the limit that the file states. Every second point was open to a fit; the others
+    are held out.
+
+    Example: ioassay drive check samsung-980-pro --points
+    """
+    from ioassay.packs.ssd import simulator
+    from ioassay.packs.ssd.simulator import drive_accuracy
+    from ioassay.simulation import drive_files
+
+    console.use_json(json)
+    described = drive_files.load(drive)
+    _checked(described, simulator.check)
+    found = [drive_accuracy.accuracy(described, each) for each in described.measurements]
+    excesses = {each.measurement.name: each.excesses for each in found if each.excesses}
+    if json:
+        console.emit({"name": described.name, "file": str(described.path), "measurements": [*map(_as_json, found)]})
+    else:
+        _errors(described, found)
+        for each in found if points else ():
+            _points(each)
+    if excesses:
+        parts = (f"{name}: {_WORDS[key]} {error:.1%}" for name, each in excesses.items() for key, error in each.items())
+        console.note(f"ioassay: {described.name} misses the limits of its file: {'; '.join(parts)}")
+        raise console.Exit(1)
+
+
+def _checked(drive: DriveFile, checking: Any) -> Mapping[str, Any]:
+    """What the core says about the drive; InputError names the file."""
+    try:
+        checked: Mapping[str, Any] = checking(drive.options)
+    except UsageError as error:
+        raise InputError(f"{drive.path}: {error}") from None
+    return checked
+
+
+def _figure(name: str, figure: Mapping[str, float]) -> str:
+    load = f"{format_size(int(figure['size_bytes']))}, depth {figure['depth']:.0f}"
+    if figure["depth"] == 1:
+        return f"{figure['mean_us']:.4g} us  ({load})"
+    return f"{format_count(round(figure['iops']))} IOPS, {figure['mb_s']:.4g} MB/s  ({load})"
+
+
+def _row(named: tuple[str, Entry]) -> list[str]:
+    name, entry = named
+    return [name, _value(entry), entry.unit, entry.basis, entry.source]
+
+
+def _value(entry: Entry) -> str:
+    values = entry.value if isinstance(entry.value, list) else [entry.value]
+    texts = ["yes" if each is True else "no" if each is False else _number(each) for each in values]
+    return "/".join(texts)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _by_basis(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Basis -> its options with values and units, in a line."""
+    found: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        text = format_size(entry.value) if entry.unit == "B" else f"{_value(entry)} {entry.unit}".rstrip()
+        found.setdefault(entry.basis, []).append(f"{name} {text}")
+    return {basis: ", ".join(texts) for basis, texts in found.items()}
+
+
+def _errors(drive: DriveFile, found: Sequence[Accuracy]) -> None:
+    console.line(f"{drive.name}: {drive.path} is valid")
+    if not found:
+        console.line("  it names no measurements")
+        return
+    rows = [_error_row(each, statistic) for each in found for statistic in _statistics(each)]
+    console.table(["measurement", "points", "mean error of", "fitted", "held out", "worst", "limit"], rows)
+
+
+def _error_row(found: Accuracy, statistic: str) -> list[str]:
+    limit = found.measurement.limits.get(statistic)
+    errors = found.errors(statistic)
+    fitted = f"{found.mean_error(statistic, fitted=True):.1%}" if found.errors(statistic, fitted=True) else "-"
+    held_out = f"{found.mean_error(statistic, fitted=False):.1%}"
+    counted = [found.measurement.name, str(len(errors)), _WORDS[statistic]]
+    return [*counted, fitted, held_out, f"{max(errors):.1%}", "-" if limit is None else f"{limit:.1%}"]
+
+
+def _statistics(found: Accuracy) -> list[str]:
+    """Those with a limit, or all that were measured."""
+    measured = [name for name in _WORDS if found.errors(name)]
+    return [name for name in measured if name in found.measurement.limits] or measured
+
+
+def _points(found: Accuracy) -> None:
+    statistics = _statistics(found)
+    console.line()
+    console.line(f"{found.measurement.name}: {found.measurement.about}")
+    columns = [text for name in statistics for text in (f"{_WORDS[name]}", "model", "error")]
+    rows = []
+    for each in found.comparisons:
+        load = [format_size(each.point.size_bytes), str(each.point.depth), "fitted" if each.is_fitted else "held out"]
+        rows.append([*load, *_cells(each.point.statistics, each.simulated, statistics)])
+    console.table(["size", "depth", "use", *columns], rows)
+
+
+def _cells(measured: Mapping[str, float], simulated: Mapping[str, float], statistics: Iterable[str]) -> list[str]:
+    cells: list[str] = []
+    for name in statistics:
+        error = simulated[name] / measured[name] - 1
+        cells += [f"{measured[name]:.5g}", f"{simulated[name]:.5g}", f"{error:+.1%}"]
+    return cells
+
+
+def _as_json(found: Accuracy) -> dict[str, Any]:
+    shares = {
+        statistic: {
+            "fitted": found.mean_error(statistic, fitted=True),
+            "held_out": found.mean_error(statistic, fitted=False),
+            "limit": found.measurement.limits.get(statistic),
+        }
+        for statistic in _WORDS
+        if found.errors(statistic)
+    }
+    rows = [
+        {**vars(each.point), "measured": each.point.statistics, "simulated": each.simulated, "fitted": each.is_fitted}
+        for each in found.comparisons
+    ]
+    for row in rows:
+        del row["statistics"]
+    measurement = found.measurement
+    about = {"name": measurement.name, "about": measurement.about, "source": measurement.source}
+    return {**about, "errors": shares, "points": rows}

@@ -1,0 +1,89 @@
+"""ioassay record: a block trace of any command, ready for `ioassay simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ioassay.cli import command_run, console, options, syntax
+from ioassay.packs.ssd.commands.trace_options import trace_formats
+
+if TYPE_CHECKING:
+    from ioassay.packs.ssd.command_recording import Recording
+
+Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
+
+
+def register(app: syntax.Group) -> None:
+    """Add the command to `app`."""
+    app.command("record", interspersed=False)(record)
+
+
+def record(
+    command: Command,
+    output: Annotated[
+        Path, syntax.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
+    ],
+    to: Annotated[
+        str | None,
+        syntax.Option(metavar="NAME", values=trace_formats, help="Format of OUT; by default from its name."),
+    ] = None,
+    everybody: Annotated[
+        bool, syntax.Option("--all", help="Record requests of all processes, including the kernel's write-back.")
+    ] = False,
+    device: Annotated[
+        str | None, syntax.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
+    ] = None,
+    lose: Annotated[
+        list[str] | None,
+        syntax.Option(
+            metavar="WHAT", help="Losses to accept if the format cannot hold them: alignment, devices, kinds."
+        ),
+    ] = None,
+    force: Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Run COMMAND and record each request that reaches a block device, with its issue time.
+
+    Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
+    """
+    from ioassay.packs.ssd import command_recording
+
+    console.use_json(json)
+    watch = partial(command_run.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
+    recording = command_recording.run(
+        command, output, to, lose or (), watch, everybody=everybody, device=device, force=force
+    )
+    if recording.lost:
+        console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
+    with console.ending(recording.watched.outcome.status):
+        _say(recording, [] if everybody else command, json=json)
+        command_run.say_interruption(recording.watched.outcome.status)
+
+
+def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
+    from ioassay.cli import witness_text
+    from ioassay.formats import fio_clients
+    from ioassay.packs.ssd.commands import trace_text
+
+    output, watched, done = recording.trace, recording.watched, recording.written
+    seen = watched.seen
+    assert seen is not None
+    if json:
+        counts = {name: seen.health.get(name, 0) for name in ("dropped", "lost", "missed", "in_flight", "unmatched")}
+        ended = {"exit_code": watched.outcome.exit_code, "seconds": watched.outcome.duration_s}
+        console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
+        return
+    trace_text.written(output, done)
+    if failed := witness_text.how_it_failed(watched.outcome):
+        console.note(failed)
+    if servers := fio_clients.named_servers(may_have_servers):
+        where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
+        console.note(f"the command's load is made by {', '.join(servers)}; record the requests {where}")
+    elif not done["changes"]["given"]:
+        console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")
+    elif str(output) != "-":
+        # A disk may be larger than the simulated drive; wrapping keeps neighbours beside each other.
+        console.line(f"simulate it with: ioassay simulate {output} --limit 160GiB --beyond wrap")

@@ -1,0 +1,226 @@
+"""The parameters of a simulated trial: what they are, what follows from them, and what a trial with them costs.
+
+Beside the options of `ioassay.simulator` a trial has a trace: a file that is named (`trace`), or a recipe (`make`).
+Only names and kinds are looked at here; whether it can all be, `parameter_checks.py` asks.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioassay.errors import StudyError, UsageError
+from ioassay.hints import suggestion
+from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd.driver.trace_lookup import NotFound, find
+from ioassay.roles import Estimate, Portable
+from ioassay.simulation import drive_files
+from ioassay.simulation.options import DRIVE, NAMES, OPTIONS, PADDED
+
+_OF_DRIVE = "drive"
+"""The parameter that names a drive; and `prepare.shrink = "drive"`: to the size of the drive that is simulated."""
+_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "sizes", "first", "get")
+_TEXTS = ("arrivals", "addresses")
+"""Of a recipe, what must be text."""
+_REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
+"""What a request takes a processor of today; one that brings a whole block with it."""
+_RECORD_BYTES, _PACKED_RECORD_BYTES = 30, 10
+"""Of a trace file, for each request: a line of text, and one that is compressed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of one point, read."""
+
+    options: Mapping[str, Any]
+    traces: Sequence[str] = ()
+    make: Mapping[str, Any] | None = None
+    format: str | None = None
+    read: Mapping[str, Any] | None = None
+    prepare: Mapping[str, Any] = field(default_factory=dict)
+    sizes: str | None = None
+    """That of the preparation, as a parameter of its own: it can be a factor."""
+    first: int | None = None
+    """No more than so many requests, of what the preparation leaves."""
+    get: str = ""
+    """How to get a trace that may be absent; '' for one that must be here."""
+
+
+def read(params: Mapping[str, Any]) -> Settings:
+    """The parameters apart: options of the simulation, and the trace. StudyError for names and kinds that are wrong."""
+    known = [_OF_DRIVE, *NAMES, *_TRACE_KEYS]
+    for name in params:
+        if name not in known:
+            raise StudyError(f"no such parameter; {suggestion(name, known)}", key=f"params.{name}")
+    for name in ("make", "read", "prepare"):
+        if not isinstance(params.get(name, {}), Mapping):
+            raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
+    for name in ("format", "get", "sizes"):
+        if not isinstance(params.get(name, ""), str):
+            raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
+    if ("trace" in params) == ("make" in params):
+        raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
+    return Settings(
+        {**_drive_options(params), **{name: value for name, value in params.items() if name in NAMES}},
+        _traces(params.get("trace")),
+        make=params.get("make"),
+        format=params.get("format"),
+        read=params.get("read"),
+        prepare=params.get("prepare", {}),
+        sizes=params.get("sizes"),
+        first=_first(params.get("first")),
+        get=params.get("get", ""),
+    )
+
+
+def _traces(value: Any) -> Sequence[str]:
+    names = [value] if isinstance(value, str) else [] if value is None else value
+    named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not named or (value is not None and not names):
+        raise StudyError(f"is {value!r}; wanted a file, or a list of file names", key="params.trace")
+    return names
+
+
+def _first(value: Any) -> int | None:
+    return None if value is None else _whole("params.first", value)
+
+
+def _whole(key: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
+    return value
+
+
+def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the drive that the parameter `drive` names, or whose file it is; none without it."""
+    drive = params.get(_OF_DRIVE)
+    if drive is not None and not isinstance(drive, str):
+        raise StudyError(f"is {drive!r}; wanted a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
+    try:
+        return simulator.drive_options(drive)
+    except UsageError as error:
+        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
+
+
+def portable(params: Mapping[str, Any]) -> Portable:
+    """The parameters for another host: a trace by its file, a drive that is described in a file by its options."""
+    wanted, drive = read(params), params.get(_OF_DRIVE)
+    if drive is not None and drive not in drive_files.builtin():
+        params = {**wanted.options, **{name: value for name, value in params.items() if name != _OF_DRIVE}}
+    try:
+        found = find(wanted.traces) if wanted.traces else ""
+    except NotFound:
+        found = ""
+    return Portable(params, {"trace": found} if isinstance(found, Path) else {})
+
+
+def trace(wanted: Settings, repetition: int) -> traces.Trace:
+    """The file or the recipe; NotFound for an absent trace that may be absent, StudyError for one that may not.
+
+    A recipe without a seed of its own takes one from the repetition, the same at every point of a study: all policies
+    meet the same requests, and repetitions are other traces of the same law.
+    """
+    if wanted.make is not None:
+        recipe = made(wanted.make, repetition)
+        return {**recipe, "requests": min(recipe["requests"], wanted.first or recipe["requests"])}
+    try:
+        return find(wanted.traces)
+    except NotFound as error:
+        if wanted.get:
+            raise
+        raise StudyError(str(error), key="params.trace") from None
+
+
+def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
+    """The recipe as `traces.recipes` makes it. StudyError for keys and kinds that are wrong."""
+    _known_keys("make", make, traces.recipe)
+    for name in _TEXTS:
+        if not isinstance(make.get(name, ""), str):
+            raise StudyError(f"is {make[name]!r}; wanted text such as 'poisson:20000'", key=f"params.make.{name}")
+    if "requests" in make:
+        _whole("params.make.requests", make["requests"])
+    try:
+        return traces.recipe(**{"seed": repetition + 1, **make})
+    except (UsageError, TypeError, AttributeError, ValueError) as error:
+        raise StudyError(str(error), key="params.make") from None
+
+
+def prepared(wanted: Settings) -> dict[str, Any] | None:
+    """What is done to the trace. Pages are those of the drive unless told otherwise; a drive may be shrunk to."""
+    keys = {**wanted.prepare}
+    if wanted.sizes is not None:
+        if "sizes" in keys:
+            raise StudyError(f"is '{wanted.sizes}', and prepare.sizes is given; wanted one of them", key="params.sizes")
+        keys["sizes"] = wanted.sizes
+    if wanted.first is not None and wanted.make is None:
+        keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))
+    if not keys:
+        return None
+    _known_keys("prepare", keys, traces.preparation)
+    keys = {"page": wanted.options.get("page", NAMES["page"].default), **keys}
+    if keys.get("shrink") == _OF_DRIVE:
+        keys["shrink"] = drive(wanted)["capacity_bytes"]
+    try:
+        return traces.preparation(**keys)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+
+
+def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
+    known = list(inspect.signature(taker).parameters)
+    for name in given:
+        if name not in known:
+            raise StudyError(f"no such key; {suggestion(name, known)}", key=f"params.{table}.{name}")
+
+
+def optimum(wanted: Settings, trace: traces.Trace) -> simulator.OfflineOptimum:
+    """The offline optimum of the point's buffer on its trace, counted once for all policies and arrival modes."""
+    names = [option.name for option in OPTIONS if option.group == DRIVE] + ["buffer", "unaligned"]
+    options = {name: wanted.options[name] for name in names if name in wanted.options}
+    state = Path(trace).stat() if isinstance(trace, str | Path) and Path(trace).exists() else None
+    version = (state.st_mtime_ns, state.st_size) if state else None
+    how = {"format": wanted.format, "read": wanted.read, "prepare": prepared(wanted), **options}
+    return _optimum(pickle.dumps((trace, how)), version)
+
+
+@functools.lru_cache(maxsize=64)
+def _optimum(arguments: bytes, version: tuple[int, int] | None) -> simulator.OfflineOptimum:
+    """`version`: of a trace's file, which may change while this process lives."""
+    trace, how = pickle.loads(arguments)
+    return simulator.offline_optimum(trace, **how)
+
+
+def cost(wanted: Settings) -> Estimate:
+    """Seconds from the number of requests (of a file from its size), memory from the drive."""
+    pads = wanted.options.get("padding") or wanted.options.get("policy") == PADDED
+    seconds = _requests(wanted) * (_PADDED_REQUEST_S if pads else _REQUEST_S)
+    return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=drive(wanted)["memory_bytes"])
+
+
+def _requests(wanted: Settings) -> float:
+    most = wanted.first or float("inf")
+    if wanted.make is not None:
+        return min(most, float(wanted.make.get("requests", traces.recipe()["requests"])))
+    try:
+        found = find(wanted.traces)
+    except NotFound:
+        return 0
+    path = found if isinstance(found, Path) else traces.shipped()[found]
+    record_bytes = _PACKED_RECORD_BYTES if path.suffix in (".gz", ".zst") else _RECORD_BYTES
+    return min(most, path.stat().st_size / record_bytes, float(wanted.prepare.get("first", float("inf"))))
+
+
+def drive(wanted: Settings) -> Mapping[str, Any]:
+    """What the drive is, as `simulation.check` says it: pages, bytes, and the memory that it takes."""
+    return _checked(json.dumps(dict(wanted.options), sort_keys=True, default=str))
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked(options: str) -> Mapping[str, Any]:
+    return simulator.check(json.loads(options))

@@ -1,0 +1,283 @@
+"""A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
+
+`simulation_options.OPTIONS` lists the options, `drive_files` reads descriptions of drives, `drive_accuracy` compares
+them with measurements. `results.Simulation` is the outcome, `result_files.save` stores it.
+How the drive works: docs/simulator.md.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ioassay.errors import InputError, UsageError
+from ioassay.packs.ssd import traces
+from ioassay.packs.ssd.simulator import sampling, saved_states
+from ioassay.packs.ssd.simulator.result_files import save
+from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, OfflineOptimum, Simulation
+from ioassay.packs.ssd.simulator.sampling import Estimate, SampledHits
+from ioassay.packs.ssd.simulator.saved_states import options_of
+from ioassay.simulation.drive_files import drive_options
+from ioassay.simulation.options import NAMES, NONE, OPTIONS, VARIANTS, Option, policy_meanings, setup
+
+__all__ = [
+    "NAMES",
+    "OPTIONS",
+    "Estimate",
+    "OfflineOptimum",
+    "Option",
+    "SampledHits",
+    "Simulation",
+    "check",
+    "drive_options",
+    "offline_optimum",
+    "options_of",
+    "policies",
+    "sampled_hits",
+    "save",
+    "setup",
+    "simulate",
+    "sweep",
+]
+
+MEMORY_SHARE = 0.8
+"""Of the memory that is available, what one simulated drive may take."""
+MOST_THREADS = 1024
+"""Threads that may share a simulation."""
+
+
+def policies() -> list[dict[str, Any]]:
+    """The write buffers there are: name, what they do, and the options that they know."""
+    from ioassay import _core
+
+    options = {each["name"]: each["options"] for each in _core.policies()}
+    for name, fixed in VARIANTS.items():
+        options[name] = [option for option in options[fixed["policy"]] if option not in fixed]
+    return [{"name": name, "about": about, "options": options[name]} for name, about in policy_meanings().items()]
+
+
+def simulate(
+    trace: traces.Trace,
+    *,
+    drive: str | Path | Mapping[str, Any] | None = None,
+    policy: str = "none",
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    threads: int = 1,
+    cache: bool = True,
+    state: str | Path | None = None,
+    resume: bool = False,
+    save_state: str | Path | None = None,
+    partial: bool = False,
+    **options: Any,
+) -> Simulation:
+    """Run a trace over a simulated SSD.
+
+    `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` is the name of a drive, the path of a file that
+    describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
+    the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
+    `traces.preparation` returns, `cache` as in `traces.source`. `threads` share the simulation where elements do not
+    depend on each other, from 1 to 1024. Results do not depend on it. Other threads of Python run meanwhile.
+    Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
+
+    `state` is a file that `save_state` wrote: the drive is as it was then, and options that are not given are those of
+    the state. With `resume` the saved run goes on: `trace` is its trace, and the result is that of both together. With
+    `partial`, Ctrl-C ends the run as the end of its trace would (`raw["interrupted"]`).
+    """
+    from ioassay import _core
+
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads is {threads!r}, wanted 1 to {MOST_THREADS}")
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
+    if state:
+        chosen = saved_states.options_of(state, chosen, resume=resume)
+        if resume:
+            saved_states.check_trace(state, described)
+    elif resume:
+        raise UsageError("resume is given without state, wanted the state of the run to continue")
+    wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
+    with _errors_of(described), ExitStack() as files:
+        if save_state:
+            unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
+            wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
+        raw = _core.simulate(described, wanted, threads)
+        # An interruption from here on would lose what was saved, and what was measured.
+        raw["interrupted"] |= partial and _finished_uninterrupted(files)
+    return Simulation({**raw, "prepare": described.get("prepare"), "padding": _padding(wanted)})
+
+
+def _padding(wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Sectors of a page that is padding and counts as part of a request, by kind of request; 0 where it does not."""
+    buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page_bytes"]) // SECTOR_BYTES
+    reshaped = buffer.get("mode", "reshape") == "reshape"
+    return {"read": sectors if reshaped and buffer.get("pad_reads", True) else 0, "write": sectors if reshaped else 0}
+
+
+def _finished_uninterrupted(files: ExitStack) -> bool:
+    """Finish the files while Ctrl-C and SIGTERM only leave a note; whether one of them came."""
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        files.close()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    return bool(came)
+
+
+def sweep(
+    trace: traces.Trace,
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+    state: str | Path | None = None,
+) -> list[Simulation]:
+    """Run a trace over several simulated SSDs at once, each with the options of one of `runs`.
+
+    The trace is parsed once, and its requests are shared in memory. Each simulation has a thread of its own and the
+    result that `simulate` would give it. If the drives do not fit into memory together, they take turns, and the trace
+    is read as often. All begin with the `state`, as in `simulate`. Raises as `simulate`; UsageError for standard input
+    that would have to be read twice.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if state:
+        runs = [saved_states.options_of(state, options, resume=False) for options in runs]
+    groups = list(_groups_that_fit(runs))
+    if described.get("path") == "-" and len(groups) > 1:
+        raise UsageError(
+            f"{len(runs)} drives do not fit into memory at once, and standard input can be read once only; "
+            "write the trace to a file first: ioassay trace make FILE"
+        )
+    done: list[Simulation] = []
+    for group in groups:
+        setups = [_limited(options, state) for options in group]
+        with _errors_of(described):
+            alone = len(setups) == 1
+            raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
+        done += (
+            Simulation({**each, "prepare": described.get("prepare"), "padding": _padding(wanted)})
+            for each, wanted in zip(raw, setups, strict=True)
+        )
+    return done
+
+
+def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
+    """The core's description of a simulation that keeps to the memory that is available."""
+    wanted = {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+    return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
+
+
+def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
+    most_bytes = available_bytes() * MEMORY_SHARE
+    group: list[Mapping[str, Any]] = []
+    group_bytes = 0
+    for options in runs:
+        needed_bytes = check(options)["memory_bytes"]
+        if group and group_bytes + needed_bytes > most_bytes:
+            yield group
+            group, group_bytes = [], 0
+        group.append(options)
+        group_bytes += needed_bytes
+    if group:
+        yield group
+
+
+def offline_optimum(
+    trace: traces.Trace,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> OfflineOptimum:
+    """The offline optimum of the buffer that the options describe, on a trace: the bound of every policy's write hits.
+
+    Arguments and errors as of `simulate`. The policy does not matter, nor when requests are issued.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare)
+    wanted = setup({**options, "policy": "fifo"})
+    with _errors_of(described):
+        return OfflineOptimum(*_core.offline_optimum(described, wanted))
+
+
+def sampled_hits(
+    trace: traces.Trace,
+    runs: Sequence[Mapping[str, Any]],
+    sample: float,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    cache: bool = True,
+) -> list[SampledHits]:
+    """Estimate the hit ratios of write buffers from the share `sample` of a trace's pages, in one pass over it.
+
+    Each of `runs` has the options of a simulation with a write buffer in front of the drive. Options of times, such as
+    `feed`, are refused, and so are policies whose hits depend on the drive. `sample=1` is exact. Raises as `simulate`.
+    """
+    from ioassay import _core
+
+    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    for options in runs:
+        sampling.check(options)
+    with _errors_of(described):
+        raw = _core.sampled_hits(described, [setup(options) for options in runs], sample)
+    if reason := traces.nothing_left(raw["changes"], described.get("prepare")):
+        raise UsageError(f"{described.get('path', 'the trace')}: {reason}; nothing was simulated")
+    return [sampling.from_core(each) for each in raw["hits"]]
+
+
+@contextmanager
+def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
+    """What the core says of a trace or an option, as an error of ours."""
+    from ioassay import _core
+
+    path = described.get("path")
+    try:
+        yield
+    except _core.CoreError as error:
+        raise (InputError if path and str(error).startswith(str(path)) else UsageError)(str(error)) from None
+    except OSError as error:
+        if error.filename != path:
+            raise
+        raise InputError(f"{error.filename}: {error.strerror}") from None
+
+
+def check(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether a simulation with these options can be, without running it; UsageError otherwise.
+
+    Returns what the drive is: `pages`, `capacity_bytes`, and `memory_bytes` that simulating it takes.
+    """
+    from ioassay import _core
+
+    wanted = setup(options)
+    try:
+        return _core.drive_check(wanted)
+    except _core.CoreError as error:
+        raise UsageError(str(error)) from None
+
+
+def available_bytes() -> int:
+    """Memory that this process may take."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

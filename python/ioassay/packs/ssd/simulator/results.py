@@ -1,0 +1,260 @@
+"""What a simulation gave, for people: means, percentiles and shares from the core's counts and distributions.
+
+Nothing is simulated here. A mean of a saturated run is a number about the length of the trace; `warnings` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioassay.packs.ssd.traces import nothing_left
+from ioassay.records.record import Warning_
+from ioassay.units import format_count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay._core import Histogram
+
+SECTOR_BYTES = 512
+PS_PER_MS = 1e9
+_MAPPING = ("mapping_hits", "mapping_misses", "translation_reads", "translation_writes")
+_PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
+
+
+@dataclass(frozen=True)
+class OfflineOptimum:
+    """The most write hits that a buffer of a size can have on a trace, whatever its policy (docs/policies.md)."""
+
+    written_pages: int
+    hits: int
+
+    @property
+    def hit_ratio(self) -> float:
+        """Share of written pages that are hits; 0 where nothing was written."""
+        return _ratio(self.hits, self.written_pages) or 0.0
+
+    def gain_share(self, hit_ratio: float) -> float | None:
+        """The share of the possible gain that a policy reaches; None where no policy can gain anything.
+
+        (its hits - hits without a buffer) / (hits of the optimum - hits without a buffer), and there are no hits
+        without a buffer.
+        """
+        return _ratio(hit_ratio, self.hit_ratio)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The outcome of one simulation; `raw` is what the core said, and `prepare` of its trace."""
+
+    raw: Mapping[str, Any]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The numbers that are asked for most, with their units in their names; None where there is none.
+
+        `requests` completed and were measured. `hit_ratio` is 0 where no page was written to a buffer, for nothing
+        hit it then; `write_amplification` is None where no page was written to flash, for it has no value then.
+        Padding of a buffer's blocks is no work for a user: it counts as amplification, and not as throughput.
+        `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
+        """
+        raw = self.raw
+        times, drive, buffer = raw["all"], raw["drive"], raw["buffer"]
+        return {
+            "requests": times["count"],
+            "mean_response_ms": _ms(times["mean_response_ps"]),
+            **self._percentiles("all"),
+            "mean_device_ms": _ms(times["mean_device_ps"]),
+            "throughput_mb_s": self._throughput(),
+            "iops": _ratio(times["count"], self.span_s),
+            "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
+            "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
+            "write_amplification": self._amplification(),
+            **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
+            **{name: drive[name] for name in ("slc_pages", "folded_pages")},
+            "slc_free_share": raw["controller"]["slc_free_share"],
+            **self._wear(),
+            "pad_reads": buffer["pad_reads"],
+            "pad_writes": buffer["pad_writes"],
+            "left_in_buffer": buffer["left"],
+            **self._mapping(),
+            "mean_utilisation": self._utilisation(),
+            "saturated": raw["steadiness"]["saturated"],
+            "steady": raw["steadiness"]["steady"],
+            "issued": raw["requests"]["issued"],
+            "unfinished": raw["requests"]["unfinished"],
+            "simulated_s": self.span_s,
+            "wall_s": raw["wall_s"],
+        }
+
+    def _mapping(self) -> dict[str, Any]:
+        """Counts of the mapping cache; None where the drive's memory has the whole mapping."""
+        counts = {name: self.raw["controller"][name] for name in _MAPPING}
+        hits, misses = counts["mapping_hits"], counts["mapping_misses"]
+        used = any(counts.values())
+        ratio = _ratio(hits, hits + misses)
+        return {"mapping_hit_ratio": ratio, **{name: count if used else None for name, count in counts.items()}}
+
+    @property
+    def nothing(self) -> str:
+        """Why nothing was measured; '' where a request was."""
+        if self.raw["all"]["count"]:
+            return ""
+        if reason := nothing_left(self.raw["changes"], self.raw["prepare"]):
+            return reason
+        if self.raw["requests"]["unfinished"]:
+            return "no request was complete at the end"
+        if left := self.raw["buffer"]["left"]:
+            return f"no request reached the drive: the buffer kept all of the {left:,} pages"
+        return "the trace has neither reads nor writes"
+
+    @property
+    def span_s(self) -> float:
+        """Simulated time from the first request to the last completion, or to the last issue if that is later."""
+        requests = self.raw["requests"]
+        return float(max(requests["last_completion_ps"], requests["last_issue_ps"]) / 1e12)
+
+    def response(self, kind: str = "all") -> Histogram:
+        """Response times in nanoseconds of `all`, `read`, `write` or `other` (trims and flushes)."""
+        histogram: Histogram = self.raw[kind]["response_ns"]
+        return histogram
+
+    @property
+    def elements(self) -> pl.DataFrame:
+        """A row for each flash element: pages, cleanings, erases, `busy_s`, `utilisation` (0 to 1), block erasures."""
+        import polars as pl
+
+        frame = pl.DataFrame({**self.raw["elements"]}).with_row_index("element")
+        busy_s = pl.col("busy_ps") / 1e12
+        share = busy_s / self.span_s if self.span_s else pl.lit(None, pl.Float64)
+        return frame.with_columns(busy_s=busy_s, utilisation=share).drop("busy_ps")
+
+    @property
+    def series(self) -> pl.DataFrame:
+        """A row for each slice of simulated time, beginning at `time_s`: requests, response, what the drive did."""
+        import polars as pl
+
+        columns = dict(self.raw["series"])
+        width_ps = columns.pop("width_ps")
+        busy = columns.pop("busy_ps")
+        width = len(self.raw["elements"]["busy_ps"])
+        frame = pl.DataFrame(columns).with_row_index("time_s")
+        return frame.select(
+            pl.col("time_s") * (width_ps / 1e12),
+            *("issued", "completed"),
+            mean_response_ms=pl.when(pl.col("completed") > 0).then(
+                pl.col("response_ps") / pl.col("completed") / PS_PER_MS
+            ),
+            outstanding="outstanding",
+            written_pages="written_pages",
+            moved_pages="moved_pages",
+            slc_pages="slc_pages",
+            folded_pages="folded_pages",
+            write_amplification=pl.when(pl.col("written_pages") > 0).then(
+                1 + pl.col("moved_pages") / pl.col("written_pages")
+            ),
+            cleanings="cleanings",
+            erases="erases",
+            mean_utilisation=pl.Series([sum(row) / width / width_ps for row in busy], dtype=pl.Float64),
+            busiest_utilisation=pl.Series([max(row) / width_ps for row in busy], dtype=pl.Float64),
+        )
+
+    @property
+    def utilisation(self) -> pl.DataFrame:
+        """The share of time that each element began to work in, a row for each slice and element."""
+        import polars as pl
+
+        width_ps = self.raw["series"]["width_ps"]
+        rows = self.raw["series"]["busy_ps"]
+        return pl.DataFrame(
+            {
+                "time_s": [index * width_ps / 1e12 for index, row in enumerate(rows) for _ in row],
+                "element": [element for row in rows for element in range(len(row))],
+                "utilisation": [busy_ps / width_ps for row in rows for busy_ps in row],
+            }
+        )
+
+    @property
+    def warnings(self) -> list[Warning_]:
+        """What a reader of the numbers has to know."""
+        return list(_warnings(self))
+
+    def _percentiles(self, kind: str) -> dict[str, float | None]:
+        histogram = self.response(kind)
+        if not histogram.count:
+            return dict.fromkeys((*_PERCENTILES, "max_ms"))
+        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)]
+        return {name: value / 1e6 for name, value in zip((*_PERCENTILES, "max_ms"), values, strict=True)}
+
+    def user_bytes(self, kind: str) -> int:
+        """Bytes of the completed requests of `all`, `read` or `write`, without padding."""
+        pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
+        padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
+        return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
+
+    def _throughput(self) -> float | None:
+        return _ratio(self.user_bytes("all") / 1e6, self.span_s)
+
+    def _amplification(self) -> float | None:
+        """Pages programmed for data, over those of them that users wrote."""
+        drive, padding = self.raw["drive"], self.raw["buffer"]["pad_writes"]
+        return _ratio(drive["written_pages"] + drive["moved_pages"], drive["written_pages"] - padding)
+
+    def _utilisation(self) -> float | None:
+        busy = self.raw["elements"]["busy_ps"]
+        return _ratio(sum(busy) / 1e12 / len(busy), self.span_s)
+
+    def _wear(self) -> dict[str, int]:
+        elements = self.raw["elements"]
+        return {
+            "least_element_erases": min(elements["erases"]),
+            "most_element_erases": max(elements["erases"]),
+            "most_block_erases": max(elements["most_block_erases"]),
+        }
+
+
+def _ms(value_ps: float | None) -> float | None:
+    return None if value_ps is None else value_ps / PS_PER_MS
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _warnings(simulation: Simulation) -> Iterator[Warning_]:
+    summary, raw = simulation.summary, simulation.raw
+    if raw["requests"]["gave_up"]:
+        text = (
+            f"saturated: given up with {format_count(summary['unfinished'])} requests outstanding after "
+            f"{format_count(summary['issued'])}; the mean is about the length of the trace, not about the drive"
+        )
+        yield Warning_(
+            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
+        )
+    elif summary["saturated"]:
+        growth = raw["steadiness"]["growth"]
+        text = f"saturated: of every 100 requests {100 * growth:.1f} piled up; the mean grows with the trace"
+        yield Warning_(
+            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
+        )
+    elif not summary["steady"]:
+        before, after = (_ms(half) or 0.0 for half in raw["steadiness"]["halves_ps"])
+        text = f"not steady: the mean response was {before:.4g} ms in the first half and {after:.4g} ms in the second"
+        yield Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)")
+    if simulation.nothing and not summary["unfinished"]:
+        remedy = "use a longer trace, a smaller --buffer, or --mode inline" if summary["left_in_buffer"] else ""
+        yield Warning_("nothing-measured", simulation.nothing, remedy)
+    if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
+        text = "the drive never cleaned: this is how it does when fresh, not in long use"
+        yield Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more")
+    if raw["preconditioned"] and not raw["preconditioned"]["settled"]:
+        yield Warning_("not-settled", "write amplification did not settle while the drive was preconditioned")
+    if summary["dead_blocks"]:
+        text = f"{summary['dead_blocks']} blocks were worn out and are dead"
+        yield Warning_("worn-out", text, "raise --endurance, or 0 for blocks that last for ever")
+    if summary["unfinished"] and not summary["saturated"]:
+        yield Warning_(
+            "unfinished", f"{summary['unfinished']} requests were not complete at the end and are not counted"
+        )

@@ -1,0 +1,280 @@
+"""The target that is a drive of NVMeVirt: its kernel module, loaded with reserved memory for each trial, and unloaded.
+
+The module is the user's own build, which decides what kind of drive it is. Looked at first is what it must not take:
+memory that is not reserved, a module that somebody else loaded. What trials load is only the device that appeared with
+it, has its model and fits into its memory. The module goes after the trial, also where the run is killed, unless
+something has the drive in use. NVMeVirt: Kim et al., FAST '23; names and messages as in its main.c and admin.c.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ioassay import units
+from ioassay.errors import ConditionError, IoassayError, RunError, SafetyRefusal, StudyError, ToolError
+from ioassay.host import block_devices
+from ioassay.host.block_devices import ROOT, Device
+from ioassay.packs.virtual_drive.targets import reserved_memory
+from ioassay.process import supervisor
+from ioassay.process.supervisor import Captured
+from ioassay.records.record import Warning_
+from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
+from ioassay.targets import content_signatures, device_identity, device_locks, device_users, fill, refusal
+from ioassay.targets.target_table import PositiveSize, Settings, UserPath, read_settings
+
+NAME = "nvmev"
+"""Of the module, whatever its file is called."""
+MODEL = "CSL_Virt_MN_"
+_CREATED = ("NVMeVirt: Virtual NVMe device created", "NVMeVirt: Successfully created Virtual NVMe deivce")
+"""What it says when it is ready; the second, with its slip, in older builds."""
+_PROGRAMS = ("insmod", "rmmod", "dmesg")
+_APPEARS_S, _COMMAND_S, _FREE_S = 20.0, 60.0, 10.0
+_LEAST_BYTES = 2**20
+"""It keeps so much for itself."""
+_REASONS = {
+    "Invalid module format": "it was built for another kernel; build it against this one's headers (make)",
+    "Key was rejected": "this kernel takes only signed modules; sign it, or switch Secure Boot off",
+    "Required key not available": "this kernel takes only signed modules; sign it, or switch Secure Boot off",
+    "Operation not permitted": "this kernel is locked down, or its memory is not reserved",
+    "Unknown symbol": "it was built for another kernel; build it against this one's headers (make)",
+    "File exists": "a module of that name is loaded already; rmmod it if it is yours",
+}
+
+Capture = Callable[[Sequence[str]], Captured]
+
+
+class NvmevirtSettings(Settings):
+    """NVMeVirt's module and what it is given."""
+
+    kind: str = "nvmevirt"
+    module: UserPath
+    memmap_start: PositiveSize
+    memmap_size: Annotated[PositiveSize, Field(gt=_LEAST_BYTES)]
+    cpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
+    """The first dispatches, the others do the requests."""
+    form: str = ""
+    """nvme-character: the character device. Others have no effect."""
+    ways: Any = None
+    size: Any = None
+    model: Any = None
+    calibrate: Any = None
+    prefault: Any = None
+    """Without effect: a study of a virtual drive is one of NVMeVirt when its kind is changed."""
+    prepare: Literal["fill", "none"] = "fill"
+
+
+class NvmevirtTarget:
+    """A drive that the kernel has for the length of a trial. Implements `roles.Target`."""
+
+    kind = "nvmevirt"
+
+    def __init__(
+        self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT, capture: Capture | None = None
+    ) -> None:
+        self._settings = read_settings(NvmevirtSettings, spec)
+        self._consent = consent
+        self._root = root
+        self._capture = capture or (lambda argv: supervisor.capture(argv, timeout_s=_COMMAND_S))
+        self._is_real = capture is None
+        if len(set(self._settings.cpus)) < len(self._settings.cpus):
+            raise StudyError(f"are {list(self._settings.cpus)}; wanted each once", key="target.cpus")
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        """What can be said before it is loaded. SafetyRefusal: somebody else loaded it. StudyError: it cannot be.
+        ToolError: what loads it is missing.
+        """
+        if access == NOTHING:
+            return ()
+        if self._is_real and os.geteuid():
+            raise StudyError("loads a kernel module, which takes root; run as root", key="target.kind")
+        wanted = self._settings
+        if not wanted.module.is_file():
+            raise StudyError(f"{wanted.module} is no file; wanted the nvmev.ko that you built", key="target.module")
+        self._require_not_loaded()
+        if lack := reserved_memory.memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
+            memory = reserved_memory.shown(wanted.memmap_start, wanted.memmap_size)
+            raise StudyError(f"{memory}: {lack}", key="target.memmap_start")
+        if absent := reserved_memory.absent(wanted.cpus, self._root):
+            raise StudyError(f"{', '.join(map(str, absent))}: no such processor is on here", key="target.cpus")
+        if self._is_real and (missing := [name for name in _PROGRAMS if shutil.which(name) is None]):
+            raise ToolError(f"{' and '.join(missing)}: not found; install them (Debian: kmod, util-linux)")
+        lack = reserved_memory.isolation_lack(wanted.cpus, self._root)
+        return [Warning_("processors-not-isolated", f"the drive's {lack}, or its times are disturbed")] if lack else []
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        """Nothing to make before a trial."""
+        return self.inspect(access)
+
+    def footprints(self) -> Sequence[Footprint]:
+        """None: its content lies in reserved memory."""
+        return ()
+
+    @contextmanager
+    def load(self, trial: Trial) -> Iterator[Load]:
+        """A new drive. ToolError: it did not come, or is another one. SafetyRefusal: its memory holds something."""
+        self._require_not_loaded()
+        before = {device.name for device in block_devices.disks(self._root)}
+        log = self._log()
+        self._insert(log)  # what fails here has loaded nothing, and what is loaded then is not ours to unload
+        with supervisor.if_killed(lambda: self._unload_quietly(before)):
+            try:
+                path, device = self._awaited(before, log)
+                with ExitStack() as stack:
+                    self._take(path, device, stack)
+                    yield Load("device", self._form_of(path), device.size_bytes, read_only=False)
+            finally:
+                self._unload(before)
+
+    def close(self) -> None:
+        """Each trial has given back what it took."""
+
+    def abandon(self) -> None:
+        """Each trial's module is unloaded on its own."""
+
+    def _require_not_loaded(self) -> None:
+        try:
+            loaded = self._is_loaded()
+        except OSError:
+            raise StudyError("this kernel loads no modules (no /proc/modules)", key="target.kind") from None
+        if loaded:
+            text = f"the module {NAME} is loaded already, by somebody else: refused, and left as it is"
+            raise SafetyRefusal(f"{text}; if its drive is not needed any more: rmmod {NAME}")
+
+    def _is_loaded(self) -> bool:
+        lines = (self._root / "proc/modules").read_text().splitlines()
+        return any(line.split(" ", 1)[0] == NAME for line in lines)
+
+    def _insert(self, log: list[str]) -> None:
+        wanted = self._settings
+        options = [f"memmap_start={wanted.memmap_start}", f"memmap_size={wanted.memmap_size}"]
+        options.append(f"cpus={','.join(map(str, wanted.cpus))}")
+        done = self._capture(["insmod", str(wanted.module.absolute()), *options])
+        if done.timed_out or done.exit_code:
+            raise ToolError(f"{wanted.module} could not be loaded: {_why(done)}{_said(self._since(log))}")
+
+    def _awaited(self, before: set[str], log: list[str]) -> tuple[Path, Device]:
+        """The module's drive, when it is there and the kernel's log says so."""
+        give_up_s = time.monotonic() + _APPEARS_S
+        while True:
+            said = self._since(log)
+            found = self._appeared(before)
+            if found is not None and any(created in line for line in said for created in _CREATED):
+                return found
+            if time.monotonic() > give_up_s:
+                lack = "did not say in the kernel's log that its drive is there" if found else "made no drive"
+                raise ToolError(f"{self._settings.module} was loaded and {lack} within {_APPEARS_S:.0f} s{_said(said)}")
+            time.sleep(0.05)
+
+    def _appeared(self, before: set[str]) -> tuple[Path, Device] | None:
+        """The one drive that came with the module, and has its model and a size that fits its memory."""
+        came = self._ours(before)
+        if len(came) > 1:
+            names = ", ".join(f"/dev/{device.name}" for device in came)
+            raise ToolError(f"{names} came with the module; wanted one drive: build it with one namespace")
+        path = block_devices.node_of(came[0], self._root) if came else None
+        if path is None:
+            return None
+        size_bytes, most_bytes = came[0].size_bytes, self._settings.memmap_size
+        if not 0 < size_bytes <= most_bytes:
+            shown = f"{units.format_size(size_bytes)}; wanted at most its memory, {units.format_size(most_bytes)}"
+            raise ToolError(f"{path} came with the module, and has {shown}: not its drive, and not touched")
+        return path, came[0]
+
+    def _ours(self, before: set[str]) -> list[Device]:
+        """Drives that were not there before and have the module's model."""
+        came = (device for device in block_devices.disks(self._root) if device.name not in before)
+        return [device for device in came if device_identity.model(device).startswith(MODEL)]
+
+    def _form_of(self, path: Path) -> Path:
+        """The block device, or the character device beside it (/dev/nvme1n1, /dev/ng1n1)."""
+        if self._settings.form != "nvme-character":
+            return path
+        character = path.with_name(path.name.replace("nvme", "ng", 1))
+        if not character.exists():
+            raise ConditionError("this kernel has no character device of an NVMe drive; wanted Linux 5.13 or later")
+        return character
+
+    def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
+        """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
+        if found := content_signatures.signatures(path):
+            texts = [refusal.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
+            names = device_identity.consent_names(device, self._root)
+            refusal.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
+        device_locks.take(device.number, path)
+        stack.callback(device_locks.give_back, device.number)
+        if self._settings.prepare == "fill":
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fill.fill(handle, 0, device.size_bytes, lambda share: None)
+            except OSError as error:
+                raise ToolError(f"{path}: {error.strerror} while it was filled; dmesg says more") from None
+            finally:
+                os.close(handle)
+
+    def _unload(self, before: set[str]) -> None:
+        """RunError where something has its drive in use, or the kernel does not let it go. Nothing when it is gone."""
+        give_up_s = time.monotonic() + _FREE_S
+        while self._is_loaded():
+            if not (using := self._using(before)):
+                done = self._capture(["rmmod", NAME])
+                if not done.exit_code and not done.timed_out:
+                    return
+                using = [_why(done)]
+            if time.monotonic() > give_up_s:
+                raise RunError(
+                    f"the module {NAME} stays loaded: {'; '.join(using)}; end that, then: rmmod {NAME}, and resume"
+                )
+            time.sleep(0.1)
+
+    def _unload_quietly(self, before: set[str]) -> None:
+        """After a kill, when nobody is there who could be told; the next run says that it is still loaded."""
+        with suppress(IoassayError, OSError):
+            self._unload(before)
+
+    def _using(self, before: set[str]) -> list[str]:
+        """What still uses its drive: mounts, programs, whatever the kernel holds it for."""
+        found = []
+        for device in self._ours(before):
+            path = block_devices.node_of(device, self._root)
+            if path is not None:
+                of = device_users.family(device, path, self._root)
+                seen = [use for use in device_users.uses(of) if use.in_use] or device_users.claimed(of)
+                found += [use.text for use in seen if use.in_use]
+        return found
+
+    def _log(self) -> list[str]:
+        done = self._capture(["dmesg"])
+        if done.exit_code or done.timed_out:
+            raise ToolError(f"the kernel's log cannot be read, so no drive is trusted: {_why(done)}")
+        return done.stdout.splitlines()
+
+    def _since(self, log: list[str]) -> list[str]:
+        """The kernel's lines since `log`, whose beginning may be lost by now."""
+        now = self._log()
+        if now[: len(log)] == log:
+            return now[len(log) :]
+        if log[-1] in now:
+            return now[len(now) - now[::-1].index(log[-1]) :]
+        return now
+
+
+def _why(done: Captured) -> str:
+    if done.timed_out:
+        return f"it did not end within {_COMMAND_S:.0f} s"
+    text = (done.stderr or done.stdout).strip() or f"it ended with status {done.exit_code}"
+    known = next((reason for sign, reason in _REASONS.items() if sign in text), "")
+    return f"{text}: {known}" if known else text
+
+
+def _said(lines: Sequence[str]) -> str:
+    """Its own lines of the kernel's log, for a message."""
+    own = [line.partition("NVMeVirt: ")[2] for line in lines if "NVMeVirt: " in line]
+    return f"; it says: {' / '.join(own[-4:])}" if own else ""

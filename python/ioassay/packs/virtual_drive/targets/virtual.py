@@ -1,0 +1,378 @@
+"""The target that is a simulated drive: served by a process of its own, new for each trial, gone after it.
+
+It is reached as a file (FUSE), by NBD and by NVMe over TCP at once, so that each engine finds what it needs: a path, or
+an address. As a `device` a loop device lies on the file, as a `folder` a file system on that. As `nvme` the kernel
+itself connects to it (`nvme_host`). All of these need root. What the drive itself counts is told beside what the tool
+claims (`Load.counted`). How it works: docs/virtual-drive.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, PositiveInt
+
+from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
+from ioassay.hints import document, suggestion
+from ioassay.host import process_capabilities
+from ioassay.host.block_devices import ROOT
+from ioassay.host.process_capabilities import SYS_ADMIN
+from ioassay.packs.virtual_drive import control, fault_plan, serving
+from ioassay.packs.virtual_drive import drive_options as described
+from ioassay.packs.virtual_drive.targets import block_stack, nvme_host, virtual_drive_process
+from ioassay.process.piped_child import PipedChild
+from ioassay.records.record import WILL_BE_SKIPPED, Warning_
+from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
+from ioassay.simulation.options import NAMES
+from ioassay.targets import filesystem, fill
+from ioassay.targets.target_table import PositiveSize, Settings, read_settings
+
+_DYING_S = 10.0
+"""What a process takes to be gone, whose socket nobody answers any more."""
+_WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
+_SERVED = {"size", "block_size", "model", "zones", "poll", "pin", "keep_awake", "realtime"}
+"""Settings that the drive has under the same names."""
+_UNCALIBRATED = {
+    "calibration-uncertain": "a transport's own time was measured while the machine was busy: the virtual drive's "
+    "answers may have come before or after the model's time",
+    "floor-unknown": "a transport's own time could not be measured: the virtual drive's answers came later than the "
+    "model says",
+}
+"""Warnings of a served drive that concern what was measured on it. The numbers are in what it said of itself."""
+_ON_FILE = ("device", "folder")
+_CONNECTED = ("nvme", "nvme-character")
+"""Forms that lie on the drive's file, and those that the kernel connects to."""
+_FUSE, _HELPER = "/dev/fuse", "fusermount3"
+"""No trial's: what ends a tool's orphans is to leave the drive alone."""
+
+
+class VirtualSettings(Settings):
+    """A simulated drive. Beside these all options of a simulated drive and its buffer, by their names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str = "virtual"
+    size: PositiveSize
+    model: str = "thesis"
+    drive: str | None = None
+    """A name or a file; single options override its own."""
+    form: Literal["file", "device", "folder", "nvme", "nvme-character", "kernel"] = "file"
+    """What the path is: the file itself, a loop device on it, a folder on a file system on that, or the block or
+    character device that the kernel has of it by NVMe/TCP. kernel: nvme where the kernel can, else file."""
+    filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
+    """Of the folder."""
+    ways: tuple[Literal["fuse", "nbd", "nvme-tcp"], ...] | None = None
+    """How it can be reached; each that is polled takes the others some of their time. None: what the form takes."""
+    block_size: Literal[512, 4096] = 512
+    precondition: float | str = "none"
+    zones: str | None = None
+    """Of a zoned drive, as of `device serve`. Only NVMe over TCP knows them."""
+    pin: PositiveInt | Literal[0] | None = None
+    keep_awake: bool = False
+    realtime: bool = False
+    poll: Literal["adaptive", "always"] = "always"
+    calibrate: bool | None = None
+    """None: where the model has a time that the transports' own is taken off."""
+    prefault: bool | None = None
+    """Whether all memory is allocated before the load. None: where no model's time hides what a first write takes."""
+    faults: str = "none"
+    """A file with faults, which each trial has from its beginning on."""
+
+
+class VirtualTarget:
+    """A drive for each trial. Implements `roles.Target`."""
+
+    kind = "virtual"
+
+    def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
+        self._settings = read_settings(VirtualSettings, spec)
+        own = dict(self._settings.model_extra or {})
+        for name in own:
+            if name not in NAMES:
+                raise StudyError(_unknown(name), key=f"target.{name}")
+        try:
+            self._model = {**described.of_drive(self._settings.drive), **own}
+        except UsageError as error:
+            raise StudyError(str(error), key="target.drive") from None
+        try:
+            self._used = described.is_used(self._settings.precondition)
+        except UsageError as error:
+            raise StudyError(str(error), key="target.precondition") from None
+        try:
+            described.described(self._model)
+        except UsageError as error:
+            raise StudyError(str(error), key="target") from None
+        if self._settings.model not in serving.models():
+            known = " or ".join(serving.models())
+            raise StudyError(f"is '{self._settings.model}', wanted {known}", key="target.model")
+
+        self._faults = _planned(self._settings.faults)
+        self._root = root
+        if (zones := self._settings.zones) is not None:
+            if tuple(self._ways) != ("nvme-tcp",):
+                said = "has zones, which only NVMe over TCP knows; wanted target.ways = ['nvme-tcp']"
+                raise StudyError(said, key="target.zones")
+            try:
+                described.zones(zones)
+            except UsageError as error:
+                raise StudyError(str(error), key="target.zones") from None
+
+    @cached_property
+    def _form(self) -> str:
+        """The form that it has on this machine."""
+        if self._settings.form != "kernel":
+            return self._settings.form
+        return "file" if nvme_host.lack(self._root) else "nvme"
+
+    @property
+    def _ways(self) -> Sequence[str]:
+        if self._form in _CONNECTED:
+            return ("nvme-tcp",) if self._settings.ways is None else self._settings.ways
+        return self._settings.ways or (("fuse",) if self._settings.form == "kernel" else tuple(_WAYS))
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        """Whether it can be made here: a warning where there is no root for a loop device. StudyError: no FUSE."""
+        if access == NOTHING and self._settings.form == "file":
+            return ()
+        useless = described.unused(self._settings.model, self._model, self._settings.precondition)
+        warnings = [Warning_("drive-option-unused", useless)] if useless else []
+        if "fuse" in self._ways and not os.access(_FUSE, os.R_OK | os.W_OK):
+            what = f"has 'fuse', and {_FUSE} cannot be used here: {_without_fuse()}"
+            raise StudyError(what, key="target.ways")
+        if "fuse" in self._ways and os.geteuid() and shutil.which(_HELPER) is None:
+            said = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
+            raise StudyError(said, key="target.ways")
+        if self._settings.form == "folder" and shutil.which(f"mkfs.{self._settings.filesystem}") is None:
+            said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
+            raise StudyError(said, key="target.filesystem")
+        if self._form in _ON_FILE and self._settings.realtime:
+            said = "is set, and a loop device lies on the file, whose kernel threads would wait for the server; wanted"
+            raise StudyError(f"{said} target.form = 'file'", key="target.realtime")
+        if self._form in _ON_FILE and "fuse" not in self._ways:
+            raise StudyError(f"a {self._form} lies on the file; wanted 'fuse' among them", key="target.ways")
+        if self._form in _CONNECTED and "nvme-tcp" not in self._ways:
+            said = "the kernel connects to the drive by NVMe/TCP; wanted 'nvme-tcp' among them"
+            raise StudyError(said, key="target.ways")
+        missing, remedy = self._missing()
+        return [*warnings, *([Warning_(WILL_BE_SKIPPED, missing, remedy)] if missing else [])]
+
+    def _missing(self) -> tuple[str, str]:
+        """What a trial would be skipped for, and the remedy; '' where it can be made."""
+        if self._form in _CONNECTED:
+            lack = nvme_host.lack(self._root)
+            return (f"target.form = '{self._settings.form}': {lack}" if lack else ""), ""
+        if self._form in _ON_FILE and (os.geteuid() or not process_capabilities.is_held(SYS_ADMIN)):
+            text = f"a virtual drive as a {self._form} takes root, for its loop device"
+            return text, process_capabilities.remedy(SYS_ADMIN, options="--privileged")
+        if "fuse" in self._ways and (remedy := process_capabilities.fuse_obstacle()):
+            return "a virtual drive by FUSE has to be mounted", remedy
+        return "", ""
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        """Nothing to make before a trial."""
+        return self.inspect(access)
+
+    def footprints(self) -> Sequence[Footprint]:
+        """None: its content lies in memory."""
+        return ()
+
+    @contextmanager
+    def load(self, trial: Trial) -> Iterator[Load]:
+        """A new drive; ToolError when it cannot be served, ConditionError when that takes what is not here."""
+        missing, remedy = self._missing()
+        if missing:
+            raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
+        with ExitStack() as stack:
+            folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
+            server, told = stack.enter_context(virtual_drive_process.served(self._description(folder)))
+            path = Path(told["fuse"]) if "fuse" in told else None
+            if path is not None and self._form in _ON_FILE:
+                path = stack.enter_context(block_stack.looped(path, self._settings.block_size))
+                if self._form == "folder":
+                    path = stack.enter_context(self._mounted(path, folder))
+            if self._form in _CONNECTED:
+                path = self._device(stack.enter_context(nvme_host.connected(_subsystem(told), self._root)))
+            stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
+            begin = partial(_begin, Path(told["stats"]), self._faults)
+            stack.callback(_forgive, Path(told["stats"]))
+            begin()  # calibrating and making a file system are no part of it
+            point = path if self._form == "folder" else None
+            began = _Clock.of(server)
+            yield Load(
+                kind="device" if self._form in _CONNECTED else self._form,
+                path=path,
+                size_bytes=filesystem.fillable_bytes(point) if point else told["size_bytes"],
+                read_only=False,
+                new_file=_maker(point, Path(told["stats"]), begin) if point else None,
+                addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
+                counted=lambda: self._counted(server, told, began),
+                step_counter=_step_counter(told),
+            )
+
+    def _device(self, found: nvme_host.Connected) -> Path:
+        """ConditionError: a kernel that old has no character device."""
+        if self._form == "nvme":
+            return found.block
+        if found.character is None:
+            raise ConditionError("this kernel has no character device of an NVMe drive; wanted Linux 5.13 or later")
+        return found.character
+
+    def _counted(self, server: PipedChild, told: Mapping[str, Any], began: _Clock) -> Counted:
+        """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
+        used_percent = _Clock.of(server).share_percent(began)
+        try:
+            found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
+        except InputError as error:
+            raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
+        metrics = control.metrics(found, told.get("page_bytes")) | {"drive.cpu": used_percent}
+        metrics["drive.block_device"] = float(self._form in ("device", *_CONNECTED))
+        floors_ns = [way["floor_ns"] for way in told.get("ways", ()) if way.get("floor_ns")]
+        if len(floors_ns) == 1:  # of several, the load takes any
+            metrics["drive.floor"] = float(floors_ns[0])
+        past_cache = self._form in ("file", "nvme-character")
+        return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, self._uncalibrated(told))
+
+    def _uncalibrated(self, told: Mapping[str, Any]) -> list[Warning_]:
+        """Model none has no time that its answers could miss."""
+        kinds = dict.fromkeys(item["kind"] for item in told["warnings"]) if self._settings.model != "none" else ()
+        remedy = "measure when the machine is idle"
+        return [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
+
+    def _mounted(self, device: Path, folder: Path) -> AbstractContextManager[Path]:
+        """A used drive stays one: what makes the file system does not trim it first."""
+        return block_stack.mounted(device, self._settings.filesystem, folder, discard=not self._used)
+
+    def close(self) -> None:
+        """Each trial has given back what it took."""
+
+    def abandon(self) -> None:
+        """Each trial's drive is cleared on its own."""
+
+    def _description(self, folder: Path) -> dict[str, Any]:
+        """What is served. ToolError where it cannot be said."""
+        wanted = self._settings
+        of_model = dict(self._model)
+        if str(of_model.get("policy", "none")) == "none":  # a level among others, which do have a buffer
+            of_model.pop("buffer", None)
+        try:
+            return described.described(
+                of_model,
+                transports=[_WAYS[way].format(folder) for way in self._ways],
+                stats_socket=folder / "stats.sock",
+                precondition=wanted.precondition if self._used else None,
+                profile=described.profile(wanted.drive),
+                # From model none nothing is taken off: there it is measured only where a study wants to know it.
+                calibrate=wanted.model != "none" if wanted.calibrate is None else wanted.calibrate,
+                prefault=wanted.model == "none" if wanted.prefault is None else wanted.prefault,
+                **wanted.model_dump(include=_SERVED, exclude_none=True),
+            )
+        except UsageError as error:
+            raise ToolError(f"the virtual drive could not be served: {error}") from None
+
+
+def _without_fuse() -> str:
+    """What makes /dev/fuse usable."""
+    if remedy := process_capabilities.fuse_obstacle():
+        return remedy
+    return "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
+
+
+def _unknown(name: str) -> str:
+    known = [*VirtualSettings.model_fields, *NAMES]
+    return f"unknown key; {suggestion(name, known, document('targets') + ' lists the keys')}"
+
+
+def _planned(file: str) -> list[dict[str, Any]]:
+    """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
+    if file == "none":
+        return []
+    try:
+        faults = fault_plan.read(Path(file))
+    except InputError as error:
+        raise StudyError(str(error), key="target.faults") from None
+    if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
+        said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; wanted for how long"
+        raise StudyError(said, key="target.faults")
+    return faults
+
+
+def _begin(socket: Path, faults: Sequence[Mapping[str, Any]]) -> None:
+    """What the drive counts, and how it misbehaves, begins now. ToolError for a fault that it cannot have."""
+    control.ask(socket, "fault-clear")
+    control.ask(socket, "reset-stats")
+    if faults:
+        control.ask(socket, "fault-inject", faults=list(faults))
+
+
+def _forgive(socket: Path) -> None:
+    """Ends all faults: a command that is stuck would block the unmounting of what lies on the drive."""
+    with suppress(InputError, ToolError):
+        control.ask(socket, "fault-clear")
+
+
+def _maker(point: Path, socket: Path, begin: Callable[[], None]) -> Callable[[str, int], Path]:
+    """What makes a file on the drive that was always there, as far as the drive's counts tell."""
+
+    def make(name: str, size_bytes: int) -> Path:
+        _forgive(socket)  # faults are the trial's
+        made = fill.new_file(point / name, size_bytes)
+        begin()
+        return made
+
+    return make
+
+
+def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
+    """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors and go on."""
+    try:
+        control.ask(socket, "stats")
+    except (InputError, ToolError):
+        server.kill()
+
+
+def _subsystem(told: Mapping[str, Any]) -> nvme_host.Subsystem:
+    return nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """The time, and how much of it the drive's process had a processor."""
+
+    now_s: float
+    processor_s: float
+
+    @classmethod
+    def of(cls, server: PipedChild) -> _Clock:
+        return cls(time.monotonic(), server.processor_s())
+
+    def share_percent(self, began: _Clock) -> float:
+        """Of one processor, since then."""
+        return 100 * (self.processor_s - began.processor_s) / max(self.now_s - began.now_s, 1e-9)
+
+
+def _step_counter(told: Mapping[str, Any]) -> StepCounter:
+    def metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+        return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
+
+    return StepCounter(Path(told["stats"]), json.dumps({"request": "stats"}), metrics)
+
+
+def _how(server: PipedChild) -> str:
+    """How it ended, and the last that it said; empty when it did not."""
+    give_up_s = time.monotonic() + _DYING_S
+    while (status := server.ended()) is None:
+        if time.monotonic() > give_up_s:
+            return ""
+        time.sleep(0.01)
+    said = server.said().strip().splitlines()
+    how = f", killed by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
+    return how + (f": {said[-1].removeprefix('ioassay: ')}" if said else "")

@@ -1,0 +1,317 @@
+"""Descriptions of drives: TOML files that give each option of the simulated drive with its unit, basis and source.
+
+A file describes one drive: `about`, `[sources]` (key -> citation), `[drive]` (option -> entry) and, where the drive was
+measured, `[measurements.NAME]`. An entry is `{ value, unit, basis, source }`. Built-in files are in `drives/`;
+a file of the user's own is named by its path. This module reads and checks them and simulates nothing; whether the
+core can simulate such a drive, `ioassay.simulator.check` says. The format is described in docs/real-drives.md.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioassay import hints
+from ioassay.errors import InputError, UsageError
+from ioassay.simulation.options import (
+    CHOICE,
+    CONTROLLER,
+    DRIVE,
+    FLAG,
+    NAMES,
+    SHARE,
+    SIZE,
+    Option,
+    read,
+)
+
+BASES = ("assumed", "measured", "fitted", "published", "data-sheet")
+"""Where a value comes from: published is a parameter set that others gave, such as a simulator's configuration."""
+ASSUMED = "assumed"
+STATISTICS = ("mean_us", "iops", "p50_us", "p99_us")
+"""Columns of measurements that a model is compared with."""
+
+_TABLE_KEYS = ("about", "sources", "drive", "measurements")
+_ENTRY_KEYS = ("value", "unit", "basis", "source")
+_MEASUREMENT_KEYS = ("about", "data", "source", "engine", "pattern", "sizes", "options", "limits")
+_POINT_KEYS = ("engine", "operation", "pattern", "size_bytes", "depth")
+_OPERATIONS, _PATTERNS = ("read", "write"), ("random", "sequential")
+_SCALES: Mapping[str, Mapping[str, float]] = {
+    "us": {"us": 1.0, "ns": 1e-3, "ms": 1e3},
+    "us/4KiB": {"us/4KiB": 1.0},
+    "us/B": {"us/B": 1.0, "ns/B": 1e-3},
+    "us/sector": {"us/sector": 1.0},
+    "MB/s": {"MB/s": 1.0, "GB/s": 1e3},
+    "commands/s": {"commands/s": 1.0},
+    "B": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40},
+    "share": {"share": 1.0, "%": 0.01},
+}
+"""Unit of an option -> the units that a file may use, and their factors."""
+_SUFFIXES = {
+    "_us_per_4k": "us/4KiB",
+    "_us_per_byte": "us/B",
+    "_us_per_sector": "us/sector",
+    "_us": "us",
+    "_mb_s": "MB/s",
+    "_rate": "commands/s",
+}
+"""End of an option's name -> its unit."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One option of a drive. `value` is in the option's own unit, as `ioassay.simulate` takes it."""
+
+    value: Any
+    unit: str
+    """Of `value`; empty for counts, flags and choices."""
+    basis: str
+    source: str
+    """A key of the file's sources."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row of public measurements."""
+
+    operation: str
+    pattern: str
+    size_bytes: int
+    depth: int
+    statistics: Mapping[str, float]
+    """Those of `STATISTICS` that the row has."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Points that were measured on a real drive, and what differs from the drive's entries in that campaign."""
+
+    name: str
+    about: str
+    source: str
+    points: tuple[Point, ...]
+    options: Mapping[str, Entry] = field(default_factory=dict)
+    """Of the host and of the drive's state in that campaign."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Statistic -> the largest mean error that the description claims, as a share. Without one, no fit uses it."""
+
+    @property
+    def fitted(self) -> tuple[Point, ...]:
+        """The points that a fit may use: every second one, by size and depth. The others are held out."""
+        return self.points[::2] if self.limits else ()
+
+
+@dataclass(frozen=True)
+class DriveFile:
+    """A drive, as its file describes it."""
+
+    name: str
+    path: Path
+    about: str
+    sources: Mapping[str, str]
+    """Key -> citation."""
+    entries: Mapping[str, Entry]
+    measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options, as `ioassay.simulate` takes them."""
+        return {name: entry.value for name, entry in self.entries.items()}
+
+
+def builtin() -> dict[str, Path]:
+    """Name -> file of the built-in drives, sorted by name."""
+    folder = Path(__file__).parent / "drives"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load(drive: str | Path) -> DriveFile:
+    """The drive of that name, or of the file at that path: anything with a '/' or the ending .toml.
+
+    Raises UsageError for an unknown name, InputError with file and key for what is wrong in a file.
+    """
+    known = builtin()
+    path = Path(drive)
+    if str(drive) in known:
+        path = known[str(drive)]
+    elif path.suffix != ".toml" and "/" not in str(drive):
+        others = f"wanted one of {', '.join(known)}, or a file such as ./my.toml"
+        raise UsageError(f"no drive is called '{drive}'; {hints.suggestion(str(drive), known, others)}")
+    from ioassay import validation
+
+    try:
+        table = validation.toml(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; wanted the description of a drive") from None
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    return _Reader(path).drive(table)
+
+
+def drive_options(drive: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of a drive that is given by name, by file, or as options already. Errors as of `load`."""
+    if drive is None:
+        return {}
+    return dict(drive) if isinstance(drive, Mapping) else load(drive).options
+
+
+def unit(option: Option) -> str:
+    """The unit in which an option's value is given; empty for counts, flags and choices."""
+    if option.kind == SIZE:
+        return "B"
+    if option.kind == SHARE:
+        return "share"
+    if option.kind in (FLAG, CHOICE):
+        return ""
+    return next((unit for suffix, unit in _SUFFIXES.items() if option.name.endswith(suffix)), "")
+
+
+class _Reader:
+    """Reads one file; every error names it and the key."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sources: dict[str, str] = {}
+
+    def drive(self, table: Mapping[str, Any]) -> DriveFile:
+        self._known("", table, _TABLE_KEYS)
+        for name, citation in self._table("sources", table.get("sources", {})).items():
+            self.sources[name] = self._text(f"sources.{name}", citation)
+        about = self._text("about", table.get("about"))
+        entries = self._entries("drive", table.get("drive"))
+        measurements = self._table("measurements", table.get("measurements", {}))
+        read_ones = tuple(self._measurement(name, each) for name, each in measurements.items())
+        return DriveFile(self.path.stem, self.path, about, self.sources, entries, read_ones)
+
+    def _entries(self, key: str, table: Any) -> dict[str, Entry]:
+        return {name: self._entry(f"{key}.{name}", name, each) for name, each in self._table(key, table).items()}
+
+    def _entry(self, key: str, name: str, entry: Any) -> Entry:
+        known = [each.name for each in NAMES.values() if each.group in (DRIVE, CONTROLLER)]
+        if name not in known:
+            raise self._wrong(key, f"no option of a drive has this name; {hints.suggestion(name, known)}")
+        self._known(key, self._table(key, entry), _ENTRY_KEYS)
+        for part in ("value", "basis", "source"):
+            if part not in entry:
+                raise self._wrong(f"{key}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
+        if entry["basis"] not in BASES:
+            raise self._wrong(f"{key}.basis", f"is {hints.shown(entry['basis'])}; wanted {', '.join(BASES)}")
+        value = self._value(key, NAMES[name], entry["value"], entry.get("unit", ""))
+        return Entry(value, unit(NAMES[name]), entry["basis"], self._source(f"{key}.source", entry["source"]))
+
+    def _value(self, key: str, option: Option, value: Any, given: Any) -> Any:
+        wanted = _SCALES.get(unit(option), {"": 1})
+        if given not in wanted:
+            units = " or ".join(name or "none" for name in wanted)
+            raise self._wrong(f"{key}.unit", f"is {hints.shown(given)}; wanted {units}")
+        numbers = value if isinstance(value, list) else [value]
+        if any(isinstance(each, int | float) and not isinstance(each, bool) and not each >= 0 for each in numbers):
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted 0 or more")
+        if given and any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted a number of {given}")
+        scaled = [each * wanted[given] for each in numbers] if given else numbers
+        if option.kind == SIZE:
+            if scaled[0] != int(scaled[0]):
+                raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted whole bytes")
+            scaled = [int(scaled[0])]
+        elif option.kind == SHARE and not scaled[0] <= 1:
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted at most 1 (100 %)")
+        converted = scaled if isinstance(value, list) else scaled[0]
+        try:
+            read(option, converted)
+        except UsageError as error:
+            raise self._wrong(f"{key}.value", str(error)) from None
+        return converted
+
+    def _measurement(self, name: str, table: Any) -> Measurement:
+        key = f"measurements.{name}"
+        self._known(key, self._table(key, table), _MEASUREMENT_KEYS)
+        for part in ("about", "data", "source"):
+            self._text(f"{key}.{part}", table.get(part))
+        limits = self._table(f"{key}.limits", table.get("limits", {}))
+        self._known(f"{key}.limits", limits, STATISTICS)
+        for statistic, limit in limits.items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1:
+                raise self._wrong(f"{key}.limits.{statistic}", f"is {hints.shown(limit)}; wanted a share below 1")
+        points = tuple(self._points(key, table))
+        if not points:
+            raise self._wrong(f"{key}.data", f"has no row of this engine, pattern and sizes in {table['data']}")
+        return Measurement(
+            name,
+            table["about"],
+            self._source(f"{key}.source", table["source"]),
+            points,
+            self._entries(f"{key}.options", table.get("options", {})),
+            limits,
+        )
+
+    def _points(self, key: str, table: Mapping[str, Any]) -> Iterator[Point]:
+        """The rows of the data file that the measurement selects, by size and depth."""
+        path = self.path.parent / table["data"]
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is no UTF-8"
+            raise self._wrong(f"{key}.data", f"{path}: {reason}") from None
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        if missing := [column for column in _POINT_KEYS if column not in (rows.fieldnames or ())]:
+            raise self._wrong(f"{key}.data", f"{path} has no column {missing[0]}; wanted {', '.join(_POINT_KEYS)}")
+        sizes = self._sizes(key, table)
+        points = []
+        for number, row in enumerate(rows, 1):
+            point = self._point(f"{key}.data", f"{path}, row {number}", row)
+            if all(table.get(part, row[part]) == row[part] for part in ("engine", "pattern")) and (
+                not sizes or point.size_bytes in sizes
+            ):
+                points.append(point)
+        yield from sorted(points, key=lambda point: (point.size_bytes, point.depth))
+
+    def _point(self, key: str, place: str, row: Mapping[str, Any]) -> Point:
+        try:
+            size_bytes, depth = int(row["size_bytes"]), int(row["depth"])
+            statistics = {name: float(row[name]) for name in STATISTICS if row.get(name)}
+        except (TypeError, ValueError):
+            raise self._wrong(key, f"{place}: wanted whole numbers for size_bytes and depth, and numbers") from None
+        if row["operation"] not in _OPERATIONS or row["pattern"] not in _PATTERNS:
+            wanted = f"operation {' or '.join(_OPERATIONS)}, pattern {' or '.join(_PATTERNS)}"
+            raise self._wrong(key, f"{place}: wanted {wanted}")
+        if size_bytes < 1 or depth < 1 or not all(value > 0 for value in statistics.values()) or not statistics:
+            raise self._wrong(key, f"{place}: wanted numbers above 0, and one of {', '.join(STATISTICS)} at least")
+        return Point(row["operation"], row["pattern"], size_bytes, depth, statistics)
+
+    def _sizes(self, key: str, table: Mapping[str, Any]) -> set[int]:
+        sizes = table.get("sizes", [])
+        if not isinstance(sizes, list):
+            raise self._wrong(f"{key}.sizes", f"is {hints.shown(sizes)}; wanted a list such as ['4KiB']")
+        try:
+            return {int(read(NAMES["page"], size)) for size in sizes}
+        except UsageError as error:
+            raise self._wrong(f"{key}.sizes", str(error)) from None
+
+    def _source(self, key: str, name: Any) -> str:
+        if name not in self.sources:
+            known = ", ".join(self.sources) or "none"
+            raise self._wrong(key, f"is {hints.shown(name)}; wanted a key of [sources], which has {known}")
+        return str(name)
+
+    def _known(self, key: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for name in table:
+            if name not in known:
+                place = f"{key}.{name}" if key else name
+                raise self._wrong(place, f"unknown key; {hints.suggestion(name, known)}")
+
+    def _table(self, key: str, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted a table")
+        return value
+
+    def _text(self, key: str, value: Any) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted text")
+        return value
+
+    def _wrong(self, key: str, message: str) -> InputError:
+        return InputError(f"{self.path}: {key}: {message}")
