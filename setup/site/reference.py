@@ -172,8 +172,9 @@ def python_api() -> Iterator[str]:
     yield from _head("Python API", "Every name of `import ioassay as ia`. [Python](../python.md) is the introduction.")
     for name in ioassay.__all__:
         if not name.startswith("_"):
-            module = getattr(ioassay, name).__module__
-            yield from (f"::: {module}.{name}", "")
+            found = getattr(ioassay, name)
+            where = found.__name__ if inspect.ismodule(found) else f"{found.__module__}.{name}"
+            yield from (f"::: {where}", "")
 
 
 def _head(title: str, about: str) -> tuple[str, ...]:
