@@ -18,7 +18,7 @@ import ioassay
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import simulator, traces
 from ioassay.packs.ssd.simulator import Simulation, check, policies, save, simulate
-from ioassay.packs.ssd.simulator.result_files import names
+from ioassay.packs.ssd.simulator.results import file_names
 
 from ...corpora import cases, rows
 
@@ -159,7 +159,7 @@ def test_tables_and_summary_come_back(tmp_path: Path, csv: bool) -> None:
     done = simulate(FEW)
     folder = tmp_path / "new" / "out"
     written = save(done, folder, {"mean_response_ms": 0.5}, csv=csv)
-    assert sorted(written) == sorted(folder.iterdir()) and [path.name for path in written] == names(csv)
+    assert sorted(written) == sorted(folder.iterdir()) and [path.name for path in written] == file_names(csv)
     read = pl.read_csv if csv else pl.read_parquet
     for table in ("series", "elements", "utilisation"):
         found = read(folder / f"{table}.{'csv' if csv else 'parquet'}")

@@ -12,7 +12,7 @@ from ioassay import metrics
 from ioassay.errors import StudyError
 from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.driver import ELEMENTS, SUMMARY, Simulate
-from ioassay.packs.ssd.driver.trace_lookup import FOLDERS
+from ioassay.packs.ssd.driver.simulation_parameters import FOLDERS
 from ioassay.records.record import OK
 from ioassay.roles import Parsed
 

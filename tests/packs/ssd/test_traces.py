@@ -22,7 +22,7 @@ import pytest
 import ioassay
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.traces import cache, miss_ratio_chart, recipes
+from ioassay.packs.ssd.traces import miss_ratio_chart, recipes, trace_file
 from ioassay.packs.ssd.traces.miss_ratio_chart import Curve
 from ioassay.units import parse_size
 
@@ -200,7 +200,7 @@ DRIVE = {"elements": 4, "blocks": 64}
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a cache of our own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(cache.SWITCH, raising=False)
+    monkeypatch.delenv(trace_file.SWITCH, raising=False)
     yield tmp_path / "cache" / "ioassay" / "traces"
 
 
@@ -341,10 +341,10 @@ def test_the_cache_keeps_to_its_limit(tmp_path: Path, folder: Path, monkeypatch:
         traces.make(path, requests=LINES, seed=seed)
         seen(path)
         if not sizes:
-            monkeypatch.setenv(cache.SWITCH, str(int(columns(folder)[0].stat().st_size * 2.5)))
+            monkeypatch.setenv(trace_file.SWITCH, str(int(columns(folder)[0].stat().st_size * 2.5)))
         sizes.append(sum(kept.stat().st_size for kept in columns(folder)))
     assert len(columns(folder)) == 2
-    assert max(sizes) <= cache.limit_bytes()
+    assert max(sizes) <= trace_file.cache_limit_bytes()
     _, done = seen(tmp_path / "4.csv")
     assert done["read"], "what was used last stays"
 
@@ -352,13 +352,13 @@ def test_the_cache_keeps_to_its_limit(tmp_path: Path, folder: Path, monkeypatch:
 def test_the_switch_limits_the_cache_or_turns_it_off(
     trace: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.SWITCH, "off")
+    monkeypatch.setenv(trace_file.SWITCH, "off")
     seen(trace)
     assert not folder.exists()
-    monkeypatch.setenv(cache.SWITCH, "1KiB")
+    monkeypatch.setenv(trace_file.SWITCH, "1KiB")
     assert not seen(trace)[1]["written"] and not columns(folder)
-    monkeypatch.setenv(cache.SWITCH, "plenty")
-    with pytest.raises(UsageError, match=f"{cache.SWITCH} is 'plenty'"):
+    monkeypatch.setenv(trace_file.SWITCH, "plenty")
+    with pytest.raises(UsageError, match=f"{trace_file.SWITCH} is 'plenty'"):
         seen(trace)
 
 
@@ -393,12 +393,12 @@ def test_concurrent_runs_agree(trace: Path, folder: Path) -> None:
 
 
 def test_listing_and_clearing(trace: Path, folder: Path) -> None:
-    assert cache.entries() == []
+    assert trace_file.cache_entries() == []
     seen(trace)
     (folder / "notes.txt").write_text("mine")
-    (entry,) = cache.entries()
-    assert columns(folder)[0].stat().st_size == entry["bytes"] == cache.clear()
-    assert cache.entries() == [] and (folder / "notes.txt").exists()
+    (entry,) = trace_file.cache_entries()
+    assert columns(folder)[0].stat().st_size == entry["bytes"] == trace_file.clear_cache()
+    assert trace_file.cache_entries() == [] and (folder / "notes.txt").exists()
 
 
 RECIPE = traces.recipe(requests=20_000, reads=0.4, addresses="zipf:0.9", sizes="4KiB:3,16KiB:1", range="64MiB", seed=2)

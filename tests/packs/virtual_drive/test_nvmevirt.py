@@ -17,7 +17,7 @@ from tests.corpora import cases, text
 from tests.patience import until
 
 from ioassay.errors import ConditionError, RunError, SafetyRefusal, StudyError, ToolError
-from ioassay.packs.virtual_drive.targets import nvmevirt, reserved_memory
+from ioassay.packs.virtual_drive.targets import nvmevirt
 from ioassay.packs.virtual_drive.targets.nvmevirt import NvmevirtTarget
 from ioassay.process.supervisor import Captured
 from ioassay.roles import NOTHING, WRITE, Consent, Trial
@@ -146,7 +146,7 @@ def test_machines_that_were_not_booted_for_it(machine: Machine, case: dict[str, 
 
 def test_boot_lines_are_read_as_the_kernel_reads_them(machine: Machine) -> None:
     machine.write("proc/cmdline", "memmap=0x10M$0x40000000,1K$4096 memmap=2G memmap=1G@3G memmap=x$y root=/dev/sda")
-    assert list(reserved_memory.reserved_regions(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
+    assert list(nvmevirt.reserved_regions(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
 
 
 def test_processors_that_others_use_are_a_warning_with_the_boot_line(machine: Machine) -> None:

@@ -19,8 +19,8 @@ import pytest
 from tests.patience import PATIENCE_S, until
 
 from ioassay.errors import ConditionError, StudyError, ToolError
-from ioassay.packs.virtual_drive import control
-from ioassay.packs.virtual_drive.targets import virtual, virtual_drive_process
+from ioassay.packs.virtual_drive import control, serving
+from ioassay.packs.virtual_drive.targets import virtual
 from ioassay.process import process_table
 from ioassay.roles import WRITE, Consent, Trial
 from ioassay.targets import target
@@ -72,10 +72,10 @@ def test_a_zoned_drive_is_served_to_hosts_of_nvme() -> None:
 def test_first_writes_wait_for_memory_only_where_a_model_hides_it(settings: dict[str, Any], granted: bool) -> None:
     size = 256 << 20
     with made(size=size, ways=["nbd"], **settings).load(TRIAL):
-        assert (resident_bytes(serving()) >= size) == granted
+        assert (resident_bytes(serving_process()) >= size) == granted
 
 
-def serving() -> int:
+def serving_process() -> int:
     """The process of the drive."""
     (pid,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
     return pid
@@ -193,7 +193,7 @@ def test_a_drive_that_cannot_be_served_says_why(place: Path) -> None:
 def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Path) -> None:
     drive = made(form=form, size="64MiB", model="none", ways=["fuse"], block_size=4096)
     with drive.load(TRIAL) as load:
-        served = serving()
+        served = serving_process()
         os.kill(served, signal.SIGKILL)
         until(lambda: served not in process_table.children())
         with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
@@ -240,7 +240,7 @@ def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch:
         (load.path / "file").write_bytes(b"not written back yet" * 4096)
         monkeypatch.setattr(control, "_ANSWER_S", 0.3)
         monkeypatch.setattr(virtual, "_DYING_S", 0.1)
-        os.kill(serving(), signal.SIGSTOP)
+        os.kill(serving_process(), signal.SIGSTOP)
         with pytest.raises(ToolError, match="no drive answers there: timed out"):
             load.counted()
     until(lambda: left(place) == [])
@@ -324,7 +324,7 @@ def test_a_file_where_the_run_was_started_does_not_shadow_a_module_of_the_drive(
 
 def test_a_drive_of_a_program_that_is_gone_serves_nothing(place: Path) -> None:
     drive = {"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"}
-    argv = virtual_drive_process.command([drive])
+    argv = serving.command([drive])
     code = argv[3].replace(str(os.getpid()), "1")
     done = subprocess.run([*argv[:3], code, *argv[4:]], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode != 0, done.stdout, left(place)) == (True, b"", [])

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ioassay import validation
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.virtual_drive import drive_options, fault_plan, table_file
+from ioassay.packs.virtual_drive import drive_options, fault_plan
 
 _TABLES = "drive"
 _SERIAL = "IOASSAY"
@@ -86,7 +86,7 @@ def key_of(option: str) -> str:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The drives of a file, as the core takes them. InputError names the file, the drive and the key."""
-    return described(table_file.read(path, _TABLES, "drive", "a transport and a size"), f"{path}: ")
+    return described(fault_plan.read_tables(path, _TABLES, "drive", "a transport and a size"), f"{path}: ")
 
 
 def described(tables: Iterable[Mapping[str, Any]], source: str = "") -> list[dict[str, Any]]:

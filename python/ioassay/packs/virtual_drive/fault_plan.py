@@ -13,9 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ioassay import units, validation
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.virtual_drive import table_file
 
 _TABLES = "fault"
+_LONGEST_BYTES = 2**20
+"""Of a file with tables."""
 Operation = Literal["read", "write", "trim", "flush"]
 
 
@@ -87,7 +88,7 @@ NAMES = tuple(field.alias or name for name, field in Fault.model_fields.items())
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The faults of a file, as the core takes them. InputError names the file, the fault and the key."""
-    tables = table_file.read(path, _TABLES, "fault", "a kind")
+    tables = read_tables(path, _TABLES, "fault", "a kind")
     try:
         return [_described(table, f"{_TABLES}[{number}]") for number, table in enumerate(tables)]
     except ValueError as error:
@@ -139,3 +140,28 @@ def _described(table: Mapping[str, Any], place: str) -> dict[str, Any]:
     else:
         message = validation.error_text(first)
     raise ValueError(f"{place}.{key}: {message}")
+
+
+def read_tables(path: Path, name: str, what: str, wanted: str) -> list[dict[str, Any]]:
+    """The tables `name` of a file, at least one. InputError names the file.
+
+    `what` is one of them in words, and `wanted` what a table has to have.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; wanted a file with {what}s") from None
+    if len(text) > _LONGEST_BYTES:
+        raise InputError(f"{path}: has more than {units.format_size(_LONGEST_BYTES)}; wanted a file with {what}s")
+    try:
+        written = validation.toml(text)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    for key in written:
+        if key != name:
+            raise InputError(f"{path}: {key}: unknown key; wanted tables [[{name}]]")
+    tables = written.get(name)
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{path}: has no {what}; wanted at least one table [[{name}]] with {wanted}")
+    return tables

@@ -122,7 +122,8 @@ def serve(
     ends with this context, and at the latest with the thread that entered it: nothing stays, even where the program is
     killed. UsageError for what cannot be served so, ToolError where serving fails.
     """
-    from ioassay.packs.virtual_drive.targets import block_stack, virtual_drive_process
+    from ioassay.packs.virtual_drive import serving
+    from ioassay.packs.virtual_drive.targets import block_stack
 
     if size is None and backing_file is None and namespaces is None:
         raise UsageError("size is None; wanted one, such as '1GiB', or a backing_file that is there")
@@ -152,7 +153,7 @@ def serve(
             serial=serial,
             stats_socket=folder / "stats.sock",
         )
-        with virtual_drive_process.served(description, signal.SIGTERM) as (_, told):
+        with serving.served(description, signal.SIGTERM) as (_, told):
             yield ServedDrive(told["stats"], told)
 
 
@@ -167,7 +168,8 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
     of Python needs no transport, as for `serve`. They end as the drive of `serve` does. UsageError for what cannot be
     served so, with the drive and its key; ToolError where serving fails: then none is served.
     """
-    from ioassay.packs.virtual_drive.targets import block_stack, virtual_drive_process
+    from ioassay.packs.virtual_drive import serving
+    from ioassay.packs.virtual_drive.targets import block_stack
 
     with block_stack.folder("ioassay-served-") as folder:
         if isinstance(drives, str | Path):
@@ -179,5 +181,5 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
             raise UsageError(f"drives is {drives!r}; wanted a list of at least one table, such as [{{'size': '1GiB'}}]")
         for number, drive in enumerate(described):
             drive.setdefault("stats_socket", f"{folder}/stats-{number}.sock")
-        with virtual_drive_process.served_group(described, signal.SIGTERM) as told:
+        with serving.served_group(described, signal.SIGTERM) as told:
             yield [ServedDrive(one["stats"], one) for one in told]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import command_run, console, options, syntax
-from ioassay.packs.ssd.commands.trace_options import trace_formats
+from ioassay.packs.ssd.commands.trace import trace_formats
 
 if TYPE_CHECKING:
     from ioassay.packs.ssd.command_recording import Recording

@@ -4,11 +4,199 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.commands import trace_options as wanted
+
+
+def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
+    """The formats of traces, for a shell."""
+    from ioassay import _core
+
+    return {each["name"]: each["about"] for each in _core.trace_formats()}
+
+
+Format = Annotated[
+    str | None,
+    syntax.Option("--format", metavar="NAME", values=trace_formats, help="Format of FILE; detected by default."),
+]
+From = Annotated[
+    str | None,
+    syntax.Option("--from", metavar="NAME", values=trace_formats, help="Format of IN; detected by default."),
+]
+To = Annotated[
+    str | None,
+    syntax.Option("--to", metavar="NAME", values=trace_formats, help="Format of OUT; by default from its name."),
+]
+Lose = Annotated[
+    list[str] | None,
+    syntax.Option(
+        metavar="WHAT",
+        values=completion_values.listed(completion_values.words("alignment", "devices", "kinds")),
+        help="Losses to accept if the format cannot hold them: alignment, devices, kinds.",
+    ),
+]
+Force = Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")]
+OutOfOrder = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("refuse", "keep", "sort:"),
+        help="Decreasing times: refuse, keep, or sort:PLACES.",
+    ),
+]
+ZeroLength = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW", values=completion_values.words("refuse", "skip"), help="Empty requests: refuse or skip."
+    ),
+]
+BadLines = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip up to N unreadable lines.")]
+Page = Annotated[str, syntax.Option(metavar="SIZE", help="Page size in bytes.")]
+Files = Annotated[list[Path], syntax.Argument(metavar="FILE…", help="Traces; - is standard input.")]
+In = Annotated[Path, syntax.Argument(metavar="IN", help="A trace; - is standard input.")]
+Out = Annotated[
+    Path, syntax.Argument(metavar="OUT", help="The file to write; .gz and .zst compress, - is standard output.")
+]
+Devices = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("ignore", "only:", "side-by-side:"),
+        help="ignore, only:NUMBER or side-by-side:SIZE.",
+    ),
+]
+Keep = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="KINDS",
+        values=completion_values.listed(completion_values.words("reads", "writes", "trims", "flushes")),
+        help="Kinds to keep: reads, writes, trims, flushes, separated by commas.",
+    ),
+]
+DropEmpty = Annotated[bool, syntax.Option("--drop-empty", help="Drop empty requests.")]
+Shrink = Annotated[str | None, syntax.Option(metavar="SIZE", help="Shrink the address range evenly to this size.")]
+ShrinkFrom = Annotated[
+    str | None, syntax.Option(metavar="SIZE", help="End of the trace's addresses; without it the trace is read twice.")
+]
+Offsets = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("keep", "down", "refuse"),
+        help="Offsets within a page: keep, down or refuse.",
+    ),
+]
+Sizing = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("keep", "round-out", "cut", "split", "split:"),
+        help="Lengths: keep, round-out, cut, split or split:SIZE.",
+    ),
+]
+Limit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Last address at which a request may end.")]
+Beyond = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="HOW",
+        values=completion_values.words("refuse", "wrap", "drop"),
+        help="Requests beyond it: refuse, wrap or drop.",
+    ),
+]
+Skip = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip the first N of the remaining requests.")]
+First = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Keep the first N of the remaining requests.")]
+Rebase = Annotated[bool, syntax.Option("--rebase", help="Shift times to begin at 0.")]
+TimeScale = Annotated[float, syntax.Option(metavar="X", help="Multiply times; 0.5 is twice as fast.")]
+Requests = Annotated[int, syntax.Option(min=1, metavar="N", help="Number of requests.")]
+Arrivals = Annotated[
+    str,
+    syntax.Option(
+        metavar="LAW",
+        values=completion_values.words("none", "fixed:", "uniform:", "poisson:", "bursts:"),
+        help="none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK.",
+    ),
+]
+Addresses = Annotated[
+    str,
+    syntax.Option(
+        metavar="LAW",
+        values=completion_values.words("uniform", "normal", "zipf:", "hot-cold:", "sequential"),
+        help="uniform, normal, zipf:THETA, hot-cold:ACCESSES:SPACE or sequential[:RUN[:STREAMS]].",
+    ),
+]
+Sizes = Annotated[str, syntax.Option(metavar="LAW", help="SIZE, exponential:MEAN, or SIZE:WEIGHT,SIZE:WEIGHT,….")]
+Reads = Annotated[float, syntax.Option(metavar="SHARE", help="Share of reads, 0 to 1.")]
+Trims = Annotated[float, syntax.Option(metavar="SHARE", help="Share of trims; the rest are writes.")]
+Range = Annotated[str, syntax.Option("--range", metavar="SIZE", help="Size of the address range.")]
+Align = Annotated[
+    str | None, syntax.Option(metavar="SIZE", help="Alignment of offsets; by default 4 KiB or the smallest size.")
+]
+Seed = Annotated[int, syntax.Option(min=0, metavar="N", help="Seed of all random choices.")]
+Columns = Annotated[str | None, syntax.Option(metavar="A,B,…", help="Column names of a CSV trace; - skips a column.")]
+SkipHeader = Annotated[bool, syntax.Option("--skip-header", help="With --columns: the first line is a header.")]
+TimeUnit = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="UNIT",
+        values=completion_values.words("s", "ms", "us", "ns"),
+        help="Unit of a CSV trace's times: s, ms, us or ns.",
+    ),
+]
+OffsetUnit = Annotated[
+    str | None, syntax.Option(metavar="SIZE", help="Bytes per unit of a CSV trace's offsets, such as 512.")
+]
+LengthUnit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Bytes per unit of a CSV trace's lengths.")]
+KindCode = Annotated[
+    str | None,
+    syntax.Option(
+        "--kinds",
+        metavar="CODE",
+        values=completion_values.words("words", "read-is-1", "write-is-1", "scsi"),
+        help="Directions of a CSV trace: words, read-is-1, write-is-1 or scsi.",
+    ),
+]
+Event = Annotated[
+    str | None,
+    syntax.Option(
+        metavar="NAME",
+        values=completion_values.words("queued", "issued", "completed"),
+        help="Events of a blkparse trace: queued, issued or completed.",
+    ),
+]
+ReferencesOf = Annotated[
+    str,
+    syntax.Option(
+        "--of",
+        metavar="KINDS",
+        values=completion_values.words("reads", "writes", "both"),
+        help="Requests whose pages are references: reads, writes or both.",
+    ),
+]
+Sample = Annotated[float | None, syntax.Option("--sample", metavar="RATE", help="Look at this share of the pages.")]
+SamplePages = Annotated[
+    int | None, syntax.Option("--sample-pages", metavar="N", help="Look at N pages at most, whatever the trace's size.")
+]
+Exact = Annotated[bool, syntax.Option("--exact", help="With a sample: compute the exact curve too, and compare.")]
+Points = Annotated[int, syntax.Option(min=2, metavar="N", help="Buffer sizes, from one page to all pages.")]
+CurveOutput = Annotated[
+    Path | None,
+    syntax.Option("--output", metavar="FILE", help="Draw the curve in FILE, which ends in .svg, .png or .html."),
+]
+CurveForce = Annotated[bool, syntax.Option("--force", help="With --output: replace FILE where it exists.")]
+NoCache = Annotated[
+    bool, syntax.Option("--no-cache", help="Parse the trace, and keep nothing of it in the cache of parsed traces.")
+]
+Clear = Annotated[bool, syntax.Option("--clear", help="Remove all parsed traces.")]
+
+CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
+"""Names of the options that say how a CSV trace is read."""
+READING = ("out_of_order", "zero_length", "bad_lines", *CSV, "event")
+PREPARING = (
+    *("devices", "keep", "drop_empty", "shrink", "shrink_from", "offsets", "sizes"),
+    *("limit", "beyond", "skip", "first", "rebase", "time_scale"),
+)
 
 
 def register(app: syntax.Group) -> None:
@@ -24,20 +212,20 @@ def register(app: syntax.Group) -> None:
 
 
 def info(
-    files: wanted.Files,
-    format: wanted.Format = None,
-    page: wanted.Page = "4KiB",
-    out_of_order: wanted.OutOfOrder = None,
-    zero_length: wanted.ZeroLength = None,
-    bad_lines: wanted.BadLines = 0,
-    columns: wanted.Columns = None,
-    skip_header: wanted.SkipHeader = False,
-    time_unit: wanted.TimeUnit = None,
-    offset_unit: wanted.OffsetUnit = None,
-    length_unit: wanted.LengthUnit = None,
-    kinds: wanted.KindCode = None,
-    event: wanted.Event = None,
-    no_cache: wanted.NoCache = False,
+    files: Files,
+    format: Format = None,
+    page: Page = "4KiB",
+    out_of_order: OutOfOrder = None,
+    zero_length: ZeroLength = None,
+    bad_lines: BadLines = 0,
+    columns: Columns = None,
+    skip_header: SkipHeader = False,
+    time_unit: TimeUnit = None,
+    offset_unit: OffsetUnit = None,
+    length_unit: LengthUnit = None,
+    kinds: KindCode = None,
+    event: Event = None,
+    no_cache: NoCache = False,
     json: options.Json = False,
 ) -> None:
     """Say what traces are like, and what makes them implausible.
@@ -63,37 +251,37 @@ def info(
 
 
 def convert(
-    trace: wanted.In,
-    output: wanted.Out,
-    from_: wanted.From = None,
-    to: wanted.To = None,
-    out_of_order: wanted.OutOfOrder = None,
-    zero_length: wanted.ZeroLength = None,
-    bad_lines: wanted.BadLines = 0,
-    columns: wanted.Columns = None,
-    skip_header: wanted.SkipHeader = False,
-    time_unit: wanted.TimeUnit = None,
-    offset_unit: wanted.OffsetUnit = None,
-    length_unit: wanted.LengthUnit = None,
-    kinds: wanted.KindCode = None,
-    event: wanted.Event = None,
-    devices: wanted.Devices = None,
-    keep: wanted.Keep = None,
-    drop_empty: wanted.DropEmpty = False,
-    shrink: wanted.Shrink = None,
-    shrink_from: wanted.ShrinkFrom = None,
-    page: wanted.Page = "4KiB",
-    offsets: wanted.Offsets = None,
-    sizes: wanted.Sizing = None,
-    limit: wanted.Limit = None,
-    beyond: wanted.Beyond = None,
-    skip: wanted.Skip = 0,
-    first: wanted.First = None,
-    rebase: wanted.Rebase = False,
-    time_scale: wanted.TimeScale = 1.0,
-    lose: wanted.Lose = None,
-    force: wanted.Force = False,
-    no_cache: wanted.NoCache = False,
+    trace: In,
+    output: Out,
+    from_: From = None,
+    to: To = None,
+    out_of_order: OutOfOrder = None,
+    zero_length: ZeroLength = None,
+    bad_lines: BadLines = 0,
+    columns: Columns = None,
+    skip_header: SkipHeader = False,
+    time_unit: TimeUnit = None,
+    offset_unit: OffsetUnit = None,
+    length_unit: LengthUnit = None,
+    kinds: KindCode = None,
+    event: Event = None,
+    devices: Devices = None,
+    keep: Keep = None,
+    drop_empty: DropEmpty = False,
+    shrink: Shrink = None,
+    shrink_from: ShrinkFrom = None,
+    page: Page = "4KiB",
+    offsets: Offsets = None,
+    sizes: Sizing = None,
+    limit: Limit = None,
+    beyond: Beyond = None,
+    skip: Skip = 0,
+    first: First = None,
+    rebase: Rebase = False,
+    time_scale: TimeScale = 1.0,
+    lose: Lose = None,
+    force: Force = False,
+    no_cache: NoCache = False,
     json: options.Json = False,
 ) -> None:
     """Write a trace in another format, prepared as the options say, in the order of this list.
@@ -113,19 +301,19 @@ def convert(
 
 
 def make(
-    output: wanted.Out,
-    requests: wanted.Requests = 1_000_000,
-    arrivals: wanted.Arrivals = "poisson:20000",
-    addresses: wanted.Addresses = "uniform",
-    sizes: wanted.Sizes = "4KiB",
-    reads: wanted.Reads = 0.0,
-    trims: wanted.Trims = 0.0,
-    range_: wanted.Range = "1GiB",
-    align: wanted.Align = None,
-    seed: wanted.Seed = 1,
-    to: wanted.To = None,
-    lose: wanted.Lose = None,
-    force: wanted.Force = False,
+    output: Out,
+    requests: Requests = 1_000_000,
+    arrivals: Arrivals = "poisson:20000",
+    addresses: Addresses = "uniform",
+    sizes: Sizes = "4KiB",
+    reads: Reads = 0.0,
+    trims: Trims = 0.0,
+    range_: Range = "1GiB",
+    align: Align = None,
+    seed: Seed = 1,
+    to: To = None,
+    lose: Lose = None,
+    force: Force = False,
     json: options.Json = False,
 ) -> None:
     """Make a trace; the same options give the same trace on every machine.
@@ -156,27 +344,27 @@ def formats(json: options.Json = False) -> None:
 
 
 def mrc(
-    trace: wanted.In,
-    of: wanted.ReferencesOf = "both",
-    page: wanted.Page = "4KiB",
-    sample: wanted.Sample = None,
-    sample_pages: wanted.SamplePages = None,
-    exact: wanted.Exact = False,
-    points: wanted.Points = 25,
-    output: wanted.CurveOutput = None,
-    force: wanted.CurveForce = False,
-    format: wanted.Format = None,
-    out_of_order: wanted.OutOfOrder = None,
-    zero_length: wanted.ZeroLength = None,
-    bad_lines: wanted.BadLines = 0,
-    columns: wanted.Columns = None,
-    skip_header: wanted.SkipHeader = False,
-    time_unit: wanted.TimeUnit = None,
-    offset_unit: wanted.OffsetUnit = None,
-    length_unit: wanted.LengthUnit = None,
-    kinds: wanted.KindCode = None,
-    event: wanted.Event = None,
-    no_cache: wanted.NoCache = False,
+    trace: In,
+    of: ReferencesOf = "both",
+    page: Page = "4KiB",
+    sample: Sample = None,
+    sample_pages: SamplePages = None,
+    exact: Exact = False,
+    points: Points = 25,
+    output: CurveOutput = None,
+    force: CurveForce = False,
+    format: Format = None,
+    out_of_order: OutOfOrder = None,
+    zero_length: ZeroLength = None,
+    bad_lines: BadLines = 0,
+    columns: Columns = None,
+    skip_header: SkipHeader = False,
+    time_unit: TimeUnit = None,
+    offset_unit: OffsetUnit = None,
+    length_unit: LengthUnit = None,
+    kinds: KindCode = None,
+    event: Event = None,
+    no_cache: NoCache = False,
     json: options.Json = False,
 ) -> None:
     """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
@@ -219,14 +407,18 @@ def _draw(output: Path, trace: str, of: str, curve: Mapping[str, Any], *, force:
         miss_ratio_chart.write(unfinished, spec, output.suffix.lower())
 
 
-def cache(clear: wanted.Clear = False, json: options.Json = False) -> None:
+def cache(clear: Clear = False, json: options.Json = False) -> None:
     """List the parsed traces that are kept, or remove them."""
     from ioassay.packs.ssd.commands import trace_text
-    from ioassay.packs.ssd.traces import cache as parsed
+    from ioassay.packs.ssd.traces import trace_file
 
     console.use_json(json)
-    freed = parsed.clear() if clear else 0
-    kept = {"folder": str(parsed.folder()), "limit_bytes": parsed.limit_bytes(), "entries": parsed.entries()}
+    freed = trace_file.clear_cache() if clear else 0
+    kept = {
+        "folder": str(trace_file.cache_folder()),
+        "limit_bytes": trace_file.cache_limit_bytes(),
+        "entries": trace_file.cache_entries(),
+    }
     if json:
         console.emit({**kept, "freed_bytes": freed})
     elif clear:
@@ -253,7 +445,7 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
         how = int(places)
     read = {"out_of_order": how, "zero_length": given["zero_length"], "event": given["event"]}
     read["bad_lines"] = given["bad_lines"] or None
-    csv = traces.csv(**{name: given[name] for name in wanted.CSV})
+    csv = traces.csv(**{name: given[name] for name in CSV})
     return {**{name: value for name, value in read.items() if value is not None}, **csv}
 
 
@@ -261,7 +453,7 @@ def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of preparation, those that were given; of `ioassay simulate` as well."""
     from ioassay.packs.ssd import traces
 
-    return traces.preparation(page=given["page"], **{name: given[name] for name in wanted.PREPARING})
+    return traces.preparation(page=given["page"], **{name: given[name] for name in PREPARING})
 
 
 def _check_streams(output: Path, json: bool) -> None:

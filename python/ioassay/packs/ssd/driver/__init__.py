@@ -1,7 +1,6 @@
 """The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
 
-Parameters are the options of `ioassay.simulator` and the source of the requests (`simulation_parameters`), checked in
-`parameter_checks`. A pure driver: all work is done in `parse`, in any process. `simulation_metrics` turns the outcome
+Parameters are the options of `ioassay.simulator` and the source of the requests (`simulation_parameters`). A pure driver: all work is done in `parse`, in any process. `simulation_metrics` turns the outcome
 into metrics.
 """
 
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.driver import parameter_checks, simulation_metrics, simulation_parameters
-from ioassay.packs.ssd.driver.trace_lookup import NotFound
+from ioassay.packs.ssd.driver import simulation_metrics, simulation_parameters
+from ioassay.packs.ssd.driver.simulation_parameters import NotFound
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Portable, Tool, Touch, Trial
 
@@ -38,7 +37,7 @@ class Simulate(Driver):
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError names the parameter that is wrong; a warning for a trace that is not here and may be absent."""
         wanted = simulation_parameters.read(params)
-        parameter_checks.check(wanted)
+        simulation_parameters.check(wanted)
         try:
             simulation_parameters.trace(wanted, repetition=0)
         except NotFound as error:

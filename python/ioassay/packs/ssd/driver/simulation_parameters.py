@@ -1,7 +1,7 @@
 """The parameters of a simulated trial: what they are, what follows from them, and what a trial with them costs.
 
 Beside the options of `ioassay.simulator` a trial has a trace: a file that is named (`trace`), or a recipe (`make`).
-Only names and kinds are looked at here; whether it can all be, `parameter_checks.py` asks.
+A study that names a trace by its bare file name runs wherever somebody keeps that file. Reads no trace.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import pickle
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,6 @@ from typing import Any
 from ioassay.errors import StudyError, UsageError
 from ioassay.hints import suggestion
 from ioassay.packs.ssd import simulator, traces
-from ioassay.packs.ssd.driver.trace_lookup import NotFound, find
 from ioassay.roles import Estimate, Portable
 from ioassay.simulation import drive_files
 from ioassay.simulation.options import DRIVE, NAMES, OPTIONS, PADDED
@@ -224,3 +226,117 @@ def drive(wanted: Settings) -> Mapping[str, Any]:
 @functools.lru_cache(maxsize=1024)
 def _checked(options: str) -> Mapping[str, Any]:
     return simulator.check(json.loads(options))
+
+
+_ANY_TRACE = "web"
+_PAGE_BYTES = 4096
+
+
+def check(wanted: Settings) -> None:
+    """StudyError for what cannot be simulated, with its key; the drive, the recipe and the preparation are tried."""
+    for name, value in wanted.options.items():
+        with _named(f"params.{name}"):
+            simulator.setup({name: value})
+    try:
+        drive(wanted)
+    except UsageError as error:
+        raise StudyError(str(error), key=_blamed(str(error))) from None
+    with _named("params.prepare"):
+        prepare = prepared(wanted)
+        _try_preparation(_text(prepare or {}))
+    if wanted.make is not None:
+        _check_recipe(wanted, prepare)
+        return
+    if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
+        hint = suggestion(wanted.format, names)
+        raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
+    if wanted.read:
+        with _named("params.read"):
+            _try_reading(_text(wanted.read))
+
+
+def _check_recipe(wanted: Settings, prepare: Mapping[str, Any] | None) -> None:
+    assert wanted.make is not None
+    for name in ("format", "read"):
+        if getattr(wanted, name) is not None:
+            raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
+    trace(wanted, 0)
+    with _named("params.make"):
+        _try_recipe(_text(wanted.make), _text(prepare or {}))
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What the core says of a value, with the key in the study; what has its key already stays as it is."""
+    try:
+        yield
+    except StudyError:
+        raise
+    except UsageError as error:
+        raise StudyError(str(error), key=key) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise StudyError(f"a value is of the wrong kind: {error}", key=key) from None
+
+
+def _blamed(message: str) -> str:
+    """The first option that the core's message names: 'elements is 0, wanted 1 to 4096'."""
+    words = [word.rpartition(".")[2] for word in re.findall(r"[\w.]+", message)]
+    return next((f"params.{word}" for word in words if word in NAMES), "params")
+
+
+def _text(table: Mapping[str, Any]) -> str:
+    return json.dumps(dict(table), sort_keys=True, default=str)
+
+
+@functools.lru_cache(maxsize=256)
+def _try_preparation(prepare: str) -> None:
+    """On a request that any drive and any page has room for."""
+    traces.info({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare=json.loads(prepare) or None)
+
+
+@functools.lru_cache(maxsize=256)
+def _try_recipe(make: str, prepare: str) -> None:
+    """One request of the recipe, prepared as asked."""
+    traces.info({**made(json.loads(make), 0), "requests": 1}, prepare=json.loads(prepare) or None)
+
+
+@functools.lru_cache(maxsize=64)
+def _try_reading(read: str) -> None:
+    traces.info(_ANY_TRACE, read=json.loads(read), prepare={"first": 1})
+
+
+FOLDERS = "IOASSAY_TRACES"
+"""Environment variable: folders in which traces are looked for first, with ':' between them."""
+_COMPRESSED = ("", ".zst", ".gz")
+
+
+class NotFound(Exception):
+    """None of the wanted files is here; the message names them and the folders that were searched."""
+
+
+def find(names: Sequence[str]) -> Path | str:
+    """The first of the traces that is here: a path, or the name of a trace that is shipped. NotFound otherwise."""
+    for name in names:
+        if Path(name).is_file():
+            return Path(name)
+        if name in traces.shipped():
+            return name
+        if Path(name).name == name:
+            for folder in folders():
+                for ending in _COMPRESSED:
+                    if (path := folder / f"{name}{ending}").is_file():
+                        return path
+    raise NotFound(f"no file {' or '.join(names)} here{_searched(names)}")
+
+
+def folders() -> Iterator[Path]:
+    """Where bare names are looked for, in this order."""
+    yield from (Path(folder) for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder)
+    yield from (Path("traces"), Path("data"))
+    yield from sorted(Path("..").glob("*/data"))
+
+
+def _searched(names: Sequence[str]) -> str:
+    if all(Path(name).name != name for name in names):
+        return ""
+    return f", nor in the folders of ${FOLDERS}, in ./traces, ./data or ../*/data"

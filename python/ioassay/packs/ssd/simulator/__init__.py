@@ -1,7 +1,7 @@
 """A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
 
 `simulation_options.OPTIONS` lists the options, `drive_files` reads descriptions of drives, `drive_accuracy` compares
-them with measurements. `results.Simulation` is the outcome, `result_files.save` stores it.
+them with measurements. `results.Simulation` is the outcome, `results.save` stores it.
 How the drive works: docs/simulator.md.
 """
 
@@ -17,10 +17,8 @@ from typing import Any
 
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.simulator import sampling, saved_states
-from ioassay.packs.ssd.simulator.result_files import save
-from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, OfflineOptimum, Simulation
-from ioassay.packs.ssd.simulator.sampling import Estimate, SampledHits
+from ioassay.packs.ssd.simulator import results, saved_states
+from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
 from ioassay.packs.ssd.simulator.saved_states import options_of
 from ioassay.simulation.drive_files import drive_options
 from ioassay.simulation.options import NAMES, NONE, OPTIONS, VARIANTS, Option, policy_meanings, setup
@@ -237,12 +235,12 @@ def sampled_hits(
 
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     for options in runs:
-        sampling.check(options)
+        results.check_sampled(options)
     with _errors_of(described):
         raw = _core.sampled_hits(described, [setup(options) for options in runs], sample)
     if reason := traces.nothing_left(raw["changes"], described.get("prepare")):
         raise UsageError(f"{described.get('path', 'the trace')}: {reason}; nothing was simulated")
-    return [sampling.from_core(each) for each in raw["hits"]]
+    return [results.sampled(each) for each in raw["hits"]]
 
 
 @contextmanager

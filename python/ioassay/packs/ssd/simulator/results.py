@@ -5,12 +5,18 @@ Nothing is simulated here. A mean of a saturated run is a number about the lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import atomic_file
+from ioassay.errors import UsageError
 from ioassay.packs.ssd.traces import nothing_left
+from ioassay.packs.ssd.traces.trace_file import replaced
 from ioassay.records.record import Warning_
+from ioassay.simulation.options import FEED, NAMES, PRECONDITION
 from ioassay.units import format_count
 
 if TYPE_CHECKING:
@@ -258,3 +264,137 @@ def _warnings(simulation: Simulation) -> Iterator[Warning_]:
         yield Warning_(
             "unfinished", f"{summary['unfinished']} requests were not complete at the end and are not counted"
         )
+
+
+LARGE_ERROR = 0.05
+"""An error above which a warning asks for a larger sample."""
+_TIMELESS = ("unaligned",)
+"""Options of the arrival mode that hits depend on without a drive."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share of pages, and half the width of its interval of 95 %; None where the sample is too small for one."""
+
+    value: float
+    error: float | None
+
+
+@dataclass(frozen=True)
+class SampledHits:
+    """What a sample of a trace says of one write buffer."""
+
+    requests: int
+    written_pages: int
+    read_pages: int
+    sampled_pages: int
+    """Page reads and writes that were looked at."""
+    rate: float
+    """Share of the pages that were looked at: the one asked for, rounded so that the buffer has whole pages."""
+    slots: int
+    """Pages of the sample's buffer."""
+    hit_ratio: Estimate
+    read_hit_ratio: Estimate | None
+    optimum: Estimate
+    """The highest possible hit ratio of a buffer of this size."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The numbers with their units in their names; None where there is none."""
+        reads = self.read_hit_ratio or Estimate(0.0, None)
+        return {
+            "requests": self.requests,
+            "written_pages": self.written_pages,
+            "read_pages": self.read_pages,
+            "sampled_pages": self.sampled_pages,
+            "sample_rate": self.rate,
+            "sample_slots": self.slots,
+            "hit_ratio": self.hit_ratio.value,
+            "hit_ratio_error": self.hit_ratio.error,
+            "read_hit_ratio": reads.value if self.read_hit_ratio else None,
+            "read_hit_ratio_error": reads.error,
+            "optimum_hit_ratio": self.optimum.value,
+            "optimum_hit_ratio_error": self.optimum.error,
+        }
+
+    @property
+    def warnings(self) -> list[Warning_]:
+        """What a reader of the numbers has to know."""
+        return list(self._warnings())
+
+    def _warnings(self) -> Iterator[Warning_]:
+        if not self.written_pages:
+            yield Warning_("nothing-measured", "the trace writes no page: there are no hits to estimate")
+            return
+        errors = [self.hit_ratio.error, self.optimum.error]
+        if any(error is None or error > LARGE_ERROR for error in errors):
+            text = f"the sample of {self.sampled_pages:,} pages is too small: an error is above {LARGE_ERROR}"
+            yield Warning_("small-sample", text, "raise --sample")
+
+
+def sampled(raw: Mapping[str, Any]) -> SampledHits:
+    """What the core found of one buffer."""
+    reads = raw["read_hit_ratio"]
+    counts = {name: raw[name] for name in ("requests", "written_pages", "read_pages", "sampled_pages", "rate", "slots")}
+    return SampledHits(
+        **counts,
+        hit_ratio=Estimate(*raw["hit_ratio"]),
+        read_hit_ratio=None if reads is None else Estimate(*reads),
+        optimum=Estimate(*raw["optimum_hit_ratio"]),
+    )
+
+
+def check_sampled(options: Mapping[str, Any]) -> None:
+    """UsageError for an option of a simulation that has no effect on a sample: when requests come, and wear."""
+    for name in options:
+        if name in NAMES and NAMES[name].group in (FEED, PRECONDITION) and name not in _TIMELESS:
+            raise UsageError(
+                f"{name.replace('_', '-')} and sample do not go together: a sample has hit ratios, and no times or wear"
+            )
+
+
+TABLES = ("series", "elements", "utilisation")
+SUMMARY = "summary.json"
+
+
+def file_names(csv: bool) -> list[str]:
+    """The files of one simulation."""
+    return [SUMMARY, *(f"{table}.{'csv' if csv else 'parquet'}" for table in TABLES)]
+
+
+def check_files(folder: Path, files: Sequence[str], *, force: bool = False) -> None:
+    """Refuse a folder that cannot take the files; raises UsageError. Ask before the work is done."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file, wanted a folder")
+    for name in files:
+        if (folder / name).exists() and not force:
+            raise UsageError(f"{folder / name} exists; --force replaces it")
+
+
+def save(
+    simulation: Simulation, folder: Path, summary: Mapping[str, Any], *, csv: bool = False, force: bool = False
+) -> list[Path]:
+    """Write `summary` and the tables of a simulation to `folder`, which is made; each file whole or not at all.
+
+    Raises UsageError as `check_files`, OSError.
+    """
+    check_files(folder, file_names(csv), force=force)
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in TABLES:
+        _write(getattr(simulation, table), folder / f"{table}.{'csv' if csv else 'parquet'}")
+    save_summary(folder, summary)
+    return [folder / name for name in file_names(csv)]
+
+
+def save_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write `summary` to `folder`, which is made, in place of what is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_file.write(folder / SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    with replaced(path, force=True) as unfinished:
+        if path.suffix == ".csv":
+            frame.write_csv(unfinished)
+        else:
+            frame.write_parquet(unfinished)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd.traces import cache as parsed
 from ioassay.packs.ssd.traces import trace_file
 from ioassay.packs.ssd.traces.preparation import csv, nothing_left, preparation
 from ioassay.packs.ssd.traces.recipes import recipe
@@ -64,7 +63,7 @@ def source(
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
     `event` (of blkparse: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
-    With `cache` a large file is parsed once: the parsed trace is kept (`traces.cache`).
+    With `cache` a large file is parsed once: the parsed trace is kept (`traces.trace_file`).
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
@@ -78,7 +77,7 @@ def source(
     if prepare:
         described["prepare"] = dict(prepare)
     if "path" in described:
-        described.setdefault("cache", parsed.description() if cache else None)
+        described.setdefault("cache", trace_file.cache_description() if cache else None)
     return described
 
 

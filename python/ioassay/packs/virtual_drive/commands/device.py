@@ -304,12 +304,12 @@ def top(
 
     Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
     """
-    from ioassay.packs.virtual_drive.commands import device_top
+    from ioassay.packs.virtual_drive.commands import device_text
     from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
     console.use_json(json)
     drive = ServedDrive(socket)
-    device_top.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+    device_text.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
 
 
 def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: options.Json = False) -> None:

@@ -29,7 +29,7 @@ from ioassay.host.block_devices import ROOT
 from ioassay.host.process_capabilities import SYS_ADMIN
 from ioassay.packs.virtual_drive import control, fault_plan, serving
 from ioassay.packs.virtual_drive import drive_options as described
-from ioassay.packs.virtual_drive.targets import block_stack, nvme_host, virtual_drive_process
+from ioassay.packs.virtual_drive.targets import block_stack, nvme_host
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
@@ -193,7 +193,7 @@ class VirtualTarget:
             raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
         with ExitStack() as stack:
             folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
-            server, told = stack.enter_context(virtual_drive_process.served(self._description(folder)))
+            server, told = stack.enter_context(serving.served(self._description(folder)))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._form in _ON_FILE:
                 path = stack.enter_context(block_stack.looped(path, self._settings.block_size))
