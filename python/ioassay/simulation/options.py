@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay import units
+from ioassay import _core, units
 from ioassay.errors import UsageError
 from ioassay.hints import nearest, suggestion
 
@@ -177,8 +177,6 @@ NAMES = {option.name: option for option in OPTIONS}
 
 def policy_meanings() -> dict[str, str]:
     """What each write buffer does, by name, and none."""
-    from ioassay import _core
-
     known = {each["name"]: each["about"] for each in _core.policies()}
     return known | {name: f"{fixed['policy']} with {_words(fixed)}" for name, fixed in VARIANTS.items()}
 

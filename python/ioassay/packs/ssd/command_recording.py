@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.api.witness_judgement import Watch, watch_quietly, words
 from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.packs.ssd import traces
 from ioassay.process import supervisor
 from ioassay.records.observation import RECORD
+from ioassay.runner import conditions
 
 if TYPE_CHECKING:
     from ioassay.verify.witness import Observed
@@ -76,9 +78,6 @@ def run(
     force: bool,
 ) -> Recording:
     """As `record`, by any way to watch a command."""
-    from ioassay.packs.ssd import traces
-    from ioassay.runner import conditions
-
     conditions.remove_leftovers()
     number = _number(device)
     traces.check_output(output, to, force=force)
@@ -95,8 +94,6 @@ def _written(
     described: Mapping[str, Any], output: Path, to: str | None, lose: Sequence[str], *, force: bool
 ) -> dict[str, Any]:
     """Write the trace. Where its format cannot hold it, nothing is lost: the command may have run for hours."""
-    from ioassay.packs.ssd import traces
-
     try:
         return traces.convert(described, output, to=to, lose=lose, force=force, empty=True)
     except UsageError as error:

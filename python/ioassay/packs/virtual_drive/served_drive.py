@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
-from ioassay.packs.virtual_drive import control, drive_config, fault_plan
+from ioassay.packs.virtual_drive import control, drive_config, fault_plan, serving
 from ioassay.packs.virtual_drive import drive_options as described
+from ioassay.packs.virtual_drive.targets import block_stack
 
 _ADDRESSES = ("nbd", "nvme_tcp", "nqn", "fuse", "vfio_user")
 
@@ -122,9 +123,6 @@ def serve(
     ends with this context, and at the latest with the thread that entered it: nothing stays, even where the program is
     killed. UsageError for what cannot be served so, ToolError where serving fails.
     """
-    from ioassay.packs.virtual_drive import serving
-    from ioassay.packs.virtual_drive.targets import block_stack
-
     if size is None and backing_file is None and namespaces is None:
         raise UsageError("size is None; wanted one, such as '1GiB', or a backing_file that is there")
     with block_stack.folder("ioassay-served-") as folder:
@@ -168,9 +166,6 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
     of Python needs no transport, as for `serve`. They end as the drive of `serve` does. UsageError for what cannot be
     served so, with the drive and its key; ToolError where serving fails: then none is served.
     """
-    from ioassay.packs.virtual_drive import serving
-    from ioassay.packs.virtual_drive.targets import block_stack
-
     with block_stack.folder("ioassay-served-") as folder:
         if isinstance(drives, str | Path):
             described = drive_config.read(Path(drives))

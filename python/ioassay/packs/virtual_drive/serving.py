@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ioassay import _core
 from ioassay.errors import InputError, IoassayError, ToolError, UsageError
 from ioassay.packs.virtual_drive import control
 from ioassay.process import piped_child
@@ -41,8 +42,6 @@ def serve(options: Mapping[str, Any], ready: Callable[[dict[str, Any]], None]) -
     addresses under `nbd`, `nvme_tcp`, `nqn`, `fuse`, `vfio_user` and all that is known of the drive. Raises UsageError
     for what cannot be served so, ToolError where the backing file lost something at the end, and what `ready` raises.
     """
-    from ioassay import _core
-
     try:
         told = _core.device_serve(json.dumps(options), _teller(lambda told: ready(_addressed(told))))
     except (_core.CoreError, ValueError) as error:
@@ -61,7 +60,6 @@ def serve_group(
     As `serve`, with a list for what is one there. UsageError for one drive that cannot be served: then none is.
     ToolError, when all have ended, for those that did not end well.
     """
-    from ioassay import _core
 
     def tell(told: list[dict[str, Any]]) -> None:
         ready([_addressed(drive) for drive in told])
@@ -97,8 +95,6 @@ def _teller(ready: Callable[[Any], None]) -> Callable[[str], None]:
 
 def models() -> dict[str, str]:
     """Name -> what the model is."""
-    from ioassay import _core
-
     return dict(_core.device_models())
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, UsageError
+from ioassay.packs.ssd import simulator
+from ioassay.packs.ssd.simulator import drive_accuracy
+from ioassay.simulation import drive_files
 from ioassay.units import format_count, format_size
 
 if TYPE_CHECKING:
@@ -33,8 +36,6 @@ def register(app: syntax.Group) -> None:
 
 def list_(json: options.Json = False) -> None:
     """List the drives that --drive takes by name."""
-    from ioassay.simulation import drive_files
-
     console.use_json(json)
     drives = [drive_files.load(name) for name in drive_files.builtin()]
     if json:
@@ -57,10 +58,6 @@ def show(
 
     Example: ioassay drive show samsung-980-pro --all
     """
-    from ioassay.packs.ssd import simulator
-    from ioassay.packs.ssd.simulator import drive_accuracy
-    from ioassay.simulation import drive_files
-
     console.use_json(json)
     described = drive_files.load(drive)
     size = _checked(described, simulator.check)
@@ -97,10 +94,6 @@ def check(
 
     Example: ioassay drive check samsung-980-pro --points
     """
-    from ioassay.packs.ssd import simulator
-    from ioassay.packs.ssd.simulator import drive_accuracy
-    from ioassay.simulation import drive_files
-
     console.use_json(json)
     described = drive_files.load(drive)
     _checked(described, simulator.check)

@@ -14,8 +14,12 @@ from ioassay.cli import completion_values, console, options, syntax
 from ioassay.cli.progress import reading_progress
 from ioassay.errors import Interrupted, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.ssd.commands import trace
-from ioassay.packs.ssd.commands.trace import PREPARING, READING, NoCache, trace_formats
+from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd.commands import simulate_text, trace
+from ioassay.packs.ssd.commands.trace import PREPARING, READING, NoCache, cache_note, preparing, reading, trace_formats
+from ioassay.packs.ssd.simulator import results
+from ioassay.packs.ssd.traces import trace_file
+from ioassay.simulation import options as simulation_options
 from ioassay.simulation.options import (
     AUTO_COUNT,
     AUTO_SHARE,
@@ -182,10 +186,6 @@ def simulate(**given: Any) -> None:
 
     Examples: ioassay simulate db.csv --drive samsung-980-pro; ioassay simulate db.csv --policy lru,epo --buffer 16MiB
     """
-    from ioassay.packs.ssd import simulator
-    from ioassay.packs.ssd.commands import simulate_text
-    from ioassay.packs.ssd.commands.trace import cache_note
-
     json = console.use_json(given["json"])
     if given["list_policies"]:
         known = simulator.policies()
@@ -244,8 +244,6 @@ simulate.__signature__ = signature()  # type: ignore[attr-defined]
 
 
 def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: Sequence[_Run]) -> list[Simulation]:
-    from ioassay.packs.ssd import simulator
-
     if len(runs) > 1:
         return simulator.sweep(described, [run.options for run in runs], state=given["state"])
     states = {name: given[name] for name in ("state", "resume", "save_state")}
@@ -255,10 +253,6 @@ def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: S
 
 def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:
     """The hit ratios of each run's buffer from a sample of the pages, in one pass."""
-    from ioassay.packs.ssd import simulator
-    from ioassay.packs.ssd.commands import simulate_text
-    from ioassay.packs.ssd.simulator import results
-
     given_too = {"threads": given["threads"] > 1, **{name: given[name] for name in ("state", "save_state", "csv")}}
     for name in (name for name, there in given_too.items() if there):
         raise UsageError(f"--{name.replace('_', '-')} and --sample do not go together: no drive is simulated")
@@ -289,9 +283,6 @@ def _compare(
     described: Mapping[str, Any], runs: Mapping[str, _Run], found: Sequence[dict[str, Any]], json: bool
 ) -> None:
     """Several simulations beside the offline optimum of their buffer, of which there is one for each `--set`."""
-    from ioassay.packs.ssd import simulator
-    from ioassay.packs.ssd.commands import simulate_text
-
     optima: dict[tuple[str, ...], simulator.OfflineOptimum] = {}
     for run, summary in zip(runs.values(), found, strict=True):
         levels = tuple(run.levels.values())
@@ -312,9 +303,6 @@ def _compare(
 
 def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The trace and its description, read and prepared as the options say; pages are those of the drive."""
-    from ioassay.packs.ssd import simulator, traces
-    from ioassay.packs.ssd.commands.trace import preparing, reading
-
     if given["trace"] is None and given["save_state"]:
         return Path("no trace"), traces.source(traces.recipe(requests=0))
     if given["trace"] is None:
@@ -338,8 +326,6 @@ class _Run:
 def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
     """A run for each policy and each combination of `--set`, by name. An option that only some policies know is for
     those alone."""
-    from ioassay.packs.ssd import simulator
-
     known = {each["name"]: set(each["options"]) for each in simulator.policies()}
     wanted = [name.strip() for name in options.get("policy", "none").split(",")]
     for name in wanted:
@@ -363,8 +349,6 @@ def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
 
 def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
     """The values of each option that `--set NAME=VALUE,VALUE` names."""
-    from ioassay.simulation import options as simulation_options
-
     levels: dict[str, list[str]] = {}
     for text in sets:
         name, separator, values = text.partition("=")
@@ -381,8 +365,6 @@ def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[s
 
 def _check_state(given: Mapping[str, Any], runs: int) -> None:
     """UsageError for options of states that do not go together, before anything is simulated."""
-    from ioassay.packs.ssd.traces import trace_file
-
     if given["resume"] and not given["state"]:
         raise UsageError("--resume goes with --state FILE")
     if runs > 1 and (given["resume"] or given["save_state"]):
@@ -406,8 +388,6 @@ def _warn(found: Mapping[str, dict[str, Any]]) -> None:
 
 def _folders(given: Mapping[str, Any], runs: list[str], names: Sequence[str] = ()) -> dict[str, Path]:
     """Where what is simulated goes, after a look that it may."""
-    from ioassay.packs.ssd.simulator import results
-
     if given["output"] is None:
         if given["csv"] or (given["force"] and not given["save_state"]):
             raise UsageError(f"--{'csv' if given['csv'] else 'force'} goes with --output DIR")

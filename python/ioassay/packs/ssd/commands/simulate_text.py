@@ -16,7 +16,9 @@ def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[st
     found = simulation.summary
     format_ = simulation.raw["format"]
     console.line(f"{trace}: {f'{format_}, ' if format_ else ''}{found['requests']:,} requests measured")
-    _row("drive", f"{_value(given, 'elements')} elements, {format_size(drive['capacity_bytes'])}, {_state(simulation)}")
+    done = simulation.raw["preconditioned"]
+    state = f"preconditioned with {_pages(done['pages'])}" if done else "every page written once before"
+    _row("drive", f"{_value(given, 'elements')} elements, {format_size(drive['capacity_bytes'])}, {state}")
     _row("buffer", _buffer(given))
     queue = f"window {_value(given, 'window')}, driver {_value(given, 'driver')}"
     _row("feed", f"{_value(given, 'feed')}, {queue}")
@@ -129,11 +131,6 @@ def _pages(number: int) -> str:
 
 def _value(given: Mapping[str, Any], name: str) -> Any:
     return given.get(name, NAMES[name].default)
-
-
-def _state(simulation: Simulation) -> str:
-    done = simulation.raw["preconditioned"]
-    return f"preconditioned with {_pages(done['pages'])}" if done else "every page written once before"
 
 
 def _buffer(given: Mapping[str, Any]) -> str:

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from ioassay import _core
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import UsageError
+from ioassay.packs.ssd import traces
+from ioassay.packs.ssd.commands import trace_text
+from ioassay.packs.ssd.traces import trace_file
 
 
 def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
     """The formats of traces, for a shell."""
-    from ioassay import _core
-
     return {each["name"]: each["about"] for each in _core.trace_formats()}
 
 
@@ -233,8 +235,6 @@ def info(
     Example: ioassay trace info db.csv
     """
     given = dict(locals())
-    from ioassay.packs.ssd import traces
-    from ioassay.packs.ssd.commands import trace_text
 
     console.use_json(json)
     read = reading({**given, "out_of_order": out_of_order or "keep"})
@@ -289,7 +289,6 @@ def convert(
     Example: ioassay trace convert db.csv writes.disksim --keep writes --rebase
     """
     given = dict(locals())
-    from ioassay.packs.ssd import traces
 
     console.use_json(json)
     _check_streams(output, json)
@@ -320,8 +319,6 @@ def make(
 
     Example: ioassay trace make hot.csv --requests 100000 --addresses zipf:0.9
     """
-    from ioassay.packs.ssd import traces
-
     console.use_json(json)
     _check_streams(output, json)
     laws = {"requests": requests, "arrivals": arrivals, "addresses": addresses, "sizes": sizes, "reads": reads}
@@ -333,8 +330,6 @@ def make(
 
 def formats(json: options.Json = False) -> None:
     """List the formats of traces."""
-    from ioassay.packs.ssd import traces
-
     console.use_json(json)
     known = traces.formats()
     if json:
@@ -369,8 +364,6 @@ def mrc(
 ) -> None:
     """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
     given = dict(locals())
-    from ioassay.packs.ssd import traces
-    from ioassay.packs.ssd.commands import trace_text
 
     console.use_json(json)
     _check_picture(output, force=force)
@@ -390,7 +383,7 @@ def mrc(
 
 
 def _check_picture(output: Path | None, *, force: bool) -> None:
-    from ioassay.packs.ssd.traces import miss_ratio_chart, trace_file
+    from ioassay.packs.ssd.traces import miss_ratio_chart
 
     if output is not None:
         miss_ratio_chart.check(output)
@@ -400,7 +393,7 @@ def _check_picture(output: Path | None, *, force: bool) -> None:
 
 
 def _draw(output: Path, trace: str, of: str, curve: Mapping[str, Any], *, force: bool) -> None:
-    from ioassay.packs.ssd.traces import miss_ratio_chart, trace_file
+    from ioassay.packs.ssd.traces import miss_ratio_chart
 
     with trace_file.replaced(output, force=force) as unfinished:
         spec = miss_ratio_chart.chart(trace, of, miss_ratio_chart.Curve.of(curve))
@@ -409,8 +402,6 @@ def _draw(output: Path, trace: str, of: str, curve: Mapping[str, Any], *, force:
 
 def cache(clear: Clear = False, json: options.Json = False) -> None:
     """List the parsed traces that are kept, or remove them."""
-    from ioassay.packs.ssd.commands import trace_text
-    from ioassay.packs.ssd.traces import trace_file
 
     console.use_json(json)
     freed = trace_file.clear_cache() if clear else 0
@@ -435,8 +426,6 @@ def cache_note(done: Mapping[str, Any]) -> None:
 
 def reading(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of reading, those that were given; of `ioassay simulate` as well."""
-    from ioassay.packs.ssd import traces
-
     how: str | int | None = given["out_of_order"]
     if isinstance(how, str) and how.startswith("sort:"):
         places = how.removeprefix("sort:")
@@ -451,8 +440,6 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of preparation, those that were given; of `ioassay simulate` as well."""
-    from ioassay.packs.ssd import traces
-
     return traces.preparation(page=given["page"], **{name: given[name] for name in PREPARING})
 
 
@@ -462,8 +449,6 @@ def _check_streams(output: Path, json: bool) -> None:
 
 
 def _written(output: Path, done: Mapping[str, Any], json: bool) -> None:
-    from ioassay.packs.ssd.commands import trace_text
-
     if json:
         console.emit({"output": str(output), **done})
     else:

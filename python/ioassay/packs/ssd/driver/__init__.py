@@ -1,7 +1,7 @@
 """The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
 
-Parameters are the options of `ioassay.simulator` and the source of the requests (`simulation_parameters`). A pure driver: all work is done in `parse`, in any process. `simulation_metrics` turns the outcome
-into metrics.
+Parameters are the options of `ioassay.simulator` and the source of the requests (`simulation_parameters`). A pure
+driver: all work is done in `parse`, in any process. `simulation_metrics` turns the outcome into metrics.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ seen of them stays in the raw summary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ioassay.metrics import PERCENTILES, percentile_name
@@ -90,16 +90,13 @@ def buckets(done: Simulation) -> list[Buckets]:
 
 def series(done: Simulation) -> list[Series]:
     """Response, outstanding requests, utilisation and write amplification over simulated time."""
-    return list(_series(done))
-
-
-def _series(done: Simulation) -> Iterator[Series]:
-    frame = done.series
+    frame, found = done.series, []
     for metric, (column, factor) in _SERIES.items():
         known = frame.select("time_s", column).drop_nulls()
         if known.height and not (done.summary["saturated"] and metric.startswith("total.lat")):
             values = [value * factor for value in known[column].to_list()]
-            yield Series(metric, known["time_s"].to_list(), values)
+            found.append(Series(metric, known["time_s"].to_list(), values))
+    return found
 
 
 def summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum) -> dict[str, Any]:

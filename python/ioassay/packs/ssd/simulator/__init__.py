@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from ioassay import _core
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.simulator import results, saved_states
@@ -51,8 +52,6 @@ MOST_THREADS = 1024
 
 def policies() -> list[dict[str, Any]]:
     """The write buffers there are: name, what they do, and the options that they know."""
-    from ioassay import _core
-
     options = {each["name"]: each["options"] for each in _core.policies()}
     for name, fixed in VARIANTS.items():
         options[name] = [option for option in options[fixed["policy"]] if option not in fixed]
@@ -88,8 +87,6 @@ def simulate(
     the state. With `resume` the saved run goes on: `trace` is its trace, and the result is that of both together. With
     `partial`, Ctrl-C ends the run as the end of its trace would (`raw["interrupted"]`).
     """
-    from ioassay import _core
-
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
         raise UsageError(f"threads is {threads!r}, wanted 1 to {MOST_THREADS}")
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
@@ -150,8 +147,6 @@ def sweep(
     is read as often. All begin with the `state`, as in `simulate`. Raises as `simulate`; UsageError for standard input
     that would have to be read twice.
     """
-    from ioassay import _core
-
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     if state:
         runs = [saved_states.options_of(state, options, resume=False) for options in runs]
@@ -208,8 +203,6 @@ def offline_optimum(
 
     Arguments and errors as of `simulate`. The policy does not matter, nor when requests are issued.
     """
-    from ioassay import _core
-
     described = traces.source(trace, format=format, read=read, prepare=prepare)
     wanted = setup({**options, "policy": "fifo"})
     with _errors_of(described):
@@ -231,8 +224,6 @@ def sampled_hits(
     Each of `runs` has the options of a simulation with a write buffer in front of the drive. Options of times, such as
     `feed`, are refused, and so are policies whose hits depend on the drive. `sample=1` is exact. Raises as `simulate`.
     """
-    from ioassay import _core
-
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     for options in runs:
         results.check_sampled(options)
@@ -246,8 +237,6 @@ def sampled_hits(
 @contextmanager
 def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
     """What the core says of a trace or an option, as an error of ours."""
-    from ioassay import _core
-
     path = described.get("path")
     try:
         yield
@@ -264,8 +253,6 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns what the drive is: `pages`, `capacity_bytes`, and `memory_bytes` that simulating it takes.
     """
-    from ioassay import _core
-
     wanted = setup(options)
     try:
         return _core.drive_check(wanted)

@@ -73,7 +73,7 @@ class Simulation:
             "mean_response_ms": _ms(times["mean_response_ps"]),
             **self._percentiles("all"),
             "mean_device_ms": _ms(times["mean_device_ps"]),
-            "throughput_mb_s": self._throughput(),
+            "throughput_mb_s": _ratio(self.user_bytes("all") / 1e6, self.span_s),
             "iops": _ratio(times["count"], self.span_s),
             "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
@@ -199,9 +199,6 @@ class Simulation:
         pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
         padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
         return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
-
-    def _throughput(self) -> float | None:
-        return _ratio(self.user_bytes("all") / 1e6, self.span_s)
 
     def _amplification(self) -> float | None:
         """Pages programmed for data, over those of them that users wrote."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ioassay import _core
 from ioassay.errors import UsageError
 from ioassay.simulation.options import (
     BUFFER,
@@ -59,8 +60,6 @@ def check_trace(path: str | Path, trace: Mapping[str, Any]) -> None:
 
 
 def _label(path: str | Path) -> dict[str, Any]:
-    from ioassay import _core
-
     try:
         text = _core.state_label(path)
     except _core.CoreError as error:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ioassay import _core
+from ioassay._core import CoreError
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd.traces import trace_file
 from ioassay.packs.ssd.traces.preparation import csv, nothing_left, preparation
@@ -39,8 +41,6 @@ down (`path`, and optionally `own`: only the command's own requests, `device`: m
 
 def formats() -> list[dict[str, Any]]:
     """The formats of traces that are read and written: name, about, endings, columns."""
-    from ioassay import _core
-
     return _core.trace_formats()
 
 
@@ -95,8 +95,6 @@ def info(
     Pages are counted in units of `page`. Times that go back are counted, unless `read` says otherwise.
     Raises InputError for a trace that cannot be read.
     """
-    from ioassay import _core
-
     read = {"out_of_order": "keep", **(read or {})}
     described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     if "make" in described:
@@ -129,8 +127,6 @@ def mrc(
     ratio's interval of 95 %. With `exact`, the exact ratios are computed too (`exact_miss_ratio`).
     Raises UsageError, InputError.
     """
-    from ioassay import _core
-
     if sample is not None and sample_pages is not None:
         raise UsageError("sample and sample-pages are given, wanted one of them")
     if points < 2:
@@ -164,8 +160,6 @@ def convert(
     alignment, devices, kinds. Returns the formats and the counts of what preparation changed. Raises InputError for a
     trace that cannot be read, UsageError where there is no request, unless it may be `empty`.
     """
-    from ioassay import _core
-
     described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
@@ -207,8 +201,6 @@ def _found(trace: str | Path) -> Path:
 @contextmanager
 def _said(described: Mapping[str, Any]) -> Iterator[None]:
     """What the core says of a trace or an option, as an error of ours."""
-    from ioassay._core import CoreError
-
     path = described.get("path")
     try:
         yield

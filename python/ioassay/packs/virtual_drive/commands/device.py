@@ -7,10 +7,15 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
+from ioassay.packs.virtual_drive.commands import device_text
+from ioassay.process import piped_child
+
+if TYPE_CHECKING:
+    from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
 
 def _models(text: str, given: syntax.Given) -> dict[str, str]:
@@ -183,8 +188,6 @@ def serve(
     given = dict(locals())
     from ioassay.packs.virtual_drive import drive_options as described
     from ioassay.packs.virtual_drive import fault_plan, serving
-    from ioassay.packs.virtual_drive.commands import device_text
-    from ioassay.process import piped_child
 
     console.use_json(json)
     if with_parent is not None:
@@ -231,7 +234,6 @@ def _require_mount(ways: Sequence[str]) -> None:
 def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
     from ioassay.packs.virtual_drive import drive_config, serving
-    from ioassay.packs.virtual_drive.commands import device_text
 
     defaults = inspect.signature(serve).parameters
     for name, value in given.items():
@@ -284,13 +286,16 @@ def _socket(path: Path | None) -> Iterator[Path]:
         yield socket
 
 
-def stats(socket: Socket, json: options.Json = False) -> None:
-    """Say what a served drive has counted."""
-    from ioassay.packs.virtual_drive.commands import device_text
+def _drive(socket: Path) -> ServedDrive:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
+    return ServedDrive(socket)
+
+
+def stats(socket: Socket, json: options.Json = False) -> None:
+    """Say what a served drive has counted."""
     console.use_json(json)
-    found = ServedDrive(socket).stats(buckets=json)
+    found = _drive(socket).stats(buckets=json)
     console.emit(found) if json else device_text.statistics(found)
 
 
@@ -304,11 +309,8 @@ def top(
 
     Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
     """
-    from ioassay.packs.virtual_drive.commands import device_text
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
-    drive = ServedDrive(socket)
+    drive = _drive(socket)
     device_text.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
 
 
@@ -318,10 +320,8 @@ def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: o
     What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
     connect again. Of a mounted file, what is in flight fails.
     """
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
-    lost = ServedDrive(socket).power_cut(keep_connections=keep_connections)
+    lost = _drive(socket).power_cut(keep_connections=keep_connections)
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
 
 
@@ -336,20 +336,15 @@ def fault_inject(socket: Socket, what: What, json: options.Json = False) -> None
 
     Example: ioassay device fault inject drive.stats kind=latency delay=50ms probability=0.01
     """
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
-    armed = ServedDrive(socket).inject(*what)
+    armed = _drive(socket).inject(*what)
     console.emit({"armed": armed}) if json else console.line(f"armed: {', '.join(map(str, armed))}")
 
 
 def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
-    from ioassay.packs.virtual_drive.commands import device_text
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
-    faults = ServedDrive(socket).faults()
+    faults = _drive(socket).faults()
     console.emit({"faults": faults}) if json else device_text.faults(faults)
 
 
@@ -359,12 +354,10 @@ def fault_clear(
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
     if number is not None and not (number.isascii() and number.isdigit() and len(number) < 20):
         raise UsageError(f"NUMBER is '{number}', wanted that of a fault (ioassay device fault list SOCKET)")
-    cleared = ServedDrive(socket).clear_faults(None if number is None else int(number))
+    cleared = _drive(socket).clear_faults(None if number is None else int(number))
     if number is not None and not cleared:
         raise UsageError(f"the drive has no fault {number} (ioassay device fault list {socket})")
     console.emit({"cleared": cleared}) if json else console.line(f"cleared {console.count(cleared, 'fault')}")
@@ -372,9 +365,7 @@ def fault_clear(
 
 def stop(socket: Socket, json: options.Json = False) -> None:
     """End a served drive as SIGTERM does, and wait until it has ended."""
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     console.use_json(json)
-    ServedDrive(socket).stop()
+    _drive(socket).stop()
     if json:
         console.emit({"stopped": str(socket)})

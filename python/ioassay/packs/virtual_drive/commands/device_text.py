@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ioassay import units
+from ioassay import _core, units
 from ioassay.cli import console
 from ioassay.errors import InputError, ToolError
 
@@ -240,8 +240,6 @@ def row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _quantile(before: Iterable[tuple[int, int]], now: Iterable[tuple[int, int]], q: float) -> float | None:
     """Of what came between two states of a distribution; None of nothing."""
-    from ioassay import _core
-
     was = dict(before)
     gained = _core.Histogram()
     for value, times in now:

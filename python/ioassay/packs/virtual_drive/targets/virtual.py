@@ -98,7 +98,10 @@ class VirtualTarget:
         own = dict(self._settings.model_extra or {})
         for name in own:
             if name not in NAMES:
-                raise StudyError(_unknown(name), key=f"target.{name}")
+                hint = suggestion(
+                    name, [*VirtualSettings.model_fields, *NAMES], document("targets") + " lists the keys"
+                )
+                raise StudyError(f"unknown key; {hint}", key=f"target.{name}")
         try:
             self._model = {**described.of_drive(self._settings.drive), **own}
         except UsageError as error:
@@ -200,7 +203,8 @@ class VirtualTarget:
                 if self._form == "folder":
                     path = stack.enter_context(self._mounted(path, folder))
             if self._form in _CONNECTED:
-                path = self._device(stack.enter_context(nvme_host.connected(_subsystem(told), self._root)))
+                subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
+                path = self._device(stack.enter_context(nvme_host.connected(subsystem, self._root)))
             stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
             begin = partial(_begin, Path(told["stats"]), self._faults)
             stack.callback(_forgive, Path(told["stats"]))
@@ -286,11 +290,6 @@ def _without_fuse() -> str:
     return "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
 
 
-def _unknown(name: str) -> str:
-    known = [*VirtualSettings.model_fields, *NAMES]
-    return f"unknown key; {suggestion(name, known, document('targets') + ' lists the keys')}"
-
-
 def _planned(file: str) -> list[dict[str, Any]]:
     """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
     if file == "none":
@@ -337,10 +336,6 @@ def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
         control.ask(socket, "stats")
     except (InputError, ToolError):
         server.kill()
-
-
-def _subsystem(told: Mapping[str, Any]) -> nvme_host.Subsystem:
-    return nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
 
 
 @dataclass(frozen=True)
