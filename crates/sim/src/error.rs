@@ -1,5 +1,8 @@
 //! What can be wrong with a simulation.
 
+/// In digits, as messages write it out.
+const LONGEST_NUMBER: usize = 20;
+
 /// A drive that cannot be, or a load that it cannot take.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -91,9 +94,14 @@ impl Error {
         value: impl Copy + ToString,
         wanted: impl Into<String>,
     ) -> Self {
+        let text = value.to_string();
+        let value = match text.parse::<f64>() {
+            Ok(number) if text.len() > LONGEST_NUMBER => format!("{number:e}"),
+            _ => text,
+        };
         Self::Option {
             name,
-            value: value.to_string(),
+            value,
             wanted: wanted.into(),
         }
     }

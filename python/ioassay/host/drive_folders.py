@@ -20,7 +20,7 @@ from pathlib import Path
 from ioassay.host.settings import restore_file
 
 _PREFIX = "ioassay-device-"
-_OWNER, _SOCKET = "owner", "stats"
+_OWNER, _SOCKET, NBD = "owner", "stats", "nbd"
 _MOST_BYTES = 4096
 
 
@@ -58,7 +58,7 @@ def _removed(path: Path) -> bool:
     try:
         opened.append(folder := os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
         names = os.listdir(folder)
-        if os.fstat(folder).st_uid != os.geteuid() or not {*names} <= {_OWNER, _SOCKET}:
+        if os.fstat(folder).st_uid != os.geteuid() or not {*names} <= {_OWNER, _SOCKET, NBD}:
             return False
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         opened.append(record := os.open(_OWNER, flags, dir_fd=folder))

@@ -248,6 +248,8 @@ def read(option: Option, value: Any) -> Any:
             return _number(option, value)
         case "flag":
             return _flag(option, value)
+        case "name" if not isinstance(value, str):
+            raise UsageError(f"policy is {value!r}, wanted the name of one; several are runs of sweep(trace, runs)")
         case "name" if value not in (known := policy_meanings()):
             raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
         case "choice" if value not in option.choices:

@@ -62,6 +62,13 @@ def keys(told: Any) -> Iterator[str]:
 # How it begins
 
 
+def test_without_a_transport_it_speaks_nbd_to_its_own_user(tmp_path: Path) -> None:
+    with served(tmp_path, *SMALL, TMPDIR=str(tmp_path)) as drive:
+        path = Path(drive.told["nbd"].partition("socket=")[2])
+        assert path.is_socket() and path.parent.stat().st_mode & 0o077 == 0
+    assert not list(tmp_path.glob("ioassay-device-*"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     """As docs/virtual-drive.md has it; for one of the signals with what is measured at the start."""

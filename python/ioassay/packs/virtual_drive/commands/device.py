@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
+from ioassay.host import drive_folders
 from ioassay.packs.virtual_drive.commands import device_text
 from ioassay.process import piped_child
 
@@ -183,6 +184,8 @@ def serve(
 ) -> None:
     """Serve a simulated drive, or several, until Ctrl-C or SIGTERM.
 
+    Without a transport it speaks NBD, at a socket that only this user can reach.
+
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
@@ -198,8 +201,6 @@ def serve(
     for name in ("json", "transport", "namespaces", "set_", "stats_socket", "config", "with_parent", "faults"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
-    if not ways:
-        raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
     _require_mount(ways)
     parts = [part for text in namespaces or () for part in text.split(",")] or None
     if size is None and backing_file is None and parts is None:
@@ -207,7 +208,10 @@ def serve(
     options_of_model = described.settings(set_ or ())
     planned = [fault for path in faults or () for fault in fault_plan.read(path)]
     asked = _left_to_the_core()
-    with _socket(stats_socket) as answers_at:
+    with ExitStack() as folders:
+        answers_at = folders.enter_context(_socket(stats_socket))
+        if not ways:
+            ways = [f"nbd:unix:{folders.enter_context(_socket(None)).with_name(drive_folders.NBD)}"]
         told = described.of_options(
             ways, set_=options_of_model, namespaces=parts, stats_socket=answers_at, faults=planned, **given
         )
@@ -277,8 +281,6 @@ def _left_to_the_core() -> list[signal.Signals]:
 @contextmanager
 def _socket(path: Path | None) -> Iterator[Path]:
     """Where the drive answers: as asked for, or in a folder of its own that goes with it."""
-    from ioassay.host import drive_folders
-
     if path is not None:
         yield path
         return
