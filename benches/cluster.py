@@ -22,7 +22,7 @@ import psutil
 
 from ioassay import cluster
 from ioassay.api.progress import Progress
-from ioassay.cluster.dask_executor import DaskExecutor
+from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.roles import Consent, Trial
 from ioassay.runner import delivery, preflight, program_identity, run
 from ioassay.runner.delivery import Order

@@ -36,6 +36,7 @@ class Pack:
         claims: Entries | None = None,
         formats: Entries | None = None,
         analyses: Entries | None = None,
+        merged: Entries | None = None,
         figures: Entries | None = None,
         executors: Entries | None = None,
         commands: Commands | None = None,
@@ -44,6 +45,7 @@ class Pack:
     ) -> None:
         """`about` says in one sentence what the subject is.
 
+        `merged`: the former name of a question -> the question that has its answers now.
         `api`: a name of `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command,
         -> the one of the core that it precedes in a report or in the help; others end it.
         """
@@ -56,6 +58,7 @@ class Pack:
             "claims": claims,
             "formats": formats,
             "analyses": analyses,
+            "merged": merged,
             "figures": figures,
             "executors": executors,
             "commands": commands,
@@ -76,7 +79,7 @@ def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
     for pack in built_in().values():
         for name, entry in pack.lists.get(group, {}).items():
             names = list(found)
-            place = names.index(pack.before[name]) if name in pack.before else len(names)
+            place = names.index(pack.before[name]) if pack.before.get(name) in found else len(names)
             found = dict([*list(found.items())[:place], (name, entry), *list(found.items())[place:]])
     return found
 

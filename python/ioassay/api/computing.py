@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Warning_
+from ioassay.runner import executors
+from ioassay.runner.executors import LOCAL
 
 if TYPE_CHECKING:
     from ioassay.api.progress import Progress
-    from ioassay.cluster.dask_executor import Shares
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
 
-LOCAL = "local"
-"""The executor that needs nothing: worker processes of the run."""
 UNUSED = "executor-unused"
 
 
@@ -41,12 +40,10 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
 
     UsageError where the two contradict, and for what is no executor.
     """
-    from ioassay import cluster
-
     if workers is not None and workers < 1:
         raise UsageError(f"--workers is {workers}; wanted at least 1")
     if isinstance(executor, str) and executor != LOCAL:
-        places = cluster.places(executor)
+        places = executors.places(executor)
         if workers is not None:
             raise UsageError(
                 f"--workers is {workers}, and is about executor local; "
@@ -68,7 +65,7 @@ class Opened:
     @property
     def computing(self) -> Computing | None:
         """Where trials were computed so far; None where it was this host alone, or is unknown."""
-        shares: Shares | None = getattr(self.executor, "shares", None)
+        shares = getattr(self.executor, "shares", None)
         if shares is None:
             return None
         remedy = "install the same ioassay there"
@@ -89,8 +86,6 @@ def opened(
 
     A name cannot be opened (RunError) after the run was made, so that the message says how to continue it.
     """
-    from ioassay import cluster
-
     if executor is None or executor == LOCAL:
         yield Opened(LOCAL, None)
         return
@@ -104,12 +99,12 @@ def opened(
         return
     with ExitStack() as stack:
         if not isinstance(executor, str):
-            yield Opened(type(executor).__name__, stack.enter_context(cluster.adapted(executor, progress.said)))
+            yield Opened(type(executor).__name__, stack.enter_context(executors.adapted(executor, progress.said)))
             return
         store.resume_options = ("--executor", executor)
         progress.preparing(f"waiting for workers of {executor}", 0.0)
         try:
-            found = stack.enter_context(cluster.opened(executor, progress.said))
+            found = stack.enter_context(executors.opened(executor, progress.said))
         except RunError as error:
             raise RunError(f"{error}. Continue with: {store.resume_command}") from None
         yield Opened(executor, found)

@@ -63,10 +63,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
             "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
         ),
         "trace": ("ioassay.cli.trace", "Inspect, convert and generate traces of block requests."),
-        "worker": (
-            "ioassay.cli.worker",
-            "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
-        ),
         "device": ("ioassay.cli.device", "Serve the simulated drive, and query a served drive."),
         "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
         "help": ("ioassay.cli.help", "Show the help of a command, or a document."),

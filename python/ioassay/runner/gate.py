@@ -1,7 +1,7 @@
 """What a trial passes right before its tool's first instruction.
 
 On this machine it is open. On a host that measures for a run elsewhere, the run fixes the instant of the start, and may
-have the tool ended (`host_session`).
+have the tool ended (`hosts`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log, units
-from ioassay.cluster.batch_jobs import SubmittedJobs
-from ioassay.cluster.executor_name import BatchJobs, HostCluster, Scheduler
 from ioassay.errors import RunError, UsageError
+from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
+from ioassay.packs.hosts.executors.executor_name import BatchJobs, HostCluster, Scheduler
 from ioassay.process import supervisor
 from ioassay.runner import worker_pool
 
@@ -64,7 +64,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
             worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
             local_directory=str(folder),
-            preload="ioassay.cluster.worker_process",
+            preload="ioassay.packs.hosts.executors.worker_process",
             env={"TMPDIR": str(folder)},
             silence_logs=False,
         )
@@ -248,7 +248,7 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
             "dashboard": False,
             "extensions": _extensions(),
         },
-        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.cluster.worker_process"],
+        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.worker_process"],
         "silence_logs": False,
     }
     named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import charts
 import numpy as np
 import pytest
-import synthetic
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib leaves it out
-
-from ioassay.analysis.hosts import host_comparison
+from ioassay.packs.hosts.questions import host_comparison
 from ioassay.report.figures import FIGURES, Drawn, default_figures, selection
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from lab import Lab
+
+from ...lab import Lab
+from ...report import charts, synthetic
 
 HOSTS = [f"n{number:02}" for number in range(20)]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from ioassay.packs.hosts.analysis_of_means import Deviations, deviations, modulus_cdf, modulus_quantile
 from ioassay.stats import distributions
-from ioassay.stats.analysis_of_means import Deviations, deviations, modulus_cdf, modulus_quantile
 from ioassay.stats.condition_means import average, fit
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.result import Undefined

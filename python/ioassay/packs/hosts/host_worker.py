@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ioassay.cluster import dask_clusters, host_calls
-from ioassay.cluster.executor_name import Scheduler
-from ioassay.errors import RunError
+from ioassay.errors import RunError, UsageError
+from ioassay.packs.hosts import host_calls
+from ioassay.packs.hosts.executors import dask_clusters, executor_name, requires
+from ioassay.packs.hosts.executors.executor_name import Scheduler
 from ioassay.process import supervisor
+from ioassay.study.model import ALL_HOSTS, HOST_NAME
 
 _CONNECT_S = 30.0
 _CONFIGURATION: Mapping[str, Any] = {
@@ -32,13 +34,17 @@ _CONFIGURATION: Mapping[str, Any] = {
 }
 
 
-def serve(scheduler: Scheduler, name: str, folder: Path, *, allow_exec: bool, said: Callable[[str], None]) -> None:
+def serve(address: str, name: str, folder: Path, *, allow_exec: bool, said: Callable[[str], None]) -> None:
     """Measure for the runs that a scheduler's clients make, until SIGINT or SIGTERM; `said` is told that it does.
 
     Relative paths of studies start from `folder`, which becomes the working directory. Loads may run programs only with
     `allow_exec`. UsageError for a network that was not called trusted, RunError where no scheduler answers, has such a
     name already, or goes away.
     """
+    if not HOST_NAME.match(name) or name == ALL_HOSTS:
+        raise UsageError(f"--name {name}: wanted letters, digits, '.', '_' and '-', and another name than {ALL_HOSTS}")
+    scheduler = executor_name.scheduler(address)
+    requires("distributed", "ioassay worker")
     address = dask_clusters.require_consent(scheduler)
     host_calls.set_up(folder, allow_exec=allow_exec)
     os.chdir(folder)  # paths of job files start where their tool does

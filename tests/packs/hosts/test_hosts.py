@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.effects import level_contrasts
-from ioassay.analysis.hosts import host_comparison
-from ioassay.analysis.hosts.host_comparison import HostComparison, Standing
 from ioassay.analysis.machine_conditions import Disturbance, Grade
+from ioassay.packs.hosts.questions import host_comparison, hosts_text
+from ioassay.packs.hosts.questions.host_comparison import HostComparison, Standing
 from ioassay.records.environment import Environment
 from ioassay.stats.condition_means import Scale
 from ioassay.store.dataset import Dataset
@@ -53,8 +53,7 @@ def fleet(
 
 
 def compared(records: Dataset, study: Study) -> HostComparison:
-    (comparison,) = host_comparison.analyse(records, study)
-    return comparison
+    return host_comparison.comparison(records, study)
 
 
 TWENTY = [f"n{number:02}" for number in range(20)]
@@ -208,4 +207,4 @@ def test_other_questions_do_not_compare_hosts(lab: Any) -> None:
 def test_a_study_of_one_machine_has_no_such_question(lab: Any) -> None:
     study = lab.study(factors={"bs": [4096, 8192]}, responses=["read.iops"])
     records = lab.records(lab.run(study, lambda *_: {"read.iops": 1.0}))
-    assert host_comparison.analyse(records, study) == []
+    assert hosts_text.analyse(records, study) == []

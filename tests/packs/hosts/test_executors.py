@@ -26,20 +26,20 @@ import distributed
 import psutil
 import pytest
 
-from ioassay import cluster
 from ioassay.api.progress import Progress
-from ioassay.cluster import dask_executor
-from ioassay.cluster.dask_executor import DaskExecutor
 from ioassay.drivers import driver
 from ioassay.errors import RunError
+from ioassay.packs.hosts import executors as of_dask
+from ioassay.packs.hosts.executors import dask_executor
+from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.records.record import FAILED
 from ioassay.roles import Parsed, Trial
-from ioassay.runner import delivery, input_files, program_identity, worker
+from ioassay.runner import delivery, executors, input_files, program_identity, worker
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
-from ..corpora import THOROUGH
-from ..patience import PATIENCE_S, until
+from ...corpora import THOROUGH
+from ...patience import PATIENCE_S, until
 from . import computed_runs
 
 
@@ -55,7 +55,7 @@ def worker_processes() -> list[int]:
 
 @pytest.fixture(scope="module")
 def executor() -> Iterator[DaskExecutor]:
-    with cluster.opened("dask:local,workers=2") as opened:
+    with executors.opened("dask:local,workers=2") as opened:
         assert opened is not None
         yield opened
 
@@ -271,7 +271,7 @@ OTHER_PYTHON = """
 import distributed.versions
 distributed.versions.sys = types.SimpleNamespace(**{**vars(sys), "version_info": (3, 9, 1, "final", 0)})
 """
-WITHOUT = "sys.modules['ioassay.cluster'] = None"
+WITHOUT = "sys.modules['ioassay.packs.hosts.executors'] = None"
 
 
 class Foreign:
@@ -313,7 +313,7 @@ def foreign_scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fore
 @pytest.fixture
 def foreign(foreign_scheduler: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Foreign]:
     """The one scheduler, without workers; one of its own where it is gone."""
-    monkeypatch.setattr(cluster, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(of_dask, "_PATIENCE_S", PATIENCE_S)
     made = Foreign(tmp_path) if foreign_scheduler.scheduler.poll() is not None else foreign_scheduler
     yield made
     made.end(*made.processes[1:] if made is foreign_scheduler else made.processes)
@@ -324,7 +324,7 @@ def test_workers_of_another_program_are_refused_by_name_whenever_they_come(forei
     told: list[str] = []
     refused = r"may compute: worker 'other-build' at tcp://.*: it has the compiled module"
     foreign.worker("other-build", OTHER_BUILD)
-    with cluster.opened(foreign.name, told.append) as executor:
+    with executors.opened(foreign.name, told.append) as executor:
         assert executor is not None
         with pytest.raises(NoWorker, match=refused):
             executor.submit(operator.add, 1, 2).result(PATIENCE_S)
@@ -346,7 +346,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_and_it_goes_on(foreign: Foreign
     made = computed_runs.suite(repetitions=200, params={"sleep": "5ms"})
     foreign.worker("same")
     gone = "the scheduler of dask://127.0.0.1:[0-9]+ went away; everything .* Go on with: i"
-    with cluster.opened(foreign.name) as executor, pytest.raises(RunError, match=gone):
+    with executors.opened(foreign.name) as executor, pytest.raises(RunError, match=gone):
         computed_runs.execute(tmp_path / "run", made, executor, computed_runs.AtEnd(20, foreign.scheduler.kill))
 
     def begun() -> dict[str, float]:
@@ -363,7 +363,7 @@ def test_an_executor_of_a_client_of_dask_is_taken_as_it_is(foreign: Foreign, tmp
     foreign.worker("same")
     with (
         distributed.Client(foreign.address, set_as_default=False) as client,
-        cluster.adapted(client.get_executor()) as executor,
+        executors.adapted(client.get_executor()) as executor,
     ):
         assert computed_runs.require_same_as_here(tmp_path, made, executor).ok == 20
         assert client.submit(operator.add, 1, 2).result(PATIENCE_S) == 3

@@ -2,7 +2,7 @@
 
 One model of all conditions (`stats/condition_means.py`) gives the mean of each host over the points. What passes differ
 by is taken out, and where hosts measured together what each instant differs by. Responses that have a better direction
-share the risk: of equal hosts one is called slow or fast in at most 5 % of runs (`stats/analysis_of_means.py`).
+share the risk: of equal hosts one is called slow or fast in at most 5 % of runs (`analysis_of_means.py`).
 What hosts do together that measured together is `host_totals.py`.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.hosts.host_totals import HostTotals, totals
 from ioassay.analysis.machine_conditions import Conditions
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import HOST, level_key
+from ioassay.packs.hosts.analysis_of_means import Deviations, deviations
+from ioassay.packs.hosts.questions.host_totals import HostTotals, totals
 from ioassay.records.record import FAILED, OK, SKIPPED
-from ioassay.stats.analysis_of_means import Deviations, deviations
 from ioassay.stats.condition_means import Scale, average, fit
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.result import Interval, Undefined
@@ -140,13 +140,6 @@ class HostComparison:
     def compared(self) -> list[ResponseComparison]:
         """The responses in which something is compared."""
         return [one for one in self.responses if one.undefined is None]
-
-
-def analyse(records: Dataset, study: Study) -> list[HostComparison]:
-    """The comparison; none of a study on fewer than two hosts, or without trials."""
-    if len(study.hosts) < 2 or not records.trials_of(study).height:
-        return []
-    return [comparison(records, study)]
 
 
 @memoized

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import golden
-from ioassay.analysis.hosts import host_comparison
-from ioassay.narrative import answers, hosts_text, pipeline
+from ioassay.narrative import answers, pipeline
 from ioassay.narrative.finding import Finding
+from ioassay.packs.hosts.questions import hosts_text
 from ioassay.records.environment import Environment, Program
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+from ...narrative import golden
 
 TWENTY = [f"n{number:02}" for number in range(20)]
 BUSY = Environment(1.0, 4, 0.2, 0.4, 0.0, 0.0, programs=(Program("rsync", 0.4),))
@@ -60,7 +61,7 @@ def run(
 
 
 def said(records: Dataset, study: Study) -> list[Finding]:
-    return hosts_text.findings(host_comparison.analyse(records, study))
+    return hosts_text.analyse(records, study)
 
 
 CASES: dict[str, dict[str, Any]] = {

@@ -25,10 +25,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ioassay import debug_log
-from ioassay.cluster import admission, remote_calls
-from ioassay.cluster.admission import Worker
-from ioassay.cluster.batch_jobs import SubmittedJobs
-from ioassay.cluster.remote_calls import Answer
+from ioassay.packs.hosts.executors import admission, remote_calls
+from ioassay.packs.hosts.executors.admission import Worker
+from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
+from ioassay.packs.hosts.executors.remote_calls import Answer
 from ioassay.runner import input_files
 from ioassay.runner.delivery import Lacking
 from ioassay.runner.input_files import InputFile

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ioassay import errors
 from ioassay.errors import IoassayError
+from ioassay.packs.hosts import host_session
+from ioassay.packs.hosts.host_session import Examined, Opening, Release, Session, State
 from ioassay.roles import Trial
-from ioassay.runner import host_session
-from ioassay.runner.host_session import Examined, Opening, Release, Session, State
 from ioassay.runner.hosts import Measured
 from ioassay.runner.run_facts import KeptFile
 

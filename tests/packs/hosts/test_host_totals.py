@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.hosts import host_totals
-from ioassay.analysis.hosts.host_totals import HostTotals
+from ioassay.packs.hosts.questions import host_totals
+from ioassay.packs.hosts.questions.host_totals import HostTotals
 from ioassay.stats.result import Interval
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset

@@ -15,9 +15,9 @@ from typing import Any
 
 from ioassay.study.model import Suite
 
-from ..cli import command_server
-from ..cli.command_server import Running
-from ..patience import PATIENCE_S, until
+from ...cli import command_server
+from ...cli.command_server import Running
+from ...patience import PATIENCE_S, until
 from . import computed_runs
 
 

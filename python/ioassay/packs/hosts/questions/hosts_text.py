@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.hosts.host_comparison import HostComparison, HostDeviation, ResponseComparison, Standing
-from ioassay.analysis.hosts.host_totals import LATE, LEAST_OVERLAP, HostMeans, HostTotals, PointTotals
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Deviation, Quantity, Response
+from ioassay.packs.hosts.questions import host_comparison
+from ioassay.packs.hosts.questions.host_comparison import HostComparison, HostDeviation, ResponseComparison, Standing
+from ioassay.packs.hosts.questions.host_totals import LATE, LEAST_OVERLAP, HostMeans, HostTotals, PointTotals
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+HEADING = "Which host is slow, and what do all do together?"
 
 
-def findings(answers: Sequence[HostComparison]) -> list[Finding]:
-    """One finding for a study."""
-    return [_finding(one) for one in answers]
+def analyse(records: Dataset, study: Study) -> list[Finding]:
+    """One finding; none of a study on fewer than two hosts, or without trials."""
+    known = len(study.hosts) > 1 and records.trials_of(study).height
+    return [_finding(host_comparison.comparison(records, study))] if known else []
 
 
 def _finding(one: HostComparison) -> Finding:
@@ -32,8 +38,9 @@ def _finding(one: HostComparison) -> Finding:
         study=one.study,
         question="hosts",
         response="",
-        title="Which host is slow?" if totals is None else "Which host is slow, and what do all do together?",
+        title="Which host is slow?" if totals is None else HEADING,
         statements=[first, *_disturbed(one, claimed=True), *incomplete, *others, *together],
+        leads=True,
         omissions=incomplete,
         statistics=_numbers(one),
         tables=[*([_deviations(one)] if one.compared else []), *([] if totals is None else _totals(totals))],
@@ -234,7 +241,7 @@ def _totals(one: HostTotals) -> list[Table]:
         present = tuple(name for name in one.responses if any(name in means.values for means in part.clients))
         rows = [(part, means) for means in (*part.clients, part.all) if means]
         alike.setdefault(present, []).extend(rows)
-    factors = [_factor(name) for name in one.points[0].point]
+    factors = [*map(_factor, one.points[0].point)]
     host = Column("host", lambda row: row[1].host or "all hosts"), Column("n", lambda row: row[1].repetitions)
     return [
         Table.of(rows, *factors, *host, *(column for name in responses for column in _means(name)))
@@ -248,8 +255,5 @@ def _factor(name: str) -> Column:
 
 
 def _means(response: str) -> list[Column]:
-    def part(row: tuple[PointTotals, HostMeans], name: str) -> Any:
-        return getattr(row[1].values.get(response), name, None)
-
-    mean = Column(phrases.name(response), lambda row: part(row, "value"), response)
-    return [mean, *bounds(lambda row: part(row, "interval"), response)]
+    mean = Column(phrases.name(response), lambda row: getattr(row[1].values.get(response), "value", None), response)
+    return [mean, *bounds(lambda row: getattr(row[1].values.get(response), "interval", None), response)]

@@ -34,9 +34,9 @@ def worker(
     Examples: ioassay worker tcp://10.0.0.1:8786 --name a; then there: ioassay run study.toml --set run.hosts=a,b
     --executor dask://10.0.0.1:8786
     """
-    from ioassay.api import measuring_hosts
+    from ioassay.packs.hosts import host_worker
 
     if not directory.is_dir():
         raise UsageError(f"--dir {directory}: no such folder; wanted an existing one")
     host = name or socket.gethostname()
-    measuring_hosts.serve(scheduler, host, directory, allow_exec=allow_exec, said=console.note)
+    host_worker.serve(scheduler, host, directory, allow_exec=allow_exec, said=console.note)

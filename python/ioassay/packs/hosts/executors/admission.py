@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cluster import host_calls, remote_calls
+from ioassay.packs.hosts import host_calls
+from ioassay.packs.hosts.executors import remote_calls
 from ioassay.runner.program_identity import Identity, identity
 
 if TYPE_CHECKING:

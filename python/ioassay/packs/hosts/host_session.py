@@ -2,7 +2,7 @@
 
 A session is a run of this host in a temporary folder, whose trials come one by one (`run.execute`). What a trial leaves
 goes back by value. A session ends by itself when the run no longer asks about it, since that may have been killed.
-Only plain values go in and out, so that any transport will do (`cluster`).
+Only plain values go in and out, so that any transport will do (`host_calls`).
 """
 
 from __future__ import annotations

@@ -20,20 +20,20 @@ from hypothesis import strategies as st
 
 import ioassay as ia
 from ioassay.api.execution import Checks, begin, resume
-from ioassay.api.measuring_hosts import MeasuringHosts
 from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
-from ioassay.cluster import admission
-from ioassay.cluster.common_start import ClockOffset, CommonStart, clock_offset
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
+from ioassay.packs.hosts import host_session
+from ioassay.packs.hosts.common_start import ClockOffset, CommonStart, clock_offset
+from ioassay.packs.hosts.executors import admission
+from ioassay.packs.hosts.fleet import warnings_of
+from ioassay.packs.hosts.host_session import Examined, Opening, Session
 from ioassay.roles import Consent
-from ioassay.runner import host_session
-from ioassay.runner.host_session import Examined, Opening, Session
 from ioassay.runner.hosts import Measured
 from ioassay.study import plan as trial_plan
 from ioassay.study.model import Suite
 
-from ..patience import PATIENCE_S, until
+from ...patience import PATIENCE_S, until
 from . import hosts as made
 from .hosts import Host
 
@@ -200,7 +200,7 @@ class Killer(Progress):
 def test_a_host_that_dies_fails_its_trials_and_no_others(
     tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 15.0)
+    monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "500ms"})
     run = begin(suite, tmp_path / "run", Checks(executor=executor)).run(Killer(hosts["b"]), executor=executor)
@@ -233,7 +233,7 @@ def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: Fleet) -> None:
 
 
 def test_a_group_starts_without_a_host_that_dies(tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 15.0)
+    monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
     ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
@@ -294,7 +294,7 @@ def test_a_plan_checks_the_hosts_and_leaves_them(tmp_path: Path, fleet: Fleet) -
 
 
 def test_hosts_that_are_not_there_are_named(tmp_path: Path, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 0.1)
+    monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 0.1)
     with pytest.raises(RunError) as error:
         measure(tmp_path / "run", made.suite(["a", "z"]), fleet[0])
     address = fleet[0].removeprefix("dask://")
@@ -320,7 +320,7 @@ def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None
     nfs, disk = seen("server:/data", "nfs4"), seen("/dev/sda1", "ext4")
     examined = {"a": nfs, "b": disk, "c": nfs, "d": seen("server:/other", "nfs4"), "e": disk}
     studies = made.suite(["a", "b"], run={"together": together}).studies
-    texts = [warning.text for warning in MeasuringHosts(None, examined, studies).warnings()]  # type: ignore[arg-type]
+    texts = [warning.text for warning in warnings_of(examined, studies)]
     expected = ["a, c measure side by side on server:/data (nfs4), and their loads meet by chance"]
     assert texts == ([] if together else expected)
 
@@ -341,7 +341,7 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
     tmp_path: Path, pair: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ioassay.cluster.fleet.PATIENCE_S", 1.0)
+    monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 1.0)
     executor, hosts = pair
     suite = made.suite(["a"], driver="command", params={"argv": ["sleep", LONG], "expected_time": "1s"})
     ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))

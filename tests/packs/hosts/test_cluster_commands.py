@@ -17,16 +17,17 @@ from typing import Any
 import psutil
 import pytest
 
-from ioassay import cluster
-from ioassay.cluster import dask_executor, executor_name
-from ioassay.cluster.batch_jobs import SubmittedJobs
-from ioassay.cluster.executor_name import Scheduler
 from ioassay.errors import UsageError
+from ioassay.packs.hosts import executors as of_dask
+from ioassay.packs.hosts.executors import dask_executor, executor_name
+from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
+from ioassay.packs.hosts.executors.executor_name import Scheduler
+from ioassay.runner import executors
 from ioassay.runner.worker_pool import NoWorker
 
-from ..cli.command_server import Running
-from ..corpora import cases
-from ..patience import PATIENCE_S, until
+from ...cli.command_server import Running
+from ...corpora import cases
+from ...patience import PATIENCE_S, until
 from .hosts import begin
 
 LOCAL = ("--executor", "dask:local,workers=1")
@@ -122,7 +123,7 @@ def test_a_name_means_workers_and_a_wrong_one_is_told_what_is_wanted(case: dict[
         assert repr(executor_name.read(case["text"])) == case["means"]
         return
     with pytest.raises(UsageError, match="^--executor") as raised:
-        executor_name.read(case["text"])
+        executors.places(case["text"])
     assert case["says"] in str(raised.value)
 
 
@@ -136,18 +137,18 @@ def test_only_addresses_of_this_host_are_loopback(host: str, is_loopback: bool) 
 
 def test_a_network_that_was_not_called_trusted_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing would be encrypted.*: dask://node1:8786,encryption=none$"):
-        cluster.places("dask://node1:8786")
-    assert cluster.places("dask://node1:8786,encryption=none") is None
-    assert cluster.places("slurm:jobs=3,cores=4") == 12
+        executors.places("dask://node1:8786")
+    assert executors.places("dask://node1:8786,encryption=none") is None
+    assert executors.places("slurm:jobs=3,cores=4") == 12
 
 
 def test_a_missing_extra_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    monkeypatch.setattr(of_dask, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"^--executor dask:local needs distributed; install it: pip install 'ioass"):
-        cluster.places("dask:local")
+        executors.places("dask:local")
     with pytest.raises(UsageError, match="needs dask_jobqueue; install it"):
-        cluster.places("slurm:jobs=1")
-    assert cluster.places("local")
+        executors.places("slurm:jobs=1")
+    assert executors.places("local")
 
 
 # Workers as jobs of a batch system: what is submitted, what is cancelled, and a run on a real Slurm
@@ -265,7 +266,7 @@ def test_jobs_that_wait_are_told_of_and_without_any_left_the_run_ends(
     monkeypatch.setattr(dask_executor, "_LONGEST_INTERVAL_S", 0.1)
     states, said = tmp_path / "jobs" / "states", queue.SimpleQueue[str]()
     states.write_text("")
-    with cluster.opened(NAME, said.put) as executor:
+    with executors.opened(NAME, said.put) as executor:
         assert executor is not None
         submitted = re.match(r"slurm: submitted (2 jobs \((\d+), (\d+)\)); ", said.get(timeout=PATIENCE_S))
         assert submitted

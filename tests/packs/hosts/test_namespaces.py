@@ -13,8 +13,8 @@ import pytest
 
 import ioassay as ia
 
-from ..cli.command_server import CommandServer
-from ..patience import PATIENCE_S, until
+from ...cli.command_server import CommandServer
+from ...patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.root, pytest.mark.fio, pytest.mark.timeout(900)]  # six minutes at load 24
 

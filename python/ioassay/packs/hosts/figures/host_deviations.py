@@ -1,7 +1,7 @@
 """Which host is slow: each host's deviation with its interval, worst first, and the decision limits.
 
 Colour and shape both say the standing. A host whose mark lies outside of the shaded limits deviates, and then its
-interval does not cross the line of the mean: both are the same statement (`analysis/hosts/host_comparison.py`).
+interval does not cross the line of the mean: both are the same statement (`questions/host_comparison.py`).
 Where the machine was unfit to measure there are neither standings nor limits.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ioassay.analysis.hosts import host_comparison
-from ioassay.analysis.hosts.host_comparison import ResponseComparison
 from ioassay.metrics import format_metric
-from ioassay.narrative import hosts_text, phrases
+from ioassay.narrative import phrases
+from ioassay.packs.hosts.questions import host_comparison, hosts_text
+from ioassay.packs.hosts.questions.host_comparison import ResponseComparison
 from ioassay.report.figures import chart, selection
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.report.figures.vega_lite import channel, layer
 from ioassay.stats.condition_means import Scale
 from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
+from ioassay.study.model import Figure, Study
 
 _ROW_PX = 22
 _SHAPES = {"slow": "triangle-down", "fast": "triangle-up", "equal": "circle", "undecided": "square"}
@@ -32,6 +32,11 @@ class Spec(FigureSpec):
     y: str | None = None
 
 
+def suggested(study: Study) -> list[Figure]:
+    """See default_figures."""
+    return [Figure(kind="hosts", name="hosts")] if len(study.hosts) > 1 else []
+
+
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart; NoData where hosts are not compared."""
     found = _response(records, study, spec)
@@ -43,30 +48,29 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         title=f"deviation from {'the other host' if len(rows) == 2 else 'the mean'} ({better} is better)",
         axis={"format": "+.2~%" if share else "~s", "grid": True},
     )
-    names = [row["host"] for row in rows]
-    y = channel("host:N", sort=names, title="host", scale={"paddingInner": 0, "paddingOuter": 0})
+    scale = {"paddingInner": 0, "paddingOuter": 0}
+    y = channel("host:N", sort=[row["host"] for row in rows], title="host", scale=scale)
     mean = chart.base([{"deviation": 0}]).mark("rule", style="reference", strokeWidth=1.5).encode(x="deviation:Q")
     base = chart.base(rows).encode(y=y)
     tooltip = {"host:N": "host", "text:N": "deviation", "interval:N": "interval"}
     limits, color, shape = [], {}, {}
     if conclusive:
-        present = {row["standing"] for row in rows}
-        legend = {"title": None, "values": [one for one in _SHAPES if one in present], "orient": "bottom"}
+        present = [one for one in _SHAPES if one in {row["standing"] for row in rows}]
+        legend = {"title": None, "values": present, "orient": "bottom"}
         shapes = {"domain": list(_COLOURS), "range": [_SHAPES.get(name, "circle") for name in _COLOURS]}
-        colours = {"domain": list(_COLOURS)}
-        color["color"] = channel("standing:N", title=None, scale=colours, legend=legend)
+        color["color"] = channel("standing:N", title=None, scale={"domain": list(_COLOURS)}, legend=legend)
         shape["shape"] = channel("standing:N", title=None, scale=shapes, legend=legend)
         tooltip["standing:N"] = "standing"
         limits = [base.mark("rect", style="window").encode(x="from:Q", x2="to:Q")]
     rule = base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=chart.on(x, "low"), x2="high:Q", **color)
-    point = base.mark("point", filled=True, size=85, opacity=1)
-    point = point.encode(x=x, tooltip=chart.tips(tooltip), **color, **shape)
+    point = base.mark("point", filled=True, size=85, opacity=1).encode(
+        x=x, tooltip=chart.tips(tooltip), **color, **shape
+    )
     words = base.mark("text", style="value", align="left", dx=8).encode(x={"value": "width"}, text="text:N")
     whole = layer(*limits, mean, rule, point, words, width=spec.width, height=_ROW_PX * len(rows))
-    title = f"{selection.metric_label(found.response)} of each host"
-    standing = ", {standing}" if conclusive else ""
-    details = "; ".join(f"{{host}}: {{text}} ({{interval}}){standing}".format(**row) for row in rows)
-    notes = _notes(found, study, conclusive, bool(spec.title))
+    shown = "{host}: {text} ({interval})" + (", {standing}" if conclusive else "")
+    details = "; ".join(shown.format(**row) for row in rows)
+    title, notes = f"{selection.metric_label(found.response)} of each host", _notes(found, study, conclusive, spec)
     return chart.figure(whole, spec, study, title, notes, details=details)
 
 
@@ -89,39 +93,35 @@ def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:
 
 
 def _rows(found: ResponseComparison) -> list[VegaLite]:
-    centre = 1.0 if found.scale == Scale.LOG else 0.0
+    share, centre = found.scale == Scale.LOG, 1.0 if found.scale == Scale.LOG else 0.0
+
+    def text(deviation: float) -> str:
+        plus, value = "+" if deviation > 0 else "", format_metric(found.response, deviation)
+        return f"{phrases.points(deviation, sign=True)} %" if share else f"{plus}{value}"
+
     rows = []
     for one in found.hosts:
-        ends = {"low": one.interval.low, "high": one.interval.high, "from": one.limits[0], "to": one.limits[1]}
-        places = {"deviation": one.estimate, **ends}
-        row: VegaLite = {name: float(f"{value - centre:.5g}") for name, value in places.items()}
-        text, low, high = (_text(found, row[name]) for name in ("deviation", "low", "high"))
-        rows.append({**row, "host": one.host, "standing": one.standing, "text": text, "interval": f"{low} to {high}"})
+        ends = (one.interval.low, one.interval.high, *one.limits)
+        places = [float(f"{number - centre:.5g}") for number in (one.estimate, *ends)]
+        row: VegaLite = dict(zip(("deviation", "low", "high", "from", "to"), places, strict=True))
+        size, low, high = map(text, places[:3])
+        rows.append({**row, "host": one.host, "standing": one.standing, "text": size, "interval": f"{low} to {high}"})
     return rows
 
 
-def _text(found: ResponseComparison, deviation: float) -> str:
-    """`+12 %`, or a value in the response's unit."""
-    if found.scale == Scale.LOG:
-        return f"{phrases.points(deviation, sign=True)} %"
-    return f"{'+' if deviation > 0 else ''}{format_metric(found.response, deviation)}"
-
-
-def _notes(found: ResponseComparison, study: Study, conclusive: bool, named: bool) -> list[str]:
+def _notes(found: ResponseComparison, study: Study, conclusive: bool, spec: Spec) -> list[str]:
     agree, every = len(found.reference), len(found.hosts)
     if every == 2:
         mean = "each against the other host"
     elif agree < every:
-        those = f"the {agree} hosts that agree" if conclusive else f"{agree} of {every} hosts"
-        mean = f"against the mean of {those}"
+        mean = f"against the mean of {f'the {agree} hosts that agree' if conclusive else f'{agree} of {every} hosts'}"
     else:
         mean = f"against the mean of all {every} hosts"
-    level = phrases.level(study.analysis.confidence)
     return [
-        selection.metric_label(found.response) if named else "",
+        selection.metric_label(found.response) if spec.title else "",
         "worst first" if conclusive else selection.UNFIT,
         mean,
-        f"{level} intervals that hold for all hosts and responses at once",
+        f"{phrases.level(study.analysis.confidence)} intervals that hold for all hosts and responses at once",
         "shaded: decision limits of the analysis of means" if conclusive else "",
         f"mean over {phrases.count(found.points, 'combination')} of the other factors" if found.points > 1 else "",
         f"left out, since they lack conditions: {phrases.listed(list(found.lacking))}" if found.lacking else "",

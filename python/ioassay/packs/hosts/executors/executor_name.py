@@ -1,6 +1,5 @@
 """Names of executors, as `--executor` and studies give them: which workers compute the trials of pure drivers.
 
-    local                                      worker processes of this run, without Dask (the default)
     dask:local[,workers=N]                     a Dask cluster on this host, for the time of the run
     dask://HOST:PORT[,encryption=none]         a Dask scheduler that runs already
     slurm:partition=NAME,jobs=N[,…]            jobs of a batch system for the time of the run; also pbs: and lsf:
@@ -17,16 +16,10 @@ from dataclasses import dataclass
 
 from ioassay import units
 from ioassay.errors import UsageError
-from ioassay.hints import nearest, suggestion
+from ioassay.hints import suggestion
 from ioassay.runner import executors
 
-FORMS = "local, dask:local, dask://HOST:PORT, slurm:partition=NAME,jobs=N, pbs:… or lsf:…"
 _MOST_WORKERS = 10_000
-
-
-@dataclass(frozen=True)
-class OwnProcesses:
-    """Worker processes of the run, without Dask."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +73,7 @@ class BatchJobs:
     """Network interface that the nodes share; '' for the one of the host's name."""
 
 
-@dataclass(frozen=True)
-class Installed:
-    """An executor of an installed package (docs/plugins.md), which reads its address itself."""
-
-    address: str
-
-
-ExecutorName = OwnProcesses | HostCluster | Scheduler | BatchJobs | Installed
+ExecutorName = HostCluster | Scheduler | BatchJobs
 
 SYSTEMS = {"slurm": "partition", "pbs": "queue", "lsf": "queue"}
 """Batch systems, and what each calls a queue."""
@@ -95,22 +81,15 @@ SYSTEMS = {"slurm": "partition", "pbs": "queue", "lsf": "queue"}
 
 def read(text: str) -> ExecutorName:
     """What a name means. UsageError names the part that is wrong."""
-    kind, mark, rest = text.partition(":")
-    if text == "local":
-        return OwnProcesses()
-    if mark and kind in SYSTEMS:
+    kind, _, rest = text.partition(":")
+    if kind in SYSTEMS:
         return _jobs(text, kind, rest)
     if kind == "dask" and rest.startswith("//"):
         return _scheduler(f"--executor {text}", rest.removeprefix("//"))
     if kind == "dask" and rest.split(",")[0] == "local":
         keys = _keys(f"--executor {text}", rest.partition(",")[2], ("workers",))
         return HostCluster(_number(text, keys, "workers") if "workers" in keys else None)
-    if not mark or kind in executors.EXECUTORS:
-        forms = ("local", "dask:local", *(f"{system}:" for system in SYSTEMS))
-        raise UsageError(f"--executor is '{text}'; wanted {FORMS}{nearest(text, forms)}")
-    if why := executors.REGISTRY.refusal(kind):
-        raise UsageError(f"--executor {text}: {why}")
-    return Installed(text)
+    raise executors.wrong(text)
 
 
 def scheduler(text: str) -> Scheduler:

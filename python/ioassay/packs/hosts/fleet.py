@@ -1,4 +1,4 @@
-"""The hosts of a Dask cluster that measure (`ioassay worker`), as a run uses them.
+"""The hosts of a Dask cluster that measure (`ioassay worker`), as a run uses them (docs/hosts.md).
 
 Each host has a thread here, which has its trials measured one after the other. A trial is a task of Dask that only its
 worker may run, and that takes the one resource of it; all else is asked beside it. A host that ends or does not answer
@@ -8,24 +8,34 @@ fails the trial it had. If it does not come back, its other trials fail as well,
 from __future__ import annotations
 
 import queue
+import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log
-from ioassay.cluster import admission, host_calls
-from ioassay.cluster.admission import Worker
-from ioassay.cluster.common_start import ClockOffset, CommonStart, clock_offset
-from ioassay.cluster.host_calls import Refusal
-from ioassay.errors import IoassayError, RunError
-from ioassay.roles import Trial
-from ioassay.runner.host_session import Examined, Opening, Release, State
+from ioassay.errors import IoassayError, RunError, UsageError
+from ioassay.packs.hosts import host_calls
+from ioassay.packs.hosts.common_start import ClockOffset, CommonStart, clock_offset
+from ioassay.packs.hosts.executors import admission, dask_clusters
+from ioassay.packs.hosts.executors.admission import Worker
+from ioassay.packs.hosts.executors.executor_name import Scheduler
+from ioassay.packs.hosts.host_calls import Refusal
+from ioassay.packs.hosts.host_session import Examined, Opening, Release, State
+from ioassay.records.record import Warning_
+from ioassay.roles import Consent, Trial
+from ioassay.runner import hosts
+from ioassay.runner.executors import Said
 from ioassay.runner.hosts import Measured, News
+from ioassay.runner.preflight import Storage
 from ioassay.runner.run_facts import KeptFile
+from ioassay.study.model import ALL_HOSTS, Study, Suite
 
 if TYPE_CHECKING:
     import distributed
@@ -85,23 +95,30 @@ class _Wanted:
 
 
 class Fleet:
-    """See the module, and runner.hosts.Hosts. `title` is the cluster's name in messages, `join` how a host joins it."""
+    """See the module, and runner.hosts.MeasuringHosts. RunError where no scheduler answers."""
 
-    def __init__(self, client: distributed.Client, title: str, join: str) -> None:
-        self._client, self._title, self.join = client, title, join
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._stack = ExitStack()
+        self._client = self._stack.enter_context(dask_clusters.running(scheduler))
+        self._title = scheduler.text
+        self.join = (
+            f"ioassay worker {self._client.scheduler.address}{',encryption=none' if scheduler.plaintext else ''}"
+        )
+        """How a host joins it."""
         self._lines: dict[str, _Line] = {}
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._cancelled = threading.Event()
         self._waiting: set[Future[Measured]] = set()
+        self._examined: dict[str, Examined] = {}
         self.wait_quiet_s = 0.0
-        """How long each trial waits at most for a quiet machine."""
+        self.kept: Sequence[KeptFile] = ()
 
     def names(self) -> list[str]:
         """The hosts that there are, in alphabetical order."""
         return sorted(worker.name for worker in self._examine())
 
-    def open(self, openings: Sequence[Opening], said: Callable[[str], None] = lambda text: None) -> dict[str, Examined]:
-        """Have each host check what is wanted of it; host -> what it found. `said` is told what is waited for.
+    def open(self, openings: Sequence[Opening], said: Said) -> None:
+        """Have each host check what is wanted of it. `said` is told what is waited for.
 
         RunError for a host that is not there, or is another program; what a host refuses is raised with its name.
         """
@@ -112,7 +129,6 @@ class Fleet:
             pool = ThreadPoolExecutor(1, f"ioassay-{opening.host}")
             self._lines[opening.host] = _Line(opening, worker, pool)
             asked.append((opening, worker, self._submit(worker, host_calls.open_session, opening)))
-        found: dict[str, Examined] = {}
         refusals: list[IoassayError] = []
         for opening, worker, task in asked:
             try:
@@ -122,15 +138,27 @@ class Fleet:
             if isinstance(answer, Refusal):
                 refusals.append(answer.error(opening.host))
             else:
-                found[opening.host] = answer
+                self._examined[opening.host] = answer
         if refusals:
-            self.close()
             raise refusals[0]
-        return found
+
+    def facts(self) -> dict[str, Any]:
+        """See MeasuringHosts."""
+        return {name: dict(found.facts) for name, found in self._examined.items()}
+
+    def devices(self) -> list[Storage]:
+        """See MeasuringHosts."""
+        return [replace(device, host=name) for name, found in self._examined.items() for device in found.devices]
+
+    def warnings(self) -> list[Warning_]:
+        """See MeasuringHosts."""
+        return warnings_of(
+            self._examined, [study for line in self._lines.values() for study in line.opening.suite.studies]
+        )
 
     @property
     def most(self) -> int:
-        """See Hosts: so many that a host which is slower than others does not keep them waiting."""
+        """So many that a host which is slower than others does not keep them waiting."""
         return max(16 * len(self._lines), 64)
 
     def submit(self, trial: Trial) -> Future[Measured]:
@@ -155,8 +183,8 @@ class Fleet:
         for future in list(self._waiting):
             future.cancel()
 
-    def close(self) -> list[KeptFile]:
-        """End all sessions, whatever they do; the files that stay on the hosts."""
+    def close(self) -> None:
+        """End all sessions, whatever they do."""
         self._cancelled.set()
         ended = [(name, line, line.pool.submit(self._end, name, line)) for name, line in self._lines.items()]
         for name, line, task in ended:
@@ -166,7 +194,8 @@ class Fleet:
                 debug_log.info(_SUBJECT, f"{name}: cannot be closed: {error}")
             line.pool.shutdown(wait=False, cancel_futures=True)
         self._lines, closed = {}, self._lines
-        return [file for line in closed.values() for file in line.kept]
+        self.kept = [*self.kept, *(file for line in closed.values() for file in line.kept)]
+        self._stack.close()
 
     def _end(self, name: str, line: _Line) -> None:
         if not self._has_ended(line.worker):
@@ -185,7 +214,7 @@ class Fleet:
         except OSError as error:
             raise RunError(f"{self._title} does not answer: {error}") from None
 
-    def _present(self, names: Sequence[str], said: Callable[[str], None]) -> dict[str, Worker]:
+    def _present(self, names: Sequence[str], said: Said) -> dict[str, Worker]:
         """The workers of hosts, which may take a while to come."""
         began_s, told = time.monotonic(), False
         while True:
@@ -384,3 +413,70 @@ class Fleet:
         if state is None:
             raise _HostLost("its worker was restarted")
         return state
+
+
+def opened(
+    scheduler: Scheduler, executor: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
+) -> tuple[Suite, Fleet]:
+    """See runner.hosts.opened: those that have joined a scheduler."""
+    fleet = Fleet(scheduler)
+    try:
+        suite = _named(suite, fleet, executor)
+        token = secrets.token_hex(8)
+        openings = [
+            Opening(f"{token}-{name}", name, suite, _consent_of(consent, name), without_tools)
+            for name in hosts.names(suite)
+        ]
+        fleet.open(openings, said)
+    except BaseException:
+        fleet.close()
+        raise
+    return suite, fleet
+
+
+def _named(suite: Suite, fleet: Fleet, executor: str) -> Suite:
+    """The suite with the names of the hosts that there are in place of `all`."""
+    if not any(ALL_HOSTS in study.hosts for study in suite.studies):
+        return suite
+    names = fleet.names()
+    if not names:
+        raise UsageError(f"run.hosts is all, and {executor} has no host; wanted one at least: {fleet.join} --name NAME")
+    studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
+    return suite.model_copy(update={"studies": studies})
+
+
+def _consent_of(consent: Consent, host: str) -> Consent:
+    """What the user allows on a host."""
+    mark = f"{host}:"
+    return replace(consent, names=tuple(name.removeprefix(mark) for name in consent.names if name.startswith(mark)))
+
+
+def warnings_of(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:
+    """Those of the checks, each once with the hosts that it is about, and what the hosts' storage means together."""
+    found: dict[Warning_, list[str]] = defaultdict(list)
+    for name, one in examined.items():
+        for warning in one.warnings:
+            found[warning].append(name)
+    named = [replace(warning, text=f"{', '.join(names)}: {warning.text}") for warning, names in found.items()]
+    return [*named, *_shared(examined, studies)]
+
+
+def _shared(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:
+    """Storage that hosts share, where they do not start together: their loads meet by chance."""
+    from ioassay.targets import filesystem
+
+    users: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, one in examined.items():
+        mount = one.facts.get("disk", {}).get("mount", {})
+        if mount.get("filesystem") in filesystem.NETWORK:
+            users[mount["filesystem"], str(mount.get("source"))].append(name)
+    apart = any(study.hosts and not study.run.together for study in studies)
+    return [
+        Warning_(
+            "shared-storage",
+            f"{', '.join(names)} measure side by side on {source} ({kind}), and their loads meet by chance",
+            "--set run.together=true starts each trial on all of them at one instant",
+        )
+        for (kind, source), names in users.items()
+        if apart and len(names) > 1
+    ]
