@@ -20,7 +20,7 @@ import pytest
 from ioassay.errors import UsageError
 from ioassay.packs.hosts import executors as of_dask
 from ioassay.packs.hosts.executors import dask_executor, executor_name
-from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
+from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
 from ioassay.packs.hosts.executors.executor_name import Scheduler
 from ioassay.runner import executors
 from ioassay.runner.worker_pool import NoWorker

@@ -34,7 +34,7 @@ from ioassay.packs.hosts.executors import dask_executor
 from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.records.record import FAILED
 from ioassay.roles import Parsed, Trial
-from ioassay.runner import delivery, executors, input_files, program_identity, worker
+from ioassay.runner import delivery, executors, input_files, worker
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
@@ -182,7 +182,7 @@ def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
     executor: DaskExecutor, hidden_trace: input_files.InputFile
 ) -> None:
     params = {"trace": "small.trace", "format": "disksim", "elements": 2}
-    order = delivery.Order(trial(driver="simulate", params=params), program_identity.identity(), [hidden_trace])
+    order = delivery.Order(trial(driver="simulate", params=params), delivery.identity(), [hidden_trace])
 
     def computed() -> None:
         calls = [executor.submit(delivery.compute, order) for _ in range(12)]
@@ -259,14 +259,14 @@ def test_workers_killed_at_random_instants_lose_and_repeat_nothing(
 
 STRANGER = """
 import dataclasses, sys, types
-from ioassay.runner import program_identity
-mine = program_identity.identity()
+from ioassay.runner import delivery
+mine = delivery.identity()
 {change}
 from distributed.cli.dask_worker import main
 main()
 """
 SAME = ""
-OTHER_BUILD = "program_identity.identity = lambda: dataclasses.replace(mine, compiled='0' * 64)"
+OTHER_BUILD = "delivery.identity = lambda: dataclasses.replace(mine, compiled='0' * 64)"
 OTHER_PYTHON = """
 import distributed.versions
 distributed.versions.sys = types.SimpleNamespace(**{**vars(sys), "version_info": (3, 9, 1, "final", 0)})
@@ -456,7 +456,7 @@ def trial(**changes: Any) -> Trial:
 
 
 def test_another_program_computes_nothing() -> None:
-    mine = program_identity.identity()
+    mine = delivery.identity()
     other = dataclasses.replace(mine, compiled="0" * 64)
     with pytest.raises(delivery.UnfitWorker, match="the compiled module of ioassay .*; wanted 000000000000$"):
         delivery.compute(delivery.Order(trial(), other))
@@ -471,7 +471,7 @@ def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatc
 
     monkeypatch.setattr(worker, "compute", much)
     monkeypatch.setattr(delivery, "MOST_RETURNED_BYTES", 4096)
-    delivered = delivery.compute(delivery.Order(trial(), program_identity.identity()))
+    delivered = delivery.compute(delivery.Order(trial(), delivery.identity()))
     assert isinstance(delivered, delivery.Delivered)
     assert delivered.computed.parsed.status == FAILED and not delivered.files
     assert delivered.computed.parsed.reason.endswith("returns at most 4 KiB; --executor local computes it here")

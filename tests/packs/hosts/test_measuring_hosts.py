@@ -24,9 +24,8 @@ from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
 from ioassay.packs.hosts import host_session
-from ioassay.packs.hosts.common_start import ClockOffset, CommonStart, clock_offset
-from ioassay.packs.hosts.executors import admission
-from ioassay.packs.hosts.fleet import warnings_of
+from ioassay.packs.hosts.executors import dask_workers
+from ioassay.packs.hosts.fleet import ClockOffset, CommonStart, clock_offset, warnings_of
 from ioassay.packs.hosts.host_session import Examined, Opening, Session
 from ioassay.roles import Consent
 from ioassay.runner.hosts import Measured
@@ -315,7 +314,7 @@ def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
 @pytest.mark.parametrize("together", [False, True])
 def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None:
     def seen(source: str, kind: str) -> Examined:
-        return Examined({"disk": {"mount": {"source": source, "filesystem": kind}}}, [], [], "/")
+        return Examined({"disk": {"mount": {"source": source, "filesystem": kind}}}, [], [])
 
     nfs, disk = seen("server:/data", "nfs4"), seen("/dev/sda1", "ext4")
     examined = {"a": nfs, "b": disk, "c": nfs, "d": seen("server:/other", "nfs4"), "e": disk}
@@ -334,8 +333,8 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     """Trials of pure drivers would disturb what it measures."""
     address = fleet[0].removeprefix("dask://")
     with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
-        assert admission.computing(client) == []
-        assert len(admission.measuring(client)) == 2
+        assert dask_workers.computing(client) == []
+        assert len(dask_workers.measuring(client)) == 2
 
 
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(

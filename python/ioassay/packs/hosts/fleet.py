@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log
 from ioassay.errors import IoassayError, RunError, UsageError
-from ioassay.packs.hosts import host_calls
-from ioassay.packs.hosts.common_start import ClockOffset, CommonStart, clock_offset
-from ioassay.packs.hosts.executors import admission, dask_clusters
-from ioassay.packs.hosts.executors.admission import Worker
+from ioassay.packs.hosts import host_worker
+from ioassay.packs.hosts.executors import dask_clusters, dask_workers
+from ioassay.packs.hosts.executors.dask_workers import Worker
 from ioassay.packs.hosts.executors.executor_name import Scheduler
-from ioassay.packs.hosts.host_calls import Refusal
 from ioassay.packs.hosts.host_session import Examined, Opening, Release, State
+from ioassay.packs.hosts.host_worker import Refusal
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent, Trial
 from ioassay.runner import hosts
@@ -39,6 +38,77 @@ from ioassay.study.model import ALL_HOSTS, Study, Suite
 
 if TYPE_CHECKING:
     import distributed
+
+
+_LEAD_S = 0.4
+"""From fixing an instant to it: the hosts have to hear of it, and read their counters."""
+_QUESTIONS = 12
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """By how much a host's clock is ahead of this one's, in seconds, and what that may be wrong by."""
+
+    seconds: float = 0.0
+    uncertainty_s: float = 0.0
+
+
+def clock_offset(ask: Callable[[], float], clock: Callable[[], float] = time.time) -> ClockOffset:
+    """Compare a clock with this host's; `ask` gives its time.
+
+    The offset is that of the clock from the middle of the quickest of a few questions, wrong by half of that question's
+    time at most (D. L. Mills, Computer Network Time Synchronization).
+    """
+    found = []
+    for _ in range(_QUESTIONS):
+        before_s = clock()
+        there_s = ask()
+        after_s = clock()
+        found.append(ClockOffset(there_s - (before_s + after_s) / 2, (after_s - before_s) / 2))
+    return min(found, key=lambda one: one.uncertainty_s)
+
+
+class CommonStart:
+    """One instant for a group of trials: each host tells when its tool is held, and the last one fixes the instant.
+
+    Each host arrives or leaves once; the others wait for none that left.
+    """
+
+    def __init__(self, hosts: Sequence[str], absent: Sequence[str] = ()) -> None:
+        self._expected, self._absent = set(hosts), list(absent)
+        self._slowest_s, self._instant_s = 0.0, 0.0
+        self._changed = threading.Condition()
+
+    def arrive(self, host: str, offset: ClockOffset) -> None:
+        """The host's tool is held."""
+        with self._changed:
+            self._slowest_s = max(self._slowest_s, offset.uncertainty_s)
+            self._take(host)
+
+    def leave(self, host: str) -> None:
+        """The host does not start with the others, or has started."""
+        with self._changed:
+            if host in self._expected:
+                self._absent.append(host)
+            self._take(host)
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """Hosts that do not start with the others."""
+        return tuple(sorted(self._absent))
+
+    def instant_s(self, timeout_s: float) -> float | None:
+        """The instant by this host's clock; None where it is not fixed within the time."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._instant_s), timeout_s)
+            return self._instant_s or None
+
+    def _take(self, host: str) -> None:
+        self._expected.discard(host)
+        if not self._expected and not self._instant_s:
+            self._instant_s = time.time() + _LEAD_S + 10 * self._slowest_s
+            self._changed.notify_all()
+
 
 PATIENCE_S = 60.0
 """How long a host may not answer, or be away, before it has ended for this run."""
@@ -128,7 +198,7 @@ class Fleet:
             worker = workers[opening.host]
             pool = ThreadPoolExecutor(1, f"ioassay-{opening.host}")
             self._lines[opening.host] = _Line(opening, worker, pool)
-            asked.append((opening, worker, self._submit(worker, host_calls.open_session, opening)))
+            asked.append((opening, worker, self._submit(worker, host_worker.open_session, opening)))
         refusals: list[IoassayError] = []
         for opening, worker, task in asked:
             try:
@@ -199,7 +269,7 @@ class Fleet:
 
     def _end(self, name: str, line: _Line) -> None:
         if not self._has_ended(line.worker):
-            kept = self._ask(line, host_calls.close_session, line.opening.token)
+            kept = self._ask(line, host_worker.close_session, line.opening.token)
             line.kept = [
                 KeptFile(path=f"{name}:{file['path']}", bytes=file["bytes"], remove=f"on {name}: {file['remove']}")
                 for file in kept
@@ -210,7 +280,7 @@ class Fleet:
     def _examine(self) -> list[Worker]:
         """Workers that measure. RunError where the scheduler does not answer."""
         try:
-            return admission.examine(self._client, admission.measuring(self._client))
+            return dask_workers.examine(self._client, dask_workers.measuring(self._client))
         except OSError as error:
             raise RunError(f"{self._title} does not answer: {error}") from None
 
@@ -278,7 +348,7 @@ class Fleet:
         name, began_s = line.opening.host, time.monotonic()
         why = line.lost
         if not self._has_ended(line.worker):
-            self._ask(line, host_calls.close_session, line.opening.token)
+            self._ask(line, host_worker.close_session, line.opening.token)
         while not self._cancelled.is_set():
             try:
                 found = [worker for worker in self._examine() if worker.name == name]
@@ -287,7 +357,7 @@ class Fleet:
                 break
             if found and not found[0].refusal:
                 line.worker = found[0]
-                answer = self._answer(line.worker, self._submit(line.worker, host_calls.open_session, line.opening))
+                answer = self._answer(line.worker, self._submit(line.worker, host_worker.open_session, line.opening))
                 if isinstance(answer, Refusal):
                     why = f"it came back, and {answer.text}"
                     break
@@ -307,7 +377,7 @@ class Fleet:
         token = line.opening.token
         task = self._submit(
             line.worker,
-            host_calls.measure,
+            host_worker.measure,
             token,
             trial,
             together=start is not None,
@@ -339,12 +409,12 @@ class Fleet:
         host = line.opening.host
         if not line.arrived:
             line.arrived = True
-            line.offset = clock_offset(lambda: float(self._ask(line, host_calls.clock)))
+            line.offset = clock_offset(lambda: float(self._ask(line, host_worker.clock)))
             start.arrive(host, line.offset)
         if (instant_s := start.instant_s(_HELD_PAUSE_S)) is None:
             return False
         at = Release(instant_s + line.offset.seconds, line.offset.uncertainty_s, start.absent)
-        self._ask(line, host_calls.release, line.opening.token, trial.id, at)
+        self._ask(line, host_worker.release, line.opening.token, trial.id, at)
         ahead = f"its clock is {line.offset.seconds * 1e3:+.2f} ms from this one's"
         debug_log.debug(_SUBJECT, f"{host}: {trial.id} starts together; {ahead}")
         return True
@@ -370,7 +440,7 @@ class Fleet:
             retries=0,
             workers=[worker.address],
             allow_other_workers=False,
-            resources={host_calls.RESOURCE: 1},
+            resources={dask_workers.RESOURCE: 1},
         )
         return _Task(future)
 
@@ -387,7 +457,7 @@ class Fleet:
     def _has_ended(self, worker: Worker) -> bool:
         """Whether the scheduler says that a worker is not there any more."""
         try:
-            return worker.address not in admission.measuring(self._client)
+            return worker.address not in dask_workers.measuring(self._client)
         except OSError as error:
             debug_log.debug(_SUBJECT, f"{self._title} does not answer: {error}")
             return False
@@ -406,7 +476,7 @@ class Fleet:
         if self._has_ended(line.worker):
             return None  # the scheduler would try to reach it for a while
         try:
-            state: State | None = self._ask(line, host_calls.state, token)
+            state: State | None = self._ask(line, host_worker.state, token)
         except _HostLost as error:
             debug_log.debug(_SUBJECT, f"{line.opening.host}: {error}")
             return None
@@ -424,8 +494,9 @@ def opened(
         suite = _named(suite, fleet, executor)
         token = secrets.token_hex(8)
         openings = [
-            Opening(f"{token}-{name}", name, suite, _consent_of(consent, name), without_tools)
+            Opening(f"{token}-{name}", name, suite, replace(consent, names=own), without_tools)
             for name in hosts.names(suite)
+            for own in [tuple(one.removeprefix(f"{name}:") for one in consent.names if one.startswith(f"{name}:"))]
         ]
         fleet.open(openings, said)
     except BaseException:
@@ -443,12 +514,6 @@ def _named(suite: Suite, fleet: Fleet, executor: str) -> Suite:
         raise UsageError(f"run.hosts is all, and {executor} has no host; wanted one at least: {fleet.join} --name NAME")
     studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
     return suite.model_copy(update={"studies": studies})
-
-
-def _consent_of(consent: Consent, host: str) -> Consent:
-    """What the user allows on a host."""
-    mark = f"{host}:"
-    return replace(consent, names=tuple(name.removeprefix(mark) for name in consent.names if name.startswith(mark)))
 
 
 def warnings_of(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:

@@ -2,7 +2,7 @@
 
 A session is a run of this host in a temporary folder, whose trials come one by one (`run.execute`). What a trial leaves
 goes back by value. A session ends by itself when the run no longer asks about it, since that may have been killed.
-Only plain values go in and out, so that any transport will do (`host_calls`).
+Only plain values go in and out, so that any transport will do (`host_worker`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import debug_log, units
+from ioassay.api.progress import Progress
 from ioassay.drivers import driver
 from ioassay.errors import IoassayError
 from ioassay.factors import HOST
@@ -26,8 +27,7 @@ from ioassay.process import supervisor
 from ioassay.records.record import Record, Warning_
 from ioassay.roles import Consent, CurrentRates, Trial
 from ioassay.runner import preflight, run, run_facts
-from ioassay.runner.gate import Gate, Start
-from ioassay.runner.hosts import Measured
+from ioassay.runner.hosts import Gate, Measured, Start
 from ioassay.runner.preflight import Bench, Storage
 from ioassay.runner.run_facts import KeptFile
 from ioassay.store.run_folder import RunStore
@@ -62,8 +62,6 @@ class Examined:
     facts: Mapping[str, Any]
     warnings: Sequence[Warning_]
     devices: Sequence[Storage]
-    folder: str
-    """Where relative paths of the studies start from."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,6 @@ class State:
     """The id of the trial under way."""
     held: bool = False
     """Its tool waits for the instant of its start."""
-    running: bool = False
     rates: CurrentRates | None = None
     preparing: str = ""
     share: float = 0.0
@@ -93,7 +90,7 @@ class Release:
     """Hosts that do not start with the others."""
 
 
-class Session(Gate):
+class Session(Gate, Progress):
     """One run's measurements on this host. `folder` is where relative paths of its studies start from."""
 
     def __init__(self, opening: Opening, folder: Path) -> None:
@@ -116,7 +113,7 @@ class Session(Gate):
             self._suite, self.opening.consent, self._folder, without_tools=self.opening.without_tools, on_host=True
         )
         facts = run_facts.gathered(self._benches)
-        return Examined(facts, warnings, preflight.devices(self._benches), str(self._folder))
+        return Examined(facts, warnings, preflight.devices(self._benches))
 
     @property
     def is_over(self) -> bool:
@@ -218,22 +215,16 @@ class Session(Gate):
         return ()
 
     def preparing(self, text: str, share: float) -> None:
-        """See run.Progress."""
+        """See Progress."""
         self._set(replace(self._state, preparing=text, share=share))
 
     def started(self, trial: Trial) -> None:
-        """See run.Progress: it begins to be measured, and its tool may yet be held."""
+        """See Progress: it begins to be measured, and its tool may yet be held."""
         self._set(replace(self._state, preparing="", share=0.0))
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """See run.Progress."""
-        self._set(replace(self._state, running=True, rates=rates))
-
-    def recorded(self, trial: Trial, record: Record) -> None:
-        """See run.Progress; `told` is called right after."""
-
-    def ended(self, trial: Trial, status: str) -> None:
-        """See run.Progress; `told` is called right after."""
+        """See Progress."""
+        self._set(replace(self._state, rates=rates))
 
     def ready(self, trial: Trial) -> None:
         """See Gate: waits for the instant, as long as the run that asked goes on."""
@@ -249,7 +240,7 @@ class Session(Gate):
             while (left_s := self._release.unix_s - time.time()) > 0:
                 if left_s > _FINE_S:
                     time.sleep(left_s - _FINE_S)
-        self._set(replace(self._state, held=False, running=True))
+        self._set(replace(self._state, held=False))
 
     def account(self, trial: Trial, unix_s: float) -> Start:
         """See Gate: how far from the instant the tool was started."""

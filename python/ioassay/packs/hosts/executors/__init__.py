@@ -18,7 +18,7 @@ from ioassay.packs.hosts.executors.executor_name import SYSTEMS, BatchJobs, Exec
 from ioassay.runner import executors, worker_pool
 
 if TYPE_CHECKING:
-    from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
+    from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
     from ioassay.roles import Consent
     from ioassay.runner.executors import Said
     from ioassay.runner.hosts import MeasuringHosts

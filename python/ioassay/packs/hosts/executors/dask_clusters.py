@@ -1,7 +1,10 @@
 """Dask clusters for the time of a run: on this host, or jobs of a batch system; and those that run already.
 
 What we start opens no dashboard, encrypts, listens on loopback unless other hosts have to come in, keeps its temporary
-files in a folder that goes with it, and is ended with the run. A cluster of others stays as it is.
+files in a folder that goes with it, and is ended with the run. A cluster of others stays as it is. A batch system is
+asked for its jobs by its own command, whose output is read as its manual has it (squeue(1) of Slurm, qstat(1) of PBS
+and Torque, bjobs(1) of LSF): dask-jobqueue submits and cancels jobs and asks after none, so that a run whose jobs all
+fail at once would wait for workers indefinitely.
 What Dask logs goes to the debug log: a worker that dies is an event of the run, and the run says what it means.
 """
 
@@ -18,13 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log, units
 from ioassay.errors import RunError, UsageError
-from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
 from ioassay.packs.hosts.executors.executor_name import BatchJobs, HostCluster, Scheduler
 from ioassay.process import supervisor
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ioassay.errors import ToolError
 
 _CONNECT_S = 10.0
 _LOGGERS = ("distributed", "distributed.client", "dask_jobqueue", "tornado.application", "tornado.general", "asyncio")
@@ -64,7 +74,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
             worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
             local_directory=str(folder),
-            preload="ioassay.packs.hosts.executors.worker_process",
+            preload="ioassay.packs.hosts.executors.dask_clusters",
             env={"TMPDIR": str(folder)},
             silence_logs=False,
         )
@@ -77,8 +87,11 @@ def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
     """A cluster of jobs, which the batch system starts when it has room. Certificates lie in the working directory."""
     with ExitStack() as stack:
         folder = stack.enter_context(_prepared(Path()))
+        import dask_jobqueue
+
+        classes = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster"}
         try:
-            cluster = _cluster_class(wanted.system)(**_job_options(wanted, folder))
+            cluster = getattr(dask_jobqueue, classes[wanted.system])(**_job_options(wanted, folder))
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: no cluster can be made: {first_line(error)}") from None
         stack.callback(_close_keys, cluster)
@@ -227,13 +240,6 @@ def _extensions() -> dict[str, Any]:
     return {**scheduler.DEFAULT_EXTENSIONS, "spans": _NoSpans}
 
 
-def _cluster_class(system: str) -> Any:
-    import dask_jobqueue
-
-    classes = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster"}
-    return getattr(dask_jobqueue, classes[system])
-
-
 def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
     options: dict[str, Any] = {
         "cores": wanted.cores,
@@ -248,7 +254,7 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
             "dashboard": False,
             "extensions": _extensions(),
         },
-        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.worker_process"],
+        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.dask_clusters"],
         "silence_logs": False,
     }
     named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
@@ -262,3 +268,95 @@ def first_line(error: BaseException) -> str:
     if "stderr:" in lines[:-1]:
         return lines[lines.index("stderr:") + 1]
     return lines[0] if lines else type(error).__name__
+
+
+_PATIENCE_S = 30.0
+"""How long a busy controller may take to answer."""
+_LONGEST_LINE = 200
+_MOST_IDS = 4
+
+
+@dataclass(frozen=True)
+class _System:
+    """How one batch system is asked."""
+
+    command: Callable[[Sequence[str]], list[str]]
+    """Of ids to the words that list their jobs."""
+    line: re.Pattern[str]
+    """A job in the output: its `id` and its `state`."""
+    ended: frozenset[str]
+    """States of jobs that are listed and have ended."""
+    gone: re.Pattern[str]
+    """What it writes of a job that it does not know any more. Any other failure says nothing about the jobs."""
+
+
+_SYSTEMS: Mapping[str, _System] = {
+    "slurm": _System(
+        lambda ids: ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(ids)}"],
+        re.compile(r"^\s*(?P<id>\d+)\S* +(?P<state>\w+)", re.M),
+        frozenset(
+            {
+                *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+                *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
+            }
+        ),
+        re.compile(r"Invalid job id"),
+    ),
+    "pbs": _System(
+        lambda ids: ["qstat", *ids],
+        re.compile(r"^(?P<id>\d+)\S*\s.*\s(?P<state>[A-Z])\s+\S+\s*$", re.M),
+        frozenset({"C", "F", "X"}),
+        re.compile(r"Unknown Job Id|Job has finished"),
+    ),
+    "lsf": _System(
+        lambda ids: ["bjobs", "-noheader", "-o", "jobid stat", *ids],
+        re.compile(r"^\s*(?P<id>\d+) +(?P<state>\w+)", re.M),
+        frozenset({"DONE", "EXIT"}),
+        re.compile(r"is not found"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SubmittedJobs:
+    """Jobs by their ids, and the folder that their logs are in."""
+
+    system: str
+    """Of `executor_name.SYSTEMS`."""
+    ids: Sequence[str]
+    logs: Path
+
+    @property
+    def title(self) -> str:
+        """How messages call them: `2 jobs (12, 13)`."""
+        shown = [*self.ids[:_MOST_IDS], *(["…"] if len(self.ids) > _MOST_IDS else [])]
+        return f"{len(self.ids)} job{'s' if len(self.ids) != 1 else ''} ({', '.join(shown)})"
+
+    def left(self) -> Mapping[str, str] | None:
+        """State by id of those that wait or run; None where the batch system does not say."""
+        how = _SYSTEMS[self.system]
+        try:
+            answer = supervisor.capture(how.command(self.ids), timeout_s=_PATIENCE_S)
+        except ToolError as error:
+            debug_log.info("cluster", f"{self.system}: jobs cannot be asked for: {error}")
+            return None
+        said = f"{answer.stdout}\n{answer.stderr}"
+        if answer.exit_code != 0 and not how.gone.search(said):
+            debug_log.info("cluster", f"{self.system}: jobs cannot be asked for: {said.strip()[:_LONGEST_LINE]}")
+            return None
+        states = {match["id"]: match["state"] for match in how.line.finditer(answer.stdout)}
+        return {id: state.lower() for id, state in states.items() if id in self.ids and state not in how.ended}
+
+    def last_words(self) -> str:
+        """What the log of one of them says last; where none says anything, that."""
+        logs = [path for id in self.ids for path in sorted(self.logs.glob(f"*{id}*")) if path.is_file()]
+        for path in sorted(logs, key=lambda path: path.suffix != ".err"):  # what it complained of, then all else
+            lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+            if lines:
+                return f"the log of one says: {lines[-1][:_LONGEST_LINE]}"
+        return "their logs are empty"
+
+
+def dask_setup(worker: object) -> None:
+    """Called by Dask in the process of a worker of ours (`preload`): Ctrl-C is for the run, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

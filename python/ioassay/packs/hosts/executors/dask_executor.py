@@ -25,10 +25,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ioassay import debug_log
-from ioassay.packs.hosts.executors import admission, remote_calls
-from ioassay.packs.hosts.executors.admission import Worker
-from ioassay.packs.hosts.executors.batch_jobs import SubmittedJobs
-from ioassay.packs.hosts.executors.remote_calls import Answer
+from ioassay.packs.hosts.executors import dask_workers
+from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
+from ioassay.packs.hosts.executors.dask_workers import Answer, Worker
 from ioassay.runner import input_files
 from ioassay.runner.delivery import Lacking
 from ioassay.runner.input_files import InputFile
@@ -66,11 +65,6 @@ class _Call:
     attempts: int = 0
     deaths: int = 0
     """Workers that ended while they computed it."""
-
-
-def _listed_states(left: Mapping[str, str]) -> str:
-    """`3 pending, 1 running`."""
-    return ", ".join(f"{number} {state}" for state, number in Counter(left.values()).most_common())
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ class DaskExecutor(Executor):
         self._owner = threading.Thread(target=self._run, name="ioassay-cluster", daemon=True)
         self._owner.start()
         client.subscribe_topic("all", lambda event: self._events.put(partial(self._hear, event[1])))
-        self._events.put(lambda: self._examine(admission.computing(client)))
+        self._events.put(lambda: self._examine(dask_workers.computing(client)))
 
     @property
     def workers(self) -> int:
@@ -201,7 +195,7 @@ class DaskExecutor(Executor):
         call.allowed, call.began_unix_s = workers, time.time()
         arguments = (call.function, call.arguments, call.options)
         call.task = self._client.submit(
-            remote_calls.answer, *arguments, key=call.key, pure=False, workers=list(workers), allow_other_workers=False
+            dask_workers.answer, *arguments, key=call.key, pure=False, workers=list(workers), allow_other_workers=False
         )
         self._calls[call.key] = call
         self._await(call.task, call.key)
@@ -314,7 +308,7 @@ class DaskExecutor(Executor):
 
         def ask() -> None:
             try:
-                found = admission.examine(self._client, new.intersection(admission.computing(self._client)))
+                found = dask_workers.examine(self._client, new.intersection(dask_workers.computing(self._client)))
             except Exception as error:  # the scheduler went away, which is noticed elsewhere
                 debug_log.info(_SUBJECT, f"workers cannot be examined: {error}")
                 found = []
@@ -390,7 +384,7 @@ class DaskExecutor(Executor):
             try:
                 for offset, length in input_files.parts(file):
                     piece = input_files.part(file, offset, length)
-                    self._client.run(remote_calls.receive, piece, workers=[address])
+                    self._client.run(dask_workers.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"
             self._events.put(partial(self._note_supply, place, why))
@@ -446,7 +440,8 @@ class DaskExecutor(Executor):
         if left is not None and not left:
             self._give_up(f"{self._title}: {jobs.title} ended and no worker is left; {last_words}", final=False)
             return
-        states = "the batch system does not say why" if left is None else _listed_states(left)
+        listed = [f"{number} {state}" for state, number in Counter((left or {}).values()).most_common()]
+        states = ", ".join(listed) or "the batch system does not say why"
         waited_s = time.monotonic() - self._without_since_s
         self._said(f"{self._title}: {jobs.title} gave no worker for {waited_s:.0f} s: {states}")
 

@@ -13,6 +13,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ioassay import units
 from ioassay.errors import UsageError
@@ -117,26 +118,18 @@ def batch_keys(system: str) -> tuple[str, ...]:
 
 
 def _jobs(text: str, system: str, rest: str) -> BatchJobs:
-    queue = SYSTEMS[system]
     keys = _keys(f"--executor {text}", rest, batch_keys(system))
     if "jobs" not in keys:
         raise UsageError(f"--executor {text}: has no jobs; wanted how many to submit, such as {system}:jobs=4")
     if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
         raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; wanted a name or a number")
+    given: dict[str, Any] = {key: keys[key] for key in ("account", "walltime", "interface") if key in keys}
+    given |= {key: _number(text, keys, key) for key in ("jobs", "cores") if key in keys}
     try:
-        memory_bytes = units.parse_size(keys["memory"]) if "memory" in keys else BatchJobs.memory_bytes
+        given |= {"memory_bytes": units.parse_size(keys["memory"])} if "memory" in keys else {}
     except ValueError as error:
         raise UsageError(f"--executor {text}: memory: {error}") from None
-    return BatchJobs(
-        system,
-        _number(text, keys, "jobs"),
-        queue=keys.get(queue, ""),
-        account=keys.get("account", ""),
-        cores=_number(text, keys, "cores") if "cores" in keys else 1,
-        memory_bytes=memory_bytes,
-        walltime=keys.get("walltime", ""),
-        interface=keys.get("interface", ""),
-    )
+    return BatchJobs(system, queue=keys.get(SYSTEMS[system], ""), **given)
 
 
 def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:

@@ -1,20 +1,28 @@
-"""Which workers of a Dask cluster may compute: those that are the same program as this one.
+"""Which workers of a Dask cluster may compute (those that are the same program as this one), and what runs on them.
 
-Python's version is asked without pickles, since a worker with another one might not even read the question.
+Python's version is asked without pickles, since a worker with another one might not even read the question. Dask
+pickles functions by name, so that a worker without ioassay fails to load them and runs nothing. Each worker keeps its
+files in its own folder, which its nanny removes when the worker is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.packs.hosts import host_calls
-from ioassay.packs.hosts.executors import remote_calls
-from ioassay.runner.program_identity import Identity, identity
+from ioassay.runner import delivery
+from ioassay.runner.delivery import Identity, UnfitWorker
+from ioassay.runner.input_files import Cache, Part
 
 if TYPE_CHECKING:
+    import distributed
     from distributed import Client
+
+
+RESOURCE = "ioassay-measures"
+"""A worker that has one of it measures, and computes nothing."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +43,18 @@ class Worker:
 
 def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
     """Ask workers which program they are; those that have gone meanwhile are left out."""
-    wanted, mine = set(addresses), identity()
+    wanted, mine = set(addresses), delivery.identity()
     known = {address: entry for address, entry in _workers(client).items() if address in wanted}
     versions = client.get_versions()["workers"]
     found = []
     for address, entry in known.items():
         if address not in versions:
             continue
-        refusal = _other_python(versions[address], mine)
+        seen = ".".join(str(versions[address]["packages"]["python"]).split(".")[:2])
+        refusal = "" if seen == mine.python else f"it has Python {seen}; wanted {mine.python}"
         found.append(Worker(address, str(entry["name"]), int(entry["nthreads"]), refusal))
     fit = [worker.address for worker in found if not worker.refusal]
-    answers = client.run(remote_calls.about, workers=fit, on_error="return") if fit else {}
+    answers = client.run(about, workers=fit, on_error="return") if fit else {}
     answers = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
     return [
         worker if worker.refusal else Worker(worker.address, worker.name, worker.threads, _other_program(answer, mine))
@@ -65,7 +74,7 @@ def measuring(client: Client) -> list[str]:
 
 
 def _measures(entry: Any) -> bool:
-    return bool(entry.get("resources", {}).get(host_calls.RESOURCE))
+    return bool(entry.get("resources", {}).get(RESOURCE))
 
 
 def _workers(client: Client) -> dict[str, Any]:
@@ -75,13 +84,40 @@ def _workers(client: Client) -> dict[str, Any]:
     return found
 
 
-def _other_python(said: Any, mine: Identity) -> str:
-    seen = ".".join(str(said["packages"]["python"]).split(".")[:2])
-    return "" if seen == mine.python else f"it has Python {seen}; wanted {mine.python}"
-
-
 def _other_program(answer: object, mine: Identity) -> str:
     if not isinstance(answer, Identity):
         return f"it cannot load ioassay {mine.version}: {str(answer) or type(answer).__name__}"
     difference = mine.difference(answer)
     return f"it has {difference}" if difference else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call gave and which worker it ran on; `unfit` says why that one must not have another call."""
+
+    address: str
+    value: Any = None
+    unfit: str = ""
+
+
+def about() -> Identity:
+    """Which program the worker is."""
+    return delivery.identity()
+
+
+def receive(part: Part, dask_worker: distributed.Worker) -> bool:
+    """Keep a piece of an input file; True once the file is whole. Dask says which worker this is."""
+    return Cache(Path(dask_worker.local_directory) / delivery.INPUTS).receive(part)
+
+
+def answer(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Answer:
+    """Call a function; trials are computed in the worker's own folder."""
+    from distributed import get_worker
+
+    here = get_worker()
+    if function is delivery.compute:
+        options = {**options, "folder": Path(here.local_directory)}
+    try:
+        return Answer(here.address, function(*arguments, **options))
+    except UnfitWorker as error:
+        return Answer(here.address, unfit=str(error))
