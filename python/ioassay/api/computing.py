@@ -55,12 +55,13 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
     return workers
 
 
+@dataclass(frozen=True)
 class Opened:
     """An executor for one run, by its name, and what can be said of it."""
 
-    def __init__(self, name: str, executor: Executor | None, unused: Sequence[Warning_] = ()) -> None:
-        self.executor = executor
-        self._name, self._unused = name, unused
+    name: str
+    executor: Executor | None = None
+    unused: Sequence[Warning_] = ()
 
     @property
     def computing(self) -> Computing | None:
@@ -70,12 +71,12 @@ class Opened:
             return None
         remedy = "install the same ioassay there"
         refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
-        return Computing(self._name, shares.workers, refused)
+        return Computing(self.name, shares.workers, refused)
 
     @property
     def warnings(self) -> Sequence[Warning_]:
         """That it was not used, and which workers were refused."""
-        return [*self._unused, *(self.computing.refused if self.computing else ())]
+        return [*self.unused, *(self.computing.refused if self.computing else ())]
 
 
 @contextmanager
@@ -87,15 +88,15 @@ def opened(
     A name cannot be opened (RunError) after the run was made, so that the message says how to continue it.
     """
     if executor is None or executor == LOCAL:
-        yield Opened(LOCAL, None)
+        yield Opened(LOCAL)
         return
     if all(bench.driver.measures for bench in benches):
         if any(bench.elsewhere for bench in benches):
-            yield Opened(LOCAL, None)
+            yield Opened(LOCAL)
             return
         name = executor if isinstance(executor, str) else type(executor).__name__
         text = f"--executor {name} is not used: the driver '{benches[0].driver.name}' measures this machine"
-        yield Opened(LOCAL, None, [Warning_(UNUSED, text)])
+        yield Opened(LOCAL, unused=[Warning_(UNUSED, text)])
         return
     with ExitStack() as stack:
         if not isinstance(executor, str):

@@ -20,7 +20,7 @@ from ioassay.roles import Consent
 if TYPE_CHECKING:
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
-    from ioassay.runner.hosts import MeasuringHosts
+    from ioassay.runner.hosts import Hosts
     from ioassay.runner.preflight import Bench, Storage
     from ioassay.runner.run import FirstBlocks
     from ioassay.runner.run_facts import KeptFile
@@ -43,7 +43,7 @@ class Execution:
     """Of the checks; those of trials are in their records."""
     campaign: Campaign | None = None
     """Of a search: where its trials come from."""
-    hosts: MeasuringHosts | None = None
+    hosts: Hosts | None = None
     """Other hosts that measure it."""
     _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -207,7 +207,7 @@ class Inspection:
     suite: Suite
     benches: Sequence[Bench]
     warnings: Sequence[Warning_]
-    hosts: MeasuringHosts | None = None
+    hosts: Hosts | None = None
 
 
 def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -250,7 +250,7 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     return _execution(store, checks.inspect(suite, announce), checks)
 
 
-def facts(benches: Sequence[Bench], hosts: MeasuringHosts | None = None) -> dict[str, Any]:
+def facts(benches: Sequence[Bench], hosts: Hosts | None = None) -> dict[str, Any]:
     """What a new run keeps of this host, of others that measure it, and of where it was begun."""
     from ioassay.runner import run_facts
     from ioassay.store.run_folder import FOLDER

@@ -19,7 +19,7 @@ from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
     from ioassay.roles import Consent
-    from ioassay.runner.hosts import MeasuringHosts
+    from ioassay.runner.hosts import Hosts
     from ioassay.study.model import Suite
 
 LOCAL = "local"
@@ -65,7 +65,7 @@ class Opener:
 
     def measuring(
         self, address: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
-    ) -> tuple[Suite, MeasuringHosts] | None:
+    ) -> tuple[Suite, Hosts] | None:
         """See `hosts.opened`; None where no hosts measure."""
         return None
 

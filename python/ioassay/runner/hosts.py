@@ -53,7 +53,10 @@ class News:
 
 
 class Hosts(Protocol):
-    """Measures trials, one at a time on each host. It never raises for a host that ends: its trials fail."""
+    """Hosts that have checked what a run wants of them, and measure its trials, one at a time on each.
+
+    They never raise for a host that ends: its trials fail.
+    """
 
     @property
     def most(self) -> int:
@@ -70,10 +73,6 @@ class Hosts(Protocol):
 
     def cancel(self) -> None:
         """Give up all that was submitted and has not ended, and have tools that run ended."""
-
-
-class MeasuringHosts(Hosts, Protocol):
-    """Hosts that have checked what a run wants of them; `close` ends it there."""
 
     wait_quiet_s: float
     """How long each trial waits at most for a quiet machine."""
@@ -125,7 +124,7 @@ def of_this_host(consent: Consent, suite: Suite) -> Consent:
 
 def opened(
     suite: Suite, executor: Executor | str | None, consent: Consent, said: executors.Said, *, without_tools: bool
-) -> tuple[Suite, MeasuringHosts]:
+) -> tuple[Suite, Hosts]:
     """Have the hosts that a suite names check what it wants of them; the suite is that with their names in it.
 
     `said` is told what is waited for. UsageError without a scheduler that hosts have joined, RunError for a host that

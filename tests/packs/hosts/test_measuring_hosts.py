@@ -333,8 +333,8 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     """Trials of pure drivers would disturb what it measures."""
     address = fleet[0].removeprefix("dask://")
     with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
-        assert dask_workers.computing(client) == []
-        assert len(dask_workers.measuring(client)) == 2
+        assert dask_workers.addresses(client, measuring=False) == []
+        assert len(dask_workers.addresses(client, measuring=True)) == 2
 
 
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(

@@ -165,7 +165,7 @@ class _Wanted:
 
 
 class Fleet:
-    """See the module, and runner.hosts.MeasuringHosts. RunError where no scheduler answers."""
+    """See the module, and runner.hosts.Hosts. RunError where no scheduler answers."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._stack = ExitStack()
@@ -213,15 +213,15 @@ class Fleet:
             raise refusals[0]
 
     def facts(self) -> dict[str, Any]:
-        """See MeasuringHosts."""
+        """See Hosts."""
         return {name: dict(found.facts) for name, found in self._examined.items()}
 
     def devices(self) -> list[Storage]:
-        """See MeasuringHosts."""
+        """See Hosts."""
         return [replace(device, host=name) for name, found in self._examined.items() for device in found.devices]
 
     def warnings(self) -> list[Warning_]:
-        """See MeasuringHosts."""
+        """See Hosts."""
         return warnings_of(
             self._examined, [study for line in self._lines.values() for study in line.opening.suite.studies]
         )
@@ -280,7 +280,7 @@ class Fleet:
     def _examine(self) -> list[Worker]:
         """Workers that measure. RunError where the scheduler does not answer."""
         try:
-            return dask_workers.examine(self._client, dask_workers.measuring(self._client))
+            return dask_workers.examine(self._client, dask_workers.addresses(self._client, measuring=True))
         except OSError as error:
             raise RunError(f"{self._title} does not answer: {error}") from None
 
@@ -457,7 +457,7 @@ class Fleet:
     def _has_ended(self, worker: Worker) -> bool:
         """Whether the scheduler says that a worker is not there any more."""
         try:
-            return worker.address not in dask_workers.measuring(self._client)
+            return worker.address not in dask_workers.addresses(self._client, measuring=True)
         except OSError as error:
             debug_log.debug(_SUBJECT, f"{self._title} does not answer: {error}")
             return False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
     from ioassay.roles import Consent
     from ioassay.runner.executors import Said
-    from ioassay.runner.hosts import MeasuringHosts
+    from ioassay.runner.hosts import Hosts
     from ioassay.study.model import Suite
 
 _PATIENCE_S = 60.0
@@ -109,7 +109,7 @@ class DaskOpener(executors.Opener):
 
     def measuring(
         self, address: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
-    ) -> tuple[Suite, MeasuringHosts] | None:
+    ) -> tuple[Suite, Hosts] | None:
         """See Opener: the hosts that have joined a scheduler."""
         if not isinstance(executor_name.read(address), Scheduler):
             return None

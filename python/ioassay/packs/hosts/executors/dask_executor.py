@@ -123,7 +123,7 @@ class DaskExecutor(Executor):
         self._owner = threading.Thread(target=self._run, name="ioassay-cluster", daemon=True)
         self._owner.start()
         client.subscribe_topic("all", lambda event: self._events.put(partial(self._hear, event[1])))
-        self._events.put(lambda: self._examine(dask_workers.computing(client)))
+        self._events.put(lambda: self._examine(dask_workers.addresses(client, measuring=False)))
 
     @property
     def workers(self) -> int:
@@ -308,7 +308,9 @@ class DaskExecutor(Executor):
 
         def ask() -> None:
             try:
-                found = dask_workers.examine(self._client, new.intersection(dask_workers.computing(self._client)))
+                found = dask_workers.examine(
+                    self._client, new.intersection(dask_workers.addresses(self._client, measuring=False))
+                )
             except Exception as error:  # the scheduler went away, which is noticed elsewhere
                 debug_log.info(_SUBJECT, f"workers cannot be examined: {error}")
                 found = []

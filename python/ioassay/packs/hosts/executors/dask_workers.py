@@ -63,18 +63,10 @@ def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
     ]
 
 
-def computing(client: Client) -> list[str]:
-    """Addresses of the workers that compute."""
-    return [address for address, entry in _workers(client).items() if not _measures(entry)]
-
-
-def measuring(client: Client) -> list[str]:
-    """Addresses of the workers that measure their hosts, and compute nothing."""
-    return [address for address, entry in _workers(client).items() if _measures(entry)]
-
-
-def _measures(entry: Any) -> bool:
-    return bool(entry.get("resources", {}).get(RESOURCE))
+def addresses(client: Client, *, measuring: bool) -> list[str]:
+    """Of the workers that compute, or of those that measure their hosts and compute nothing."""
+    workers = _workers(client).items()
+    return [address for address, entry in workers if bool(entry.get("resources", {}).get(RESOURCE)) is measuring]
 
 
 def _workers(client: Client) -> dict[str, Any]:
