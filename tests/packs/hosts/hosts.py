@@ -15,10 +15,10 @@ from typing import Any
 
 from ioassay.study.model import Suite
 
+from ... import computed_runs
 from ...cli import command_server
 from ...cli.command_server import Running
 from ...patience import PATIENCE_S, until
-from . import computed_runs
 
 
 def begin(folder: Path, *words: str, **environment: str) -> Running:

@@ -38,9 +38,9 @@ from ioassay.runner import delivery, executors, input_files, worker
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
+from ... import computed_runs
 from ...corpora import THOROUGH
 from ...patience import PATIENCE_S, until
-from . import computed_runs
 
 
 def worker_processes() -> list[int]:
