@@ -22,9 +22,9 @@ import psutil
 
 from ioassay import cluster
 from ioassay.api.progress import Progress
-from ioassay.cluster.dask_executor import DaskExecutor
+from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.roles import Consent, Trial
-from ioassay.runner import delivery, preflight, program_identity, run
+from ioassay.runner import delivery, preflight, run
 from ioassay.runner.delivery import Order
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
@@ -75,7 +75,7 @@ def swept(made: Suite, trials: int, executor: Executor | None) -> tuple[float, l
 
 def mapped(made: Suite, client: object) -> float:
     """Seconds of Dask's own map of the same function over the same trials."""
-    identity = program_identity.identity()
+    identity = delivery.identity()
     orders = [Order(trial, identity) for trial in plan.trials(made)]
     began_s = time.perf_counter()
     client.gather(client.map(delivery.compute, orders, pure=False))  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 # Unpacks Debian's Slurm into a folder, for the test that runs it: setup/slurm.sh FOLDER
 #
 # Nothing is installed and nothing is started. A test runs slurmctld and slurmd from there, in network and mount namespaces
-# of its own: IOASSAY_SLURM=FOLDER pytest tests/cluster/test_cluster_commands.py
+# of its own: IOASSAY_SLURM=FOLDER pytest tests/packs/hosts/test_cluster_commands.py
 set -eu
 folder=${1:?names the folder to make}
 mkdir -p "$folder/packages/partial"

@@ -23,13 +23,15 @@ import json
 import ioassay
 from ioassay import cli, drivers, formats, monitors, targets, analysis
 from ioassay.report import figures
+from ioassay.runner import executors
 from ioassay.store import importer
-rooms = [drivers, formats, monitors, targets, analysis, figures, importer]
+rooms = [drivers, formats, monitors, targets, analysis, figures, importer, executors]
 of = [room.REGISTRY for room in rooms]
 lists = {one.group: {name: str(one.load(name)) for name in one} for one in of}
 lists["commands"] = {name: str(cli.named(name)) for name in cli.COMMANDS}
 lists["paths"] = analysis.PATHS
 lists["api"] = {name: str(getattr(ioassay, name)) for name in ioassay.__all__}
+lists["merged"] = analysis.MERGED
 print(json.dumps(lists))
 """
 

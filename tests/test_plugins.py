@@ -305,7 +305,7 @@ def test_a_run_computes_in_the_executor_of_a_plugin(install: Install, tmp_path: 
         "thread:2": "no executor is called 'thread'; did you mean 'threads'",
     }.items():
         assert reason in ioassay(tmp_path, *words, address, status=2)[1]
-    with pytest.raises(UsageError, match=r"wanted SCHEME:ADDRESS; schemes: .*threads"), executors.opened("threads"):
+    with pytest.raises(UsageError, match="wanted local, .* or threads:…"), executors.opened("threads"):
         pass
 
 

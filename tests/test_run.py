@@ -28,7 +28,7 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
 
-from .cluster.computed_runs import AtEnd
+from .computed_runs import AtEnd
 from .conftest import tmpfs
 from .corpora import THOROUGH, cases
 from .patience import alive

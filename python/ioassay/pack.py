@@ -36,6 +36,7 @@ class Pack:
         claims: Entries | None = None,
         formats: Entries | None = None,
         analyses: Entries | None = None,
+        merged: Entries | None = None,
         figures: Entries | None = None,
         executors: Entries | None = None,
         paths: Entries | None = None,
@@ -48,6 +49,7 @@ class Pack:
         `paths`: a kind of target -> the module that says where a request's time goes on the way to it (the question
         `costs`). `api`: a name of `import ioassay` -> the module that has it, or its package. `before`: a question of
         `analyses`, or a command, -> the one of the core that it precedes in a report or in the help; others end it.
+        `merged`: the former name of a question -> the question that has its answers now.
         """
         self.about = about
         self.before = before or {}
@@ -58,6 +60,7 @@ class Pack:
             "claims": claims,
             "formats": formats,
             "analyses": analyses,
+            "merged": merged,
             "figures": figures,
             "executors": executors,
             "paths": paths,

@@ -20,7 +20,6 @@ ANALYSES: dict[str, str] = listed(
     "analyses",
     {
         "tuned": "ioassay.analysis.optimum.tuning",
-        "hosts": "ioassay.analysis.hosts.host_comparison",
         "load": "ioassay.analysis.storage.load_saturation",
         "conclude": "ioassay.analysis.conclusion",
         "choice": "ioassay.analysis.optimum.alternatives",
@@ -38,13 +37,15 @@ ANALYSES: dict[str, str] = listed(
 )
 """In report order: the conclusion first, threats to validity last."""
 
-MERGED: dict[str, str] = {
-    "regression": "effect",
-    "latency": "describe",
-    "ablation": "reductions",
-    "hits": "reductions",
-    "clients": "hosts",
-}
+MERGED: dict[str, str] = listed(
+    "merged",
+    {
+        "regression": "effect",
+        "latency": "describe",
+        "ablation": "reductions",
+        "hits": "reductions",
+    },
+)
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
 PATHS: dict[str, str] = listed("paths", {})

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Warning_
+from ioassay.runner import executors
+from ioassay.runner.executors import LOCAL
 
 if TYPE_CHECKING:
     from ioassay.api.progress import Progress
-    from ioassay.cluster.dask_executor import Shares
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
 
-LOCAL = "local"
-"""The executor that needs nothing: worker processes of the run."""
 UNUSED = "executor-unused"
 
 
@@ -41,12 +40,10 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
 
     UsageError where the two contradict, and for what is no executor.
     """
-    from ioassay import cluster
-
     if workers is not None and workers < 1:
         raise UsageError(f"--workers is {workers}; wanted at least 1")
     if isinstance(executor, str) and executor != LOCAL:
-        places = cluster.places(executor)
+        places = executors.places(executor)
         if workers is not None:
             raise UsageError(
                 f"--workers is {workers}, and is about executor local; "
@@ -58,27 +55,28 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
     return workers
 
 
+@dataclass(frozen=True)
 class Opened:
     """An executor for one run, by its name, and what can be said of it."""
 
-    def __init__(self, name: str, executor: Executor | None, unused: Sequence[Warning_] = ()) -> None:
-        self.executor = executor
-        self._name, self._unused = name, unused
+    name: str
+    executor: Executor | None = None
+    unused: Sequence[Warning_] = ()
 
     @property
     def computing(self) -> Computing | None:
         """Where trials were computed so far; None where it was this host alone, or is unknown."""
-        shares: Shares | None = getattr(self.executor, "shares", None)
+        shares = getattr(self.executor, "shares", None)
         if shares is None:
             return None
         remedy = "install the same ioassay there"
         refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
-        return Computing(self._name, shares.workers, refused)
+        return Computing(self.name, shares.workers, refused)
 
     @property
     def warnings(self) -> Sequence[Warning_]:
         """That it was not used, and which workers were refused."""
-        return [*self._unused, *(self.computing.refused if self.computing else ())]
+        return [*self.unused, *(self.computing.refused if self.computing else ())]
 
 
 @contextmanager
@@ -89,27 +87,25 @@ def opened(
 
     A name cannot be opened (RunError) after the run was made, so that the message says how to continue it.
     """
-    from ioassay import cluster
-
     if executor is None or executor == LOCAL:
-        yield Opened(LOCAL, None)
+        yield Opened(LOCAL)
         return
     if all(bench.driver.measures for bench in benches):
         if any(bench.elsewhere for bench in benches):
-            yield Opened(LOCAL, None)
+            yield Opened(LOCAL)
             return
         name = executor if isinstance(executor, str) else type(executor).__name__
         text = f"--executor {name} is not used: the driver '{benches[0].driver.name}' measures this machine"
-        yield Opened(LOCAL, None, [Warning_(UNUSED, text)])
+        yield Opened(LOCAL, unused=[Warning_(UNUSED, text)])
         return
     with ExitStack() as stack:
         if not isinstance(executor, str):
-            yield Opened(type(executor).__name__, stack.enter_context(cluster.adapted(executor, progress.said)))
+            yield Opened(type(executor).__name__, stack.enter_context(executors.adapted(executor, progress.said)))
             return
         store.resume_options = ("--executor", executor)
         progress.preparing(f"waiting for workers of {executor}", 0.0)
         try:
-            found = stack.enter_context(cluster.opened(executor, progress.said))
+            found = stack.enter_context(executors.opened(executor, progress.said))
         except RunError as error:
             raise RunError(f"{error}. Continue with: {store.resume_command}") from None
         yield Opened(executor, found)

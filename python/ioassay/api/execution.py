@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api import measuring_hosts
 from ioassay.api.progress import Progress
 from ioassay.errors import InputError, Interrupted, StudyError, UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
-    from ioassay.api.measuring_hosts import MeasuringHosts
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
+    from ioassay.runner.hosts import Hosts
     from ioassay.runner.preflight import Bench, Storage
     from ioassay.runner.run import FirstBlocks
     from ioassay.runner.run_facts import KeptFile
@@ -44,7 +43,7 @@ class Execution:
     """Of the checks; those of trials are in their records."""
     campaign: Campaign | None = None
     """Of a search: where its trials come from."""
-    hosts: MeasuringHosts | None = None
+    hosts: Hosts | None = None
     """Other hosts that measure it."""
     _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -106,16 +105,15 @@ class Execution:
         at_once = computing.at_once(executor, workers)
         progress.opened(self.store.root, self.store.suite(), self.store.trials())
         progress.planned(self.trials, self.forecast_s(at_once))
-        fleet = self.hosts.fleet if self.hosts is not None else None
-        if fleet is not None:
-            fleet.wait_quiet_s = wait_quiet_s
+        if self.hosts is not None:
+            self.hosts.wait_quiet_s = wait_quiet_s
         if self.campaign is not None:
             self.campaign.script.on_best = _announcing(self.campaign, progress)
         try:
             source = self.campaign if blocks is None else self._first(blocks)
             with computing.opened(executor, self.store, self.benches, progress) as there:
                 tally = run.execute(
-                    self.store, self.benches, progress, at_once, source, wait_quiet_s, there.executor, fleet
+                    self.store, self.benches, progress, at_once, source, wait_quiet_s, there.executor, self.hosts
                 )
             if blocks is not None:
                 tally.planned = self.trials
@@ -174,11 +172,11 @@ class Checks:
         ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
         """
         from ioassay.report import figures
-        from ioassay.runner import preflight
+        from ioassay.runner import hosts, preflight
         from ioassay.targets import occupancy
 
         figures.check_suite(suite)
-        consent = measuring_hosts.of_this_host(self.consent, suite)
+        consent = hosts.of_this_host(self.consent, suite)
         with occupancy.announced(announce or (lambda text, share: None)):
             return preflight.inspect(suite, consent, self.folder, without_tools=self.without_tools)
 
@@ -187,19 +185,19 @@ class Checks:
 
         `Inspection.hosts` are to be closed. RunError for a host that is not there.
         """
-        if not measuring_hosts.with_hosts(suite):
+        from ioassay.runner import hosts
+
+        if not hosts.with_hosts(suite):
             return Inspection(suite, *self.benches(suite, announce))
         said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)
         here = self.benches(suite, announce)  # what is wrong with the study is said without hosts
-        named, hosts = measuring_hosts.opened(
-            suite, self.executor, self.consent, said, without_tools=self.without_tools
-        )
+        named, fleet = hosts.opened(suite, self.executor, self.consent, said, without_tools=self.without_tools)
         try:
             benches, warnings = here if named is suite else self.benches(named, announce)
         except BaseException:
-            hosts.close()
+            fleet.close()
             raise
-        return Inspection(named, benches, [*warnings, *hosts.warnings()], hosts)
+        return Inspection(named, benches, [*warnings, *fleet.warnings()], fleet)
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,7 @@ class Inspection:
     suite: Suite
     benches: Sequence[Bench]
     warnings: Sequence[Warning_]
-    hosts: MeasuringHosts | None = None
+    hosts: Hosts | None = None
 
 
 def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -252,7 +250,7 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     return _execution(store, checks.inspect(suite, announce), checks)
 
 
-def facts(benches: Sequence[Bench], hosts: MeasuringHosts | None = None) -> dict[str, Any]:
+def facts(benches: Sequence[Bench], hosts: Hosts | None = None) -> dict[str, Any]:
     """What a new run keeps of this host, of others that measure it, and of where it was begun."""
     from ioassay.runner import run_facts
     from ioassay.store.run_folder import FOLDER

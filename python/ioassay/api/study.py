@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from ioassay.api import computing, execution, measuring_hosts
+from ioassay.api import computing, execution
 from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
@@ -179,7 +179,9 @@ class Study:
         with execution.named(self.source):
             if executor is None:
                 benches, warnings = checks.benches(self._suite, announce)
-                unchecked = measuring_hosts.unchecked(self._suite)
+                from ioassay.runner import hosts
+
+                unchecked = hosts.unchecked(self._suite)
                 checked = execution.Inspection(self._suite, benches, [*warnings, *unchecked])
             else:
                 checked = checks.inspect(self._suite, announce)

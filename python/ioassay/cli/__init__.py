@@ -53,10 +53,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
             "ioassay.cli.filesuite",
             "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
         ),
-        "worker": (
-            "ioassay.cli.worker",
-            "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
-        ),
         "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
         "help": ("ioassay.cli.help", "Show the help of a command, or a document."),
     },

@@ -22,22 +22,13 @@ def register(app: syntax.Group) -> None:
 
 
 def compare(
-    a: Annotated[
-        Path,
-        syntax.Argument(metavar="A", values=completion_values.runs, help="The run to compare with (the baseline)."),
-    ],
-    b: Annotated[Path, syntax.Argument(metavar="B", values=completion_values.runs, help="The run to judge.")],
-    margin: Annotated[
-        str, syntax.Option(metavar="SHARE", help="Relative differences below this count as the same.")
-    ] = "5%",
-    confidence: Annotated[
-        float, syntax.Option(min=0.5, max=0.9999, metavar="P", help="Confidence level of the intervals.")
-    ] = 0.95,
-    output: Annotated[
-        Path | None, syntax.Option(metavar="DIR", help="The page's folder; by default runs/<time>-compare.")
-    ] = None,
-    junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
-    markdown: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write a summary in Markdown.")] = None,
+    a: Annotated[Path, syntax.argument("A", "The run to compare with (the baseline).", completion_values.runs)],
+    b: Annotated[Path, syntax.argument("B", "The run to judge.", completion_values.runs)],
+    margin: Annotated[str, syntax.option("SHARE", "Relative differences below this count as the same.")] = "5%",
+    confidence: Annotated[float, syntax.option("P", "Confidence level of the intervals.", min=0.5, max=0.9999)] = 0.95,
+    output: Annotated[Path | None, syntax.option("DIR", "The page's folder; by default runs/<time>-compare.")] = None,
+    junit: Annotated[Path | None, syntax.option("FILE", "Also write JUnit XML, for CI.")] = None,
+    markdown: Annotated[Path | None, syntax.option("FILE", "Also write a summary in Markdown.")] = None,
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically, with a page; exit 1 when B is slower.

@@ -143,17 +143,10 @@ def _metric(name: str) -> str:
 
 
 def executors(text: str, given: Given) -> Iterator[str]:
-    """The kinds of executors, and the keys of a batch system."""
-    from ioassay.cluster.executor_name import SYSTEMS, batch_keys
+    """The kinds of executors, and the keys that one may have."""
+    from ioassay.runner import executors as known
 
-    yield from ("local", "dask:local", "dask:local,workers=", "dask://", *(f"{system}:" for system in SYSTEMS))
-    system, colon, keys = text.partition(":")
-    if colon and system in SYSTEMS:
-        begun = keys.rpartition(",")[0]
-        used = {pair.partition("=")[0] for pair in begun.split(",")}
-        for key in batch_keys(system):
-            if key not in used:
-                yield f"{system}:{begun}{',' if begun else ''}{key}="
+    yield from known.offers(text)
 
 
 def _described(list_: str, key: str) -> dict[str, str]:

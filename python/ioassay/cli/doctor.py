@@ -23,11 +23,9 @@ def register(app: syntax.Group) -> None:
 
 
 def doctor(
-    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A path on the disk to measure.")] = Path(),
-    restore: Annotated[
-        bool, syntax.Option("--restore", help="Restore settings that a killed run left changed.")
-    ] = False,
-    all_: Annotated[bool, syntax.Option("--all", help="Show everything, however long it is.")] = False,
+    path: Annotated[Path, syntax.argument("PATH", "A path on the disk to measure.")] = Path(),
+    restore: Annotated[bool, syntax.option("--restore", "Restore settings that a killed run left changed.")] = False,
+    all_: Annotated[bool, syntax.option("--all", "Show everything, however long it is.")] = False,
     json: options.Json = False,
 ) -> None:
     """Check if this host is fit to measure, and say how to fix it.

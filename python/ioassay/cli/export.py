@@ -27,25 +27,17 @@ def export(
     run: options.RunFolder,
     output: Annotated[
         Path | None,
-        syntax.Option(
-            "--output", "-o", metavar="NAME", help="What is written; by default <run>.tar.gz here. .tar.xz is smaller."
-        ),
+        syntax.option("--output, -o NAME", "What is written; by default <run>.tar.gz here. .tar.xz is smaller."),
     ] = None,
     format: Annotated[
-        str,
-        syntax.Option(
-            metavar="|".join(_FORMATS), values=completion_values.words(*_FORMATS), help="What it is written as."
-        ),
+        str, syntax.option("", "What it is written as.", completion_values.words(*_FORMATS), metavar="|".join(_FORMATS))
     ] = _ARCHIVE,
     redact: Annotated[
-        bool,
-        syntax.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
+        bool, syntax.option("--redact", "Replace names of hosts and people, folders, serial numbers and addresses.")
     ] = False,
     no_report: Annotated[
         bool,
-        syntax.Option(
-            "--no-report", help="Leave page and figures out of the archive: ioassay report makes them again."
-        ),
+        syntax.option("--no-report", "Leave page and figures out of the archive: ioassay report makes them again."),
     ] = False,
     json: options.Json = False,
 ) -> None:

@@ -22,9 +22,7 @@ def register(app: syntax.Group) -> None:
 def show(
     command: Annotated[
         list[str] | None,
-        syntax.Argument(
-            metavar="COMMAND…|TOPIC", help="A command, and one of its own where it has some, or a document."
-        ),
+        syntax.argument("COMMAND…|TOPIC", "A command, and one of its own where it has some, or a document."),
     ] = None,
 ) -> None:
     """Show the help of a command, or a document.

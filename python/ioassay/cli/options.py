@@ -11,66 +11,52 @@ from ioassay.errors import UsageError
 if TYPE_CHECKING:
     from ioassay.api.study import Study
 
-StudyName = syntax.Argument(
-    metavar="STUDY", values=completion_values.studies, help="A built-in study, a .toml study or suite, or a .fio file."
+StudyName = syntax.argument(
+    "STUDY", "A built-in study, a .toml study or suite, or a .fio file.", completion_values.studies
 )
-RunFolder = Annotated[Path, syntax.Argument(metavar="RUN", values=completion_values.runs, help="The folder of a run.")]
-Json = Annotated[bool, syntax.Option("--json", help="Print the result as one JSON object.")]
+RunFolder = Annotated[Path, syntax.argument("RUN", "The folder of a run.", completion_values.runs)]
+Json = Annotated[bool, syntax.option("--json", "Print the result as one JSON object.")]
 Scale = Annotated[
     str,
-    syntax.Option(
-        metavar="NAME",
-        values=completion_values.scales,
-        help="A smaller or larger variant that the study defines, such as quick.",
+    syntax.option(
+        "NAME", "A smaller or larger variant that the study defines, such as quick.", completion_values.scales
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    syntax.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        values=completion_values.settings,
-        help="Set a parameter, target.KEY, run.KEY or seed.",
-    ),
+    syntax.option("--set KEY=VALUE", "Set a parameter, target.KEY, run.KEY or seed.", completion_values.settings),
 ]
 Factor = Annotated[
     list[str] | None,
-    syntax.Option(
-        metavar="KEY=A,B,…",
-        values=completion_values.factors,
-        help="Add a factor, or replace a factor's levels; in a suite, where it is one.",
+    syntax.option(
+        "KEY=A,B,…",
+        "Add a factor, or replace a factor's levels; in a suite, where it is one.",
+        completion_values.factors,
     ),
 ]
-Repetitions = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Repetitions of each point.")]
+Repetitions = Annotated[int | None, syntax.option("N", "Repetitions of each point.", min=1)]
 DestroyData = Annotated[
-    list[str] | None,
-    syntax.Option(metavar="NAME", help="Allow the data on the named device or file to be overwritten."),
+    list[str] | None, syntax.option("NAME", "Allow the data on the named device or file to be overwritten.")
 ]
 AllowExec = Annotated[
-    bool,
-    syntax.Option("--allow-exec", help="Allow jobs to run programs, load code and write to storage elsewhere."),
+    bool, syntax.option("--allow-exec", "Allow jobs to run programs, load code and write to storage elsewhere.")
 ]
 Workers = Annotated[
     int | None,
-    syntax.Option(
-        min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
-    ),
+    syntax.option("N", "Compute N trials at once if they measure nothing; by default one per processor.", min=1),
 ]
 Executor = Annotated[
     str | None,
-    syntax.Option(
-        metavar="NAME",
-        values=completion_values.executors,
-        help="Where trials that only compute run (local, dask:local, dask://HOST:PORT, slurm:…), and where hosts are.",
+    syntax.option(
+        "NAME",
+        "Where trials that only compute run (local, dask:local, dask://HOST:PORT, slurm:…), and where hosts are.",
+        completion_values.executors,
     ),
 ]
-Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]
-Live = Annotated[bool, syntax.Option("--live", help="Show the run on a local page; its address is printed.")]
+Output = Annotated[Path | None, syntax.option("DIR", "The run's folder; by default runs/<time>-<study>.")]
+Live = Annotated[bool, syntax.option("--live", "Show the run on a local page; its address is printed.")]
 WaitQuiet = Annotated[
-    str,
-    syntax.Option(
-        metavar="TIME", help="Wait up to TIME for a quiet machine before each trial, and repeat disturbed ones."
-    ),
+    str, syntax.option("TIME", "Wait up to TIME for a quiet machine before each trial, and repeat disturbed ones.")
 ]
 
 

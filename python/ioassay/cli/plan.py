@@ -25,13 +25,12 @@ def plan(
     repetitions: options.Repetitions = None,
     scale: options.Scale = "full",
     power: Annotated[
-        str | None, syntax.Option(metavar="SHARE", help="Show how many repetitions detect a difference of SHARE.")
+        str | None, syntax.option("SHARE", "Show how many repetitions detect a difference of SHARE.")
     ] = None,
     noise: Annotated[
-        str | None,
-        syntax.Option(metavar="SHARE|RUN", help="With --power: the noise between repetitions, or a run that shows it."),
+        str | None, syntax.option("SHARE|RUN", "With --power: the noise between repetitions, or a run that shows it.")
     ] = None,
-    trials: Annotated[bool, syntax.Option("--trials", help="List every trial in its order.")] = False,
+    trials: Annotated[bool, syntax.option("--trials", "List every trial in its order.")] = False,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     executor: options.Executor = None,

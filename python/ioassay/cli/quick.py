@@ -22,10 +22,8 @@ def register(app: syntax.Group) -> None:
 
 
 def quick(
-    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
-    budget: Annotated[
-        str, syntax.Option(metavar="TIME", help="Total time with the report; it chooses the profile.")
-    ] = "60s",
+    path: Annotated[Path, syntax.argument("PATH", "A folder on the disk to measure.")] = Path(),
+    budget: Annotated[str, syntax.option("TIME", "Total time with the report; it chooses the profile.")] = "60s",
     output: options.Output = None,
     wait_quiet: options.WaitQuiet = "",
     live: options.Live = False,

@@ -19,15 +19,12 @@ def register(app: syntax.Group) -> None:
 def run(
     study: Annotated[str | None, options.StudyName] = None,
     output: options.Output = None,
-    resume: Annotated[
-        Path | None, syntax.Option(metavar="RUN", values=completion_values.runs, help="Resume a stopped run.")
-    ] = None,
+    resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped run.", completion_values.runs)] = None,
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
     blocks: Annotated[
-        int | None,
-        syntax.Option(min=1, metavar="N", help="Stop after N randomised blocks; --resume runs the others."),
+        int | None, syntax.option("N", "Stop after N randomised blocks; --resume runs the others.", min=1)
     ] = None,
     scale: options.Scale = "full",
     destroy_data: options.DestroyData = None,

@@ -16,8 +16,7 @@ def register(app: syntax.Group) -> None:
 
 def sql(
     words: Annotated[
-        list[str],
-        syntax.Argument(metavar="RUN… QUERY", values=completion_values.runs, help="Folders of runs, then one SELECT."),
+        list[str], syntax.argument("RUN… QUERY", "Folders of runs, then one SELECT.", completion_values.runs)
     ],
     json: options.Json = False,
 ) -> None:

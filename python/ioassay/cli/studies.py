@@ -13,7 +13,7 @@ def register(app: syntax.Group) -> None:
 
 
 def studies(
-    schema: Annotated[bool, syntax.Option("--schema", help="Print the JSON Schema of a study file.")] = False,
+    schema: Annotated[bool, syntax.option("--schema", "Print the JSON Schema of a study file.")] = False,
     json: options.Json = False,
 ) -> None:
     """List the built-in studies.

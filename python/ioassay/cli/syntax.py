@@ -59,6 +59,18 @@ class Argument:
         self.metavar, self.help, self.values = metavar, help, values
 
 
+def option(said: str, help: str, values: Completer | None = None, **more: Any) -> Option:
+    """An option as its help shows it: `option("-o, --output DIR", "The folder to write.")`. See Option."""
+    words = [word.strip(",") for word in said.split()]
+    names = [word for word in words if word.startswith("-")]
+    return Option(*names, help=help, values=values, **{"metavar": " ".join(words[len(names) :]) or None, **more})
+
+
+def argument(metavar: str, help: str, values: Completer | None = None) -> Argument:
+    """An argument as its help shows it. See Argument."""
+    return Argument(metavar=metavar, help=help, values=values)
+
+
 class Parameter:
     """One option or argument of a command."""
 

@@ -16,39 +16,37 @@ if TYPE_CHECKING:
 NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
 EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
 REQUIREMENTS = ("true", "confirmed")
-Command = Annotated[
-    list[str] | None, syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")
-]
+Command = Annotated[list[str] | None, syntax.argument("COMMAND…", "The benchmark and its arguments, after --.")]
 Backend = Annotated[
     str,
-    syntax.Option(
-        metavar="NAME",
-        values=completion_values.words("auto", "bpf", "counters", "strace"),
-        help="auto, bpf, counters, or strace (exact, but slows the command down).",
+    syntax.option(
+        "NAME",
+        "auto, bpf, counters, or strace (exact, but slows the command down).",
+        completion_values.words("auto", "bpf", "counters", "strace"),
     ),
 ]
 Require = Annotated[
     str | None,
-    syntax.Option(
-        metavar="LEVEL",
-        values=completion_values.words(*REQUIREMENTS),
-        help="true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED.",
+    syntax.option(
+        "LEVEL",
+        "true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED.",
+        completion_values.words(*REQUIREMENTS),
     ),
 ]
 ExitVerdict = Annotated[
     str,
-    syntax.Option(
-        metavar="WHEN",
-        values=completion_values.words(*EXIT_VERDICTS),
-        help="When a verdict sets the exit status: success (of COMMAND), always, never.",
+    syntax.option(
+        "WHEN",
+        "When a verdict sets the exit status: success (of COMMAND), always, never.",
+        completion_values.words(*EXIT_VERDICTS),
     ),
 ]
 Level = Annotated[
     str,
-    syntax.Option(
-        metavar="LEVEL",
-        values=completion_values.words("counters", "block", "syscalls", "explain"),
-        help="counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation).",
+    syntax.option(
+        "LEVEL",
+        "counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation).",
+        completion_values.words("counters", "block", "syscalls", "explain"),
     ),
 ]
 
@@ -63,42 +61,38 @@ def witness(
     level: Level = "syscalls",
     backend: Backend = "auto",
     claim: Annotated[
-        list[str] | None,
-        syntax.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
+        list[str] | None, syntax.option("KEY=VALUE,…", "What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…")
     ] = None,
     claim_regex: Annotated[
         str | None,
-        syntax.Option(
-            metavar="PATTERN",
-            help="Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
+        syntax.option(
+            "PATTERN",
+            "Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
         ),
     ] = None,
     twins: Annotated[
-        int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
+        int, syntax.option("N", "Run it N times more with the witness and N times without it.", min=0)
     ] = 0,
     pid: Annotated[
         list[str] | None,
-        syntax.Option(metavar="PID,…", help="Watch running processes with their children; COMMAND is their client."),
+        syntax.option("PID,…", "Watch running processes with their children; COMMAND is their client."),
     ] = None,
-    cgroup: Annotated[str | None, syntax.Option(metavar="PATH", help="Watch the processes of a control group.")] = None,
+    cgroup: Annotated[str | None, syntax.option("PATH", "Watch the processes of a control group.")] = None,
     container: Annotated[
-        str | None, syntax.Option(metavar="NAME", help="Watch a container, by name or id, or a systemd unit.")
+        str | None, syntax.option("NAME", "Watch a container, by name or id, or a systemd unit.")
     ] = None,
-    for_: Annotated[
-        str | None, syntax.Option("--for", metavar="TIME", help="How long to watch them; until Ctrl-C by default.")
-    ] = None,
+    for_: Annotated[str | None, syntax.option("--for TIME", "How long to watch them; until Ctrl-C by default.")] = None,
     explain: Annotated[
-        bool, syntax.Option("--explain", help="Show where the time of reads and writes went: --level explain.")
+        bool, syntax.option("--explain", "Show where the time of reads and writes went: --level explain.")
     ] = False,
     calls: Annotated[
-        str | None,
-        syntax.Option(metavar="FILE", bare="", help="List calls on files, some of each file or all of them to FILE."),
+        str | None, syntax.option("FILE", "List calls on files, some of each file or all of them to FILE.", bare="")
     ] = None,
     require: Require = None,
     exit_verdict: ExitVerdict = ON_SUCCESS,
-    output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
+    output: Annotated[Path | None, syntax.option("FILE", "Write the whole observation as JSON.")] = None,
     all_: Annotated[
-        bool, syntax.Option("--all", help="Show each claim with its notes, then the calls and requests of the command.")
+        bool, syntax.option("--all", "Show each claim with its notes, then the calls and requests of the command.")
     ] = False,
     json: options.Json = False,
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
-    "hosts": "ioassay.narrative.hosts_text",
     "load": "ioassay.narrative.load_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
@@ -30,7 +29,6 @@ NARRATORS: dict[str, str] = {
 
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
-    "hosts": "Which host is slow, and what do all do together?",
     "load": "How much load until requests wait?",
     "conclude": "What else the study comes to",
     "choice": "Which case is best, when, and is that real?",

@@ -10,13 +10,10 @@ if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.study.model import Study
 
-OF_HOSTS = "hosts"
-"""That about the hosts that measured, which stands before what else answers for a study."""
 QUESTIONS = ("tuned", "reductions", "load", "conclude", "choice", "database", "accountings", "costs", "unclaimed")
 """Those that can answer for a study, the most telling first."""
 OVERVIEWS = ("peaks", "choices")
 """Those that answer for all studies of a run, better than one after the other."""
-ANSWERING = (OF_HOSTS, *QUESTIONS, *OVERVIEWS)
 NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
 MEANS = "Means with 95 % intervals."
 """What is said below a table of them."""
@@ -39,12 +36,17 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
     for study in titles if not chosen else ():
         own = [finding for finding in findings if finding.study == study]
         by_question = [[finding for finding in own if finding.question == question] for question in QUESTIONS]
-        group = [finding for finding in own if finding.question == OF_HOSTS]
+        group = [finding for finding in own if finding.leads]
         group += next((found for found in by_question if found), [])
         chosen += [group] if group else []
     if chosen and all(finding.withheld for group in chosen for finding in group):
         return [Answer("", "", [NOTHING])]
     return [Answer(group[0].study, titles.get(group[0].study, group[0].title), _in_turn(group)) for group in chosen]
+
+
+def is_answer(finding: Finding) -> bool:
+    """Whether it answers for a study or for the run."""
+    return finding.leads or finding.question in (*QUESTIONS, *OVERVIEWS)
 
 
 def premises(findings: Sequence[Finding]) -> list[str]:

@@ -93,6 +93,8 @@ class Finding:
     severity: str = "info"
     concludes: bool = False
     """It is withheld where the machine was not fit, though other answers to its question are not."""
+    leads: bool = False
+    """It stands before what else answers for its study."""
     details: Sequence[Say | str] = ()
     """What else is said where there is room for all."""
     omissions: Sequence[Say | str] = ()

@@ -134,7 +134,7 @@ def _view(
         "measured_with": records.host.get("ioassay", {}).get("version", __version__),
         "trust": conditions_text.trust(records),
         "summary": study_sections.summary(records, findings, stories),
-        "answered": any(finding.question in answers.ANSWERING for finding in findings),
+        "answered": any(map(answers.is_answer, findings)),
         "anchors": {story.name: story.anchor for story in stories},
         "studies": stories,
         "together": [study_sections.group(finding.title, [finding]) for finding in together],

@@ -8,21 +8,82 @@ Which executor takes the orders is decided in `sites`.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import json
+import socket
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import ioassay
 from ioassay import units
 from ioassay.errors import RunError
 from ioassay.records.record import FAILED
 from ioassay.roles import Parsed, Trial
-from ioassay.runner import input_files, program_identity, worker
+from ioassay.runner import input_files, worker
 from ioassay.runner.input_files import Cache, InputFile, Part
-from ioassay.runner.program_identity import Identity
 from ioassay.runner.worker import Computed
+
+_SHOWN = 12
+"""Digits of a digest in messages."""
+_NAMES = {
+    "version": "ioassay",
+    "python": "Python",
+    "sources": "the Python files of ioassay",
+    "compiled": "the compiled module of ioassay",
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which program a process is: what has to be equal in all that compute trials of one run.
+
+    A version number is not enough. Checkouts keep theirs from release to release, and a worker may have an older
+    compiled module beside newer Python files.
+    """
+
+    version: str
+    python: str
+    """Major and minor version of the interpreter."""
+    sources: str
+    """Digest of the package's Python files, with their names."""
+    compiled: str
+    """Digest of the compiled module."""
+
+    def difference(self, other: Identity) -> str:
+        """The first thing in which `other` differs, with both values; '' where there is none."""
+        for part in fields(self):
+            wanted, seen = getattr(self, part.name), getattr(other, part.name)
+            if wanted != seen:
+                return f"{_NAMES[part.name]} {seen[:_SHOWN]}; wanted {wanted[:_SHOWN]}"
+        return ""
+
+
+@functools.cache
+def identity() -> Identity:
+    """That of this process. It reads all files of the package once, which takes about 50 ms."""
+    package = Path(ioassay.__file__).parent
+    sources = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        sources.update(f"{path.relative_to(package)}\0".encode())
+        sources.update(path.read_bytes())
+    compiled = hashlib.sha256()
+    for path in sorted(package.glob("_core.*")):
+        if path.suffix != ".pyi":
+            with path.open("rb") as file:
+                compiled.update(hashlib.file_digest(file, "sha256").digest())
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return Identity(ioassay.__version__, python, sources.hexdigest(), compiled.hexdigest())
+
+
+def host_name() -> str:
+    """Of the machine that this process runs on, for messages."""
+    return socket.gethostname()
+
 
 MOST_RETURNED_BYTES = 256 * 2**20
 """What a trial may leave in its raw folder to come back by value."""
@@ -67,19 +128,19 @@ def compute(order: Order, folder: Path | None = None) -> Delivered | Lacking:
 
     UnfitWorker where this is not the program that planned the trial, and where the folder cannot be written.
     """
-    if why := order.identity.difference(program_identity.identity()):
-        raise UnfitWorker(f"the worker on {program_identity.host_name()} has {why}")
+    if why := order.identity.difference(identity()):
+        raise UnfitWorker(f"the worker on {host_name()} has {why}")
     cache = Cache(folder / INPUTS) if folder else input_files.own_cache()
     try:
         for part in order.contents:
             cache.receive(part)
         found = {file: cache.find(file) for file in order.inputs}
         if lacking := [file for file, path in found.items() if path is None]:
-            return Lacking(lacking, program_identity.host_name())
+            return Lacking(lacking, host_name())
         with tempfile.TemporaryDirectory(prefix="ioassay-", dir=folder) as name:
             return _deliver(order, {file: str(path) for file, path in found.items()}, Path(name))
     except OSError as error:
-        raise UnfitWorker(f"the worker on {program_identity.host_name()} fails: {error}") from None
+        raise UnfitWorker(f"the worker on {host_name()} fails: {error}") from None
 
 
 def _deliver(order: Order, places: Mapping[InputFile, str], raw: Path) -> Delivered:

@@ -1,18 +1,26 @@
 """Hosts that measure trials of a run elsewhere: what the runner asks of them, and what they answer.
 
-Which hosts there are, and how they are reached, is decided in `cluster`; what happens on one of them in `host_session`.
+Which hosts there are, and how they are reached, is decided behind an executor's address (`executors`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Protocol
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ioassay.records.record import FAILED
-from ioassay.roles import CurrentRates, Parsed, Trial
+from ioassay.errors import UsageError
+from ioassay.hints import document
+from ioassay.records.record import FAILED, Warning_
+from ioassay.roles import Consent, CurrentRates, Parsed, Trial
+from ioassay.runner import executors
 from ioassay.runner.worker import Computed
+
+if TYPE_CHECKING:
+    from ioassay.runner.preflight import Storage
+    from ioassay.runner.run_facts import KeptFile
+    from ioassay.study.model import Study, Suite
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,10 @@ class News:
 
 
 class Hosts(Protocol):
-    """Measures trials, one at a time on each host. It never raises for a host that ends: its trials fail."""
+    """Hosts that have checked what a run wants of them, and measure its trials, one at a time on each.
+
+    They never raise for a host that ends: its trials fail.
+    """
 
     @property
     def most(self) -> int:
@@ -62,3 +73,98 @@ class Hosts(Protocol):
 
     def cancel(self) -> None:
         """Give up all that was submitted and has not ended, and have tools that run ended."""
+
+    wait_quiet_s: float
+    """How long each trial waits at most for a quiet machine."""
+    kept: Sequence[KeptFile]
+    """Files that stay there; known when they are closed."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a new run keeps of each host."""
+
+    def devices(self) -> list[Storage]:
+        """The block devices that are loaded there."""
+
+    def warnings(self) -> list[Warning_]:
+        """Those of the checks, each once with the hosts that it is about."""
+
+    def close(self) -> None:
+        """End what runs there, and have all put back."""
+
+
+def with_hosts(suite: Suite) -> list[Study]:
+    """The studies of a suite that name hosts."""
+    return [study for study in suite.studies if study.hosts]
+
+
+def names(suite: Suite) -> list[str]:
+    """The hosts of all studies, each once."""
+    return list(dict.fromkeys(name for study in suite.studies for name in study.hosts))
+
+
+def unchecked(suite: Suite) -> list[Warning_]:
+    """That the hosts of a suite were not asked, which a plan need not do."""
+    named = ", ".join(names(suite))
+    text = f"run.hosts is {named}, and nothing was checked there"
+    remedy = "--executor dask://HOST:PORT, the scheduler of the hosts"
+    return [Warning_("hosts-unchecked", text, remedy)] if named else []
+
+
+def of_this_host(consent: Consent, suite: Suite) -> Consent:
+    """What of the user's consent is about this host. UsageError for a name without one where only others measure."""
+    hosts = names(suite)
+    own = [name for name in consent.names if not any(name.startswith(f"{host}:") for host in hosts)]
+    if own and hosts and len(with_hosts(suite)) == len(suite.studies):
+        raise UsageError(
+            f"--destroy-data {own[0]}: names no host, and consent is given for each; "
+            f"wanted HOST:NAME, such as {min(hosts)}:{own[0]}"
+        )
+    return replace(consent, names=tuple(own))
+
+
+def opened(
+    suite: Suite, executor: Executor | str | None, consent: Consent, said: executors.Said, *, without_tools: bool
+) -> tuple[Suite, Hosts]:
+    """Have the hosts that a suite names check what it wants of them; the suite is that with their names in it.
+
+    `said` is told what is waited for. UsageError without a scheduler that hosts have joined, RunError for a host that
+    is not there, and what a host refuses, with its name.
+    """
+    see = f"--executor dask://HOST:PORT; see {document('hosts')}"
+    if not isinstance(executor, str):
+        named = ", ".join(names(suite))
+        raise UsageError(f"run.hosts is {named}; wanted the scheduler that these hosts have joined: {see}")
+    entry = None if executor == executors.LOCAL else executors.opener(executor)
+    if isinstance(entry, executors.Opener) and (
+        found := entry.measuring(executor, suite, consent, said, without_tools=without_tools)
+    ):
+        return found
+    text = f"--executor {executor} computes, and measures no hosts; wanted the scheduler that the hosts have joined"
+    raise UsageError(f"{text}: {see}")
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is kept of how a trial's tool was started."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    warnings: Sequence[Warning_] = ()
+
+
+class Gate:
+    """The open gate: a tool starts when all that watches it is ready, and ends by itself."""
+
+    def ready(self, trial: Trial) -> None:
+        """Called while the tool is held before its first instruction. Returns once the instant of its start is fixed,
+        early enough for readings of counters before it."""
+
+    def go(self, trial: Trial) -> None:
+        """Returns at that instant."""
+
+    def account(self, trial: Trial, unix_s: float) -> Start:
+        """What is to be kept of a start at a time of this host's clock."""
+        return Start()
+
+    def withdrawn(self) -> str:
+        """Why the trial that runs must end; '' while it may go on."""
+        return ""

@@ -32,8 +32,7 @@ from ioassay.runner import trial as one
 from ioassay.runner.best_levels import Following
 from ioassay.runner.delivery import UnfitWorker
 from ioassay.runner.flight import Flight, HostFlight
-from ioassay.runner.gate import Gate
-from ioassay.runner.hosts import Hosts, Measured
+from ioassay.runner.hosts import Gate, Hosts, Measured
 from ioassay.runner.preflight import Bench, rehearse
 from ioassay.runner.sites import ForeignExecutor, OwnWorkers, Site
 from ioassay.store.run_folder import RunStore

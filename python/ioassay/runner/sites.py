@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ioassay.roles import Portable, Trial
-from ioassay.runner import delivery, input_files, program_identity, worker, worker_pool
+from ioassay.runner import delivery, input_files, worker, worker_pool
 from ioassay.runner.delivery import Delivered, Lacking, Order
 from ioassay.runner.worker import Computed
 
@@ -112,7 +112,7 @@ class ForeignExecutor:
     def _order(self, trial: Trial) -> Order:
         needs = self.portable(trial)
         inputs = [input_files.described(key, path) for key, path in needs.inputs.items()]
-        return Order(dataclasses.replace(trial, params=needs.params), program_identity.identity(), inputs)
+        return Order(dataclasses.replace(trial, params=needs.params), delivery.identity(), inputs)
 
     def _send(self, order: Order, raw: Path, future: Future[Computed]) -> None:
         sent = self.executor.submit(delivery.compute, order)

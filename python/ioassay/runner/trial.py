@@ -31,7 +31,7 @@ from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome
 from ioassay.runner import confinement, steps
 from ioassay.runner.conditions import Conditions, Hold
 from ioassay.runner.current_rates import RateReader
-from ioassay.runner.gate import Gate, Start
+from ioassay.runner.hosts import Gate, Start
 from ioassay.runner.preflight import Bench
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore

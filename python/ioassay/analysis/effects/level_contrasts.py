@@ -68,7 +68,7 @@ def lower_is_better(response: str) -> bool:
 def families(records: Dataset, study: Study, response: str) -> dict[str, list[LevelFamily]]:
     """Factor -> its family in each place where it varies; factors that vary nowhere are left out.
 
-    The hosts that measure are places: how they differ is a question of its own (`analysis/hosts`).
+    The hosts that measure are places: how they differ is a question of its own (`hosts`).
     """
     found, exact = cells(records, study, response), not records.is_measured(study)
     factors = [factor for factor in found.varying() if factor != HOST]

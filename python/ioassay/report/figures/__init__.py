@@ -26,7 +26,6 @@ FIGURES: dict[str, str] = listed(
         "calls": "ioassay.report.figures.calls",
         "cdf": "ioassay.report.figures.cdf",
         "heatmap": "ioassay.report.figures.heatmap",
-        "hosts": "ioassay.report.figures.host_deviations",
         "latency_bar": "ioassay.report.figures.latency_bar",
         "latency_heatmap": "ioassay.report.figures.latency_heatmap",
         "latency_histogram": "ioassay.report.figures.latency_histogram",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from ioassay.factors import counts_concurrency, level_axis_numbers, takes_processors
 from ioassay.metrics import DIRECTIONS, RATE, metric
+from ioassay.pack import listed
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, throughput_latency
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study
 
 _MOST_RESPONSES = 6
-_PANELS = ("cpu", "disk", "net", "memory")
 PARTS = "path_costs"
 _MOST_FACTORS = 2
 """What a small panel can tell apart, by place and by colour."""
@@ -53,15 +54,16 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
         return [_figure("search", "search")]
     factors = {name: levels for name, levels in study.levels.items() if len(levels) > 1}
     responses = records.responses(study)[:_MOST_RESPONSES]
-    first = [_figure("hosts", "hosts")] if len(study.hosts) > 1 else []
     if not factors:
         over_time = [_figure("order", _name(response, "order"), y=response) for response in responses]
         return [*over_time, *_of_the_machine(records, study, None)]
-    figures = first + _of_load(records, study, factors) + [_response(response, factors) for response in responses]
-    rows = records.hist.filter(records.hist["study"] == study.name)
-    for direction in DIRECTIONS:
-        if rows.filter((rows["direction"] == direction) & (rows["kind"] == "lat")).height:
-            figures.append(_figure("cdf", f"{direction}_lat_cdf", direction=direction, latency="lat"))
+    of_packs: dict[str, str] = listed("figures", {})
+    kinds = [kind for path in of_packs.values() if hasattr(kind := import_module(path), "suggested")]
+    figures: list[Figure] = [figure for kind in kinds for figure in kind.suggested(study)]
+    figures += [*_of_load(records, study, factors), *(_response(response, factors) for response in responses)]
+    known = records.hist.filter(study=study.name, kind="lat")["direction"].unique().to_list()
+    shown = [direction for direction in DIRECTIONS if direction in known]
+    figures += [_figure("cdf", f"{one}_lat_cdf", direction=one, latency="lat") for one in shown]
     return [*figures, *_over_time(records, study), *_of_the_machine(records, study, _along(factors))]
 
 
@@ -122,7 +124,7 @@ def _of_the_machine(records: Dataset, study: Study, x: str | None) -> list[Figur
     figures = []
     if x is not None and "cpu" in watched:
         figures.append(_figure("stack", f"cpu_by_{x}".replace(".", "_"), x=x, suite=False))
-    if panels := [name for name in _PANELS if name in watched]:
+    if panels := [name for name in ("cpu", "disk", "net", "memory") if name in watched]:
         figures.append(_figure("timeline", "timeline", panels=panels, order="levels", repetition=0, suite=False))
     if records.calls.filter(records.calls["study"] == study.name).height:
         figures.append(_figure("calls", "calls", **({"x": x} if x in records.calls.columns else {})))

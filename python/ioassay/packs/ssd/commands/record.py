@@ -13,7 +13,7 @@ from ioassay.packs.ssd.commands.trace import trace_formats
 if TYPE_CHECKING:
     from ioassay.packs.ssd.command_recording import Recording
 
-Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
+Command = Annotated[list[str], syntax.argument("COMMAND…", "The command and its arguments, after --.")]
 
 
 def register(app: syntax.Group) -> None:
@@ -23,26 +23,17 @@ def register(app: syntax.Group) -> None:
 
 def record(
     command: Command,
-    output: Annotated[
-        Path, syntax.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
-    ],
-    to: Annotated[
-        str | None,
-        syntax.Option(metavar="NAME", values=trace_formats, help="Format of OUT; by default from its name."),
-    ] = None,
+    output: Annotated[Path, syntax.option("--output, -o OUT", "The trace to write; .gz and .zst compress.")],
+    to: Annotated[str | None, syntax.option("NAME", "Format of OUT; by default from its name.", trace_formats)] = None,
     everybody: Annotated[
-        bool, syntax.Option("--all", help="Record requests of all processes, including the kernel's write-back.")
+        bool, syntax.option("--all", "Record requests of all processes, including the kernel's write-back.")
     ] = False,
-    device: Annotated[
-        str | None, syntax.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
-    ] = None,
+    device: Annotated[str | None, syntax.option("NAME", "Only requests to this block device, such as nvme0n1.")] = None,
     lose: Annotated[
         list[str] | None,
-        syntax.Option(
-            metavar="WHAT", help="Losses to accept if the format cannot hold them: alignment, devices, kinds."
-        ),
+        syntax.option("WHAT", "Losses to accept if the format cannot hold them: alignment, devices, kinds."),
     ] = None,
-    force: Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")] = False,
+    force: Annotated[bool, syntax.option("--force", "Replace OUT where it exists.")] = False,
     json: options.Json = False,
 ) -> None:
     """Run COMMAND and record each request that reaches a block device, with its issue time.

@@ -1,1 +1,0 @@
-"""Hosts that measured: which of them differs, and what all of them do together."""

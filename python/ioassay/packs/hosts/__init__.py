@@ -1,0 +1,18 @@
+"""Other hosts: executors of Dask, hosts that measure, which of them is slow, and what all do together."""
+
+from ioassay.pack import Pack
+
+PACK = Pack(
+    "Other hosts that compute or measure, by Dask",
+    analyses={"hosts": "ioassay.packs.hosts.questions.hosts_text"},
+    merged={"clients": "hosts"},
+    figures={"hosts": "ioassay.packs.hosts.figures.host_deviations"},
+    executors=dict.fromkeys(("dask", "slurm", "pbs", "lsf"), "ioassay.packs.hosts.executors:OPENER"),
+    commands={
+        "worker": (
+            "ioassay.packs.hosts.commands.worker",
+            "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
+        ),
+    },
+    before={"hosts": "load", "worker": "device"},
+)
