@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
     from ioassay.api.live_page import LivePage as LivePage
-    from ioassay.api.parameter_search import Search as Search
-    from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
@@ -51,6 +49,8 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.tuning.parameter_search import Search as Search
+    from ioassay.packs.tuning.parameter_search import tune as tune
     from ioassay.simulator import simulate as simulate
     from ioassay.simulator import sweep as sweep
     from ioassay.simulator.results import Simulation as Simulation
@@ -77,7 +77,6 @@ _MODULES = {
     "Run": "ioassay.api.run_results",
     "RunError": "ioassay.errors",
     "SafetyRefusal": "ioassay.errors",
-    "Search": "ioassay.api.parameter_search",
     "ServedDrive": "ioassay.api.served_drive",
     "Simulation": "ioassay.simulator.results",
     "StartError": "ioassay.errors",
@@ -97,7 +96,6 @@ _MODULES = {
     "serve_group": "ioassay.api.served_drive",
     "simulate": "ioassay.simulator",
     "sweep": "ioassay.simulator",
-    "tune": "ioassay.api.parameter_search",
     "witness": "ioassay.api.witness_judgement",
 }
 """Name -> the module that has it; packs have others. The imports above tell type checkers the same."""

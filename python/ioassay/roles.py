@@ -53,7 +53,7 @@ class Trial:
     """Runs to have its system calls counted by name, right after the point's first repetition (`watch.calls`); its
     speeds are not used."""
     search: str = ""
-    """What a search runs it for (`tuning.campaign` has the words); '' in every other run."""
+    """What a search runs it for (`packs/tuning` has the words); '' in every other run."""
 
 
 @dataclass(frozen=True)

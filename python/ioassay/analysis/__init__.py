@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 ANALYSES: dict[str, str] = listed(
     "analyses",
     {
-        "tuned": "ioassay.analysis.optimum.tuning",
         "reductions": "ioassay.analysis.storage.write_buffer",
         "hosts": "ioassay.analysis.hosts.host_comparison",
         "load": "ioassay.analysis.storage.load_saturation",

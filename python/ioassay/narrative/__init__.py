@@ -7,7 +7,6 @@ returns into findings. `pipeline` asks every question, `phrases` has what severa
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
-    "tuned": "ioassay.narrative.tuned_text",
     "reductions": "ioassay.narrative.reductions_text",
     "hosts": "ioassay.narrative.hosts_text",
     "load": "ioassay.narrative.load_text",
@@ -31,7 +30,6 @@ NARRATORS: dict[str, str] = {
 """In the order of `ANALYSES` and `OVERALL`. The questions of packs and plugins have their own words."""
 
 HEADINGS: dict[str, str] = {
-    "tuned": "What did the search find? Winner, default and confirmation",
     "hosts": "Which host is slow, and what do all do together?",
     "load": "How much load until requests wait?",
     "conclude": "What else the study comes to",

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pytest
 
 from ioassay.errors import RunError, UsageError
-from ioassay.tuning.acquisition import log_normal_cdf
-from ioassay.tuning.axis import Axis, as_listed, between
-from ioassay.tuning.search import Ask, Best, Point, Search
+from ioassay.packs.tuning.search.acquisition import log_normal_cdf
+from ioassay.packs.tuning.search.axis import Axis, as_listed, between
+from ioassay.packs.tuning.search.search import Ask, Best, Point, Search
 
-from ..corpora import THOROUGH
+from ...corpora import THOROUGH
 
 DEPTHS = between("depth", [1, 2, 4, 8, 16, 32])
 SIZES = between("size", ["4KiB", "8KiB", "16KiB", "40KiB"])
@@ -247,8 +247,8 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
 
 
 def test_long_searches_find_the_best_with_points_from_densities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioassay.tuning.search.MODELLED", 20)
-    monkeypatch.setattr("ioassay.tuning.history.MODELLED", 20)
+    monkeypatch.setattr("ioassay.packs.tuning.search.search.MODELLED", 20)
+    monkeypatch.setattr("ioassay.packs.tuning.search.history.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
     assert best_of(search).mean >= 950

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from ioassay.errors import UsageError
 from ioassay.factors import level_meaning, repeated_level
+from ioassay.packs.tuning.search.axis import MAX_LEVELS, Axis, as_listed, counted, grid
+from ioassay.packs.tuning.search.level_scale import Scale, scale_of
 from ioassay.records.record import Scalar
-from ioassay.tuning.axis import MAX_LEVELS, Axis, as_listed, counted, grid
-from ioassay.tuning.level_scale import Scale, scale_of
 from ioassay.validation import shown
 
 _FORMS = "LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*FACTOR, or levels with commas"

@@ -1,6 +1,6 @@
 """A search's trials in the order they were asked, with the best so far, and what each axis of it had to do with that.
 
-Winner, default and confirmation are those of the question `tuned` (`analysis/optimum/tuning.py`). Where the machine was
+Winner, default and confirmation are those of the question `tuned` (`questions/tuned.py`). Where the machine was
 unfit to measure, no mark says which point is best: the points that were measured again are called by their roles.
 """
 
@@ -62,11 +62,11 @@ class _Look:
     """The charts of one search, with the channels that they share."""
 
     def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
-        from ioassay.analysis.optimum import tuning
+        from ioassay.packs.tuning.questions import tuned
 
-        self.spec, self.axes, self.constraints, self.holds = spec, asked["axes"], asked["constraints"], tuning.holds
+        self.spec, self.axes, self.constraints, self.holds = spec, asked["axes"], asked["constraints"], tuned.holds
         self.columns = max(1, min(3, len(self.axes)))
-        self.found = found = tuning.measure(records, study, asked)
+        self.found = found = tuned.measure(records, study)
         self.trials: list[_Trial] = []
         self.lost: list[int] = []
         asked_for = (

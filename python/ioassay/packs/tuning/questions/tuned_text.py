@@ -6,21 +6,27 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.optimum.tuning import BROKEN, KEPT, WHOLE, Bound, Outcome, Side, Tuned
 from ioassay.narrative import phrases, values
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Response
+from ioassay.packs.tuning.questions import tuned
+from ioassay.packs.tuning.questions.tuned import BROKEN, KEPT, WHOLE, Bound, Outcome, Side, Tuned
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Undefined, plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+HEADING = "What did the search find? Winner, default and confirmation"
 
 
-def findings(answers: Sequence[Tuned]) -> list[Finding]:
-    """One finding for a search."""
-    return [_finding(one) for one in answers]
+def analyse(records: Dataset, study: Study) -> list[Finding]:
+    """One finding for a search, none for other runs."""
+    return [] if records.tuning is None else [finding(tuned.measure(records, study))]
 
 
-def _finding(found: Tuned) -> Finding:
+def finding(found: Tuned) -> Finding:
+    """The result of a search in words."""
     caveats = {"chance": found.history and not found.exact, "untried": found.tried < found.points}
     return Finding(
         study=found.study,

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from ioassay.errors import InputError, StudyError, UsageError
+from ioassay.packs.tuning.search import objective, request
+from ioassay.packs.tuning.search.axis import MAX_LEVELS, Axis
+from ioassay.packs.tuning.search.objective import make_goal, parse_constraint
+from ioassay.packs.tuning.search.request import Request
+from ioassay.packs.tuning.search.space import axes, points
 from ioassay.study import catalog
 from ioassay.study.model import Study, make_study
-from ioassay.tuning import objective, request
-from ioassay.tuning.axis import MAX_LEVELS, Axis
-from ioassay.tuning.objective import make_goal, parse_constraint
-from ioassay.tuning.request import Request
-from ioassay.tuning.space import axes, points
 
-from ..corpora import cases, has
+from ...corpora import cases, has
 
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:
@@ -25,9 +25,9 @@ def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, 
 
 
 @cases("tuning", "defaults")
-def test_where_the_default_comes_from(lab: Any, case: dict[str, Any]) -> None:
+def test_where_the_default_comes_from(searches: Any, case: dict[str, Any]) -> None:
     of = {name: case[name] for name in ("params", "factors") if name in case}
-    made = asked(lab.study(**of), case.get("ranges"), case.get("defaults"))
+    made = asked(searches.study(**of), case.get("ranges"), case.get("defaults"))
     assert has(made.default, case["default"])
     assert set(made.default) == set(case["default"]) or "ranges" in case
     levels = {axis.name: (list(axis.levels), list(axis.numbers or ())) for axis in made.axes}
@@ -35,8 +35,8 @@ def test_where_the_default_comes_from(lab: Any, case: dict[str, Any]) -> None:
         assert levels[name] == (wanted, case.get("numbers", wanted))
 
 
-def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(lab: Any) -> None:
-    study, ranges = lab.study(factors={"y": [1, 2]}), {"iodepth": "1..8"}
+def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(searches: Any) -> None:
+    study, ranges = searches.study(factors={"y": [1, 2]}), {"iodepth": "1..8"}
 
     def fixed(name: str) -> str | None:
         return "4" if name == "iodepth" else None
@@ -46,30 +46,30 @@ def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(lab: 
 
 
 @pytest.mark.parametrize("defaults", [{"z": 1}, {"x": "word"}])
-def test_a_default_that_cannot_be_is_refused(lab: Any, defaults: dict[str, Any]) -> None:
+def test_a_default_that_cannot_be_is_refused(searches: Any, defaults: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--default"):
-        asked(lab.study(), defaults=defaults)
+        asked(searches.study(), defaults=defaults)
 
 
-def test_a_space_beyond_counting_is_refused_with_a_way_out(lab: Any) -> None:
+def test_a_space_beyond_counting_is_refused_with_a_way_out(searches: Any) -> None:
     with pytest.raises(UsageError, match="give --range a step"):
-        asked(lab.study(), {"a": "1..1000", "b": "1..1000", "c": "1..1000"})
+        asked(searches.study(), {"a": "1..1000", "b": "1..1000", "c": "1..1000"})
 
 
-def test_what_was_asked_comes_back_as_it_was_stored(lab: Any) -> None:
-    made = asked(lab.study(), {"d": "0.1..0.9:0.1"})
+def test_what_was_asked_comes_back_as_it_was_stored(searches: Any) -> None:
+    made = asked(searches.study(), {"d": "0.1..0.9:0.1"})
     assert request.from_table(made.as_table(), "tune.json") == made
 
 
 @pytest.mark.parametrize("change", [{"schema": 99}, {"axes": None}, {"trials": ...}])
-def test_what_no_search_can_have_been_asked_is_refused(lab: Any, change: dict[str, Any]) -> None:
-    table = {**asked(lab.study()).as_table(), **change}
+def test_what_no_search_can_have_been_asked_is_refused(searches: Any, change: dict[str, Any]) -> None:
+    table = {**asked(searches.study()).as_table(), **change}
     with pytest.raises(InputError, match=r"tune\.json"):
         request.from_table({key: value for key, value in table.items() if value is not ...}, "tune.json")
 
 
-def test_the_study_of_a_search_has_the_axes_as_factors_and_asks_what_a_search_can_answer(lab: Any) -> None:
-    study = lab.study(
+def test_the_study_of_a_search_has_the_axes_as_factors_and_asks_what_a_search_can_answer(searches: Any) -> None:
+    study = searches.study(
         repetitions=None,
         until={"metric": "value"},
         watch={"witness": "block", "twins": True, "monitors": ["cpu"], "calls": {"x": [1]}},

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
 from ioassay.factors import CASE, level_numbers, same_level
+from ioassay.packs.tuning.search.objective import Constraint, Goal
+from ioassay.packs.tuning.search.space import Axis, axes, points
 from ioassay.records.record import Scalar
 from ioassay.study.model import MAX_TRIALS, Study, make_study
-from ioassay.tuning.objective import Constraint, Goal
-from ioassay.tuning.space import Axis, axes, points
 from ioassay.validation import suggestion
 
 SCHEMA = 1
@@ -181,7 +181,7 @@ def repetitions(study: Study) -> int:
     return max(REPETITIONS, min(study.max_repetitions, MOST_REPETITIONS))
 
 
-def searched(study: Study, goal: Goal, along: Sequence[Axis], figures: Iterable[Mapping[str, Any]] = ()) -> Study:
+def searched(study: Study, goal: Goal, along: Sequence[Axis]) -> Study:
     """The study as the search's run has it: its factors are the axes, and its page answers what a search can."""
     table = study.model_dump(exclude_none=True, exclude={"scale", "until", "repetitions", "figures", "case"})
     levels = {axis.name: list(axis.levels) for axis in along}
@@ -197,7 +197,7 @@ def searched(study: Study, goal: Goal, along: Sequence[Axis], figures: Iterable[
             "case": cases,
             "watch": {**table["watch"], "twins": False, "calls": False},
             "analysis": {**table["analysis"], "responses": list(responses), "questions": list(QUESTIONS)},
-            "figures": list(figures),
+            "figures": [{"kind": "search", "name": "search"}],
         },
         study.name,
     )

@@ -11,5 +11,5 @@
     schedule.py   the trials of a search, step by step, from the records before them; pruning.py, confirmation.py
     campaign.py   runs these trials, one after another, as records of a run
 
-Options and words for people are in `ioassay.cli`, what a search came to in `ioassay.analysis.optimum.tuning`.
+Options and words for people are in `ioassay.cli`, what a search came to in `ioassay.packs.tuning.questions.tuned`.
 """

@@ -2,7 +2,7 @@
 
 The search selected the winner for its values, which are therefore biased. The trials of the confirmation alone judge
 it, with the statistics of `compare`: the ratio of means with its interval, and two one-sided tests of equivalence.
-A constraint holds where the whole interval of the winner's mean does. A run that is no search has no answer.
+A constraint holds where the whole interval of the winner's mean does.
 """
 
 from __future__ import annotations
@@ -183,13 +183,10 @@ class Tuned:
         return {WORSE: Outcome.WORSE, SAME: Outcome.NO_DIFFERENCE}.get(str(self.verdict), Outcome.UNDECIDED)
 
 
-def analyse(records: Dataset, study: Study) -> list[Tuned]:
-    """One answer for a search, none for other runs."""
-    return [] if records.tuning is None else [measure(records, study, records.tuning)]
-
-
-def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
+def measure(records: Dataset, study: Study) -> Tuned:
     """The result of a search, as far as it has run."""
+    tuning = records.tuning
+    assert tuning is not None
     search, found = _Search(records, study, tuning), tuning.get("found")
     rows, metric = search.rows, search.metric
     # A point along the axes has the factors of one level as well.

@@ -11,8 +11,8 @@ import pytest
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
-from ioassay.analysis.optimum import tuning
-from ioassay.analysis.optimum.tuning import Outcome, Tuned
+from ioassay.packs.tuning.questions import tuned, tuned_text
+from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -83,11 +83,10 @@ GAIN = [(100, 149), (101, 151), (99, 150), (100, 152), (102, 148)]
 
 
 def result(lab: Any, *args: Any, **keys: Any) -> Tuned:
-    (answer,) = tuning.analyse(*searched(lab, *args, **keys))
-    return answer
+    return tuned.measure(*searched(lab, *args, **keys))
 
 
-def verdicts(bounds: Sequence[tuning.Bound]) -> list[str]:
+def verdicts(bounds: Sequence[tuned.Bound]) -> list[str]:
     return [bound.verdict for bound in bounds]
 
 
@@ -96,12 +95,12 @@ def test_a_gain_is_judged_by_the_new_repetitions_and_not_by_those_of_the_search(
     assert ours.winner is not None and ours.row is not None and isinstance(ours.row.ratio, Ratio)
     assert (ours.winner.point, ours.winner.mean, ours.winner.fresh) == (WINNER, 150.0, True)
     assert ours.row.ratio.ratio == pytest.approx(150 / 100.4)
-    assert ours.verdict == tuning.IMPROVED and ours.confirmed and ours.outcome == Outcome.IMPROVED
+    assert ours.verdict == tuned.IMPROVED and ours.confirmed and ours.outcome == Outcome.IMPROVED
 
 
 def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
     records, study = searched(lab, GAIN)
-    ours = tuning.measure(records, study, records.tuning or {})
+    ours = tuned.measure(records, study)
     default, winner = cells(records, study, METRIC).cells
     assert ours.row == run_comparison.judged_pairs(study.name, METRIC, [(default, winner)])[0]
     assert ours.row is not None and ours.row.verdict == run_comparison.Verdict.FASTER
@@ -169,7 +168,7 @@ def test_a_constraint_holds_where_its_whole_interval_does(lab: Any, p99: Sequenc
 
 def test_a_default_that_violates_a_constraint_is_no_alternative(lab: Any) -> None:
     ours = result(lab, COST, default_p99=BEYOND, constraints=[LATENCY])
-    assert ours.verdict == tuning.WORSE and ours.confirmed and ours.default_out
+    assert ours.verdict == tuned.WORSE and ours.confirmed and ours.default_out
     assert verdicts(ours.default_bounds) == ["broken"] and ours.default_bounds[0].mean == pytest.approx(6.8e6)
     assert ours.outcome == Outcome.REPLACES_DEFAULT
 
@@ -228,7 +227,7 @@ def test_a_search_that_has_not_ended_has_a_leading_point(lab: Any) -> None:
 def test_a_run_that_is_no_search_has_no_answer(lab: Any) -> None:
     study = lab.study("s", factors={"iodepth": [1, 2]})
     records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0}))
-    assert tuning.analyse(records, study) == []
+    assert tuned_text.analyse(records, study) == []
 
 
 def test_other_analyses_of_a_search_count_its_confirmation_only(lab: Any) -> None:

@@ -15,14 +15,14 @@ from itertools import islice, takewhile
 
 from ioassay.errors import RunError, UsageError
 from ioassay.factors import CASE
+from ioassay.packs.tuning.search import pruning
+from ioassay.packs.tuning.search.confirmation import CONFIRM, confirmation, repetitions_for
+from ioassay.packs.tuning.search.request import Request
+from ioassay.packs.tuning.search.search import Ask, Best, Search
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import plan
 from ioassay.study.model import Study
-from ioassay.tuning import pruning
-from ioassay.tuning.confirmation import CONFIRM, confirmation, repetitions_for
-from ioassay.tuning.request import Request
-from ioassay.tuning.search import Ask, Best, Search
 from ioassay.validation import suggestion
 
 SHORT = "short"

@@ -10,9 +10,9 @@ from ioassay.cli import closing
 from ioassay.factors import CASE, level_word
 
 if TYPE_CHECKING:
-    from ioassay.api.parameter_search import Search
-    from ioassay.tuning.request import Request
-    from ioassay.tuning.space import Axis
+    from ioassay.packs.tuning.parameter_search import Search
+    from ioassay.packs.tuning.search.request import Request
+    from ioassay.packs.tuning.search.space import Axis
 
 _FEW = 12
 """Levels of an axis that are listed one by one."""

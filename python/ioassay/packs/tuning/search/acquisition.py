@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from ioassay.tuning.candidate_grid import Grid, Key
-from ioassay.tuning.gaussian_process import Observed, Prior, Surrogate
+from ioassay.packs.tuning.search.candidate_grid import Grid, Key
+from ioassay.packs.tuning.search.gaussian_process import Observed, Prior, Surrogate
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioassay.packs.tuning.search.level_scale import Scale, scale_of
 from ioassay.records.record import Scalar
-from ioassay.tuning.level_scale import Scale, scale_of
 
 MAX_LEVELS = 1024
 """Of one axis: over three decades two neighbours then differ by less than one per cent, which no measurement sees."""

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.narrative.finding import Finding
+    from ioassay.packs.tuning.search.axis import Axis
+    from ioassay.packs.tuning.search.objective import Goal
+    from ioassay.packs.tuning.search.request import Request
     from ioassay.records.record import Scalar, Warning_
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
     from ioassay.study import model
-    from ioassay.tuning.axis import Axis
-    from ioassay.tuning.objective import Goal
-    from ioassay.tuning.request import Request
 
 FEWEST_TRIALS = 2
 MARGIN = 0.05
@@ -70,10 +70,9 @@ class Search(Run):
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the search measured, also where the finding is withheld."""
-        from ioassay.analysis.optimum import tuning
-        from ioassay.narrative import tuned_text
+        from ioassay.packs.tuning.questions import tuned, tuned_text
 
-        return tuned_text.statistics(tuning.analyse(self.records, self.records.studies[0])[0])
+        return tuned_text.statistics(tuned.measure(self.records, self.records.studies[0]))
 
     @property
     def best(self) -> dict[str, Scalar] | None:
@@ -110,7 +109,7 @@ class Search(Run):
     @property
     def request(self) -> Request:
         """What the search was asked."""
-        from ioassay.tuning import campaign
+        from ioassay.packs.tuning.search import campaign
 
         return campaign.resumed(self._store)
 
@@ -166,7 +165,7 @@ def tune(
     runs. Other arguments are those of `SearchSettings` and `Study.run`, and so are the errors; UsageError for a suite
     of several studies.
     """
-    from ioassay.tuning import objective
+    from ioassay.packs.tuning.search import objective
 
     progress = progress or Progress()
     words = {name: _words(levels) for name, levels in (ranges or {}).items()}
@@ -215,9 +214,9 @@ def begin(
 
 def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
     """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
+    from ioassay.packs.tuning.search import campaign
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
-    from ioassay.tuning import campaign
 
     store = RunStore.open(root)
     bundle.require_resumable(root)
@@ -249,10 +248,10 @@ def _new(
     workers: int | None,
 ) -> Execution:
     from ioassay.drivers import driver
+    from ioassay.packs.tuning.search import campaign, request
     from ioassay.runner import worker_pool
     from ioassay.store.run_folder import RunStore, new_folder
     from ioassay.study.model import Suite
-    from ioassay.tuning import campaign, request
 
     assert settings.trials is not None
     if study.hosts:
@@ -274,8 +273,7 @@ def _new(
         margin=settings.margin,
         source=source,
     )
-    figures = [{"kind": "search", "name": "search"}]
-    searched = request.searched(study, goal, axes, figures)
+    searched = request.searched(study, goal, axes)
     bench, warnings = _checked(searched, asked, Checks(consent), announce)
     root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
     suite = Suite(name=searched.name, title=searched.title, description=searched.description, studies=[searched])
@@ -285,8 +283,8 @@ def _new(
 
 
 def _execution(store: RunStore, request: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
-    from ioassay.tuning.campaign import Campaign
-    from ioassay.tuning.schedule import Script
+    from ioassay.packs.tuning.search.campaign import Campaign
+    from ioassay.packs.tuning.search.schedule import Script
 
     campaign = Campaign(store, Script(store.suite().studies[0], request, bench.driver))
     return Execution(store, [bench], warnings, campaign)
@@ -321,8 +319,8 @@ def _fixed(study: model.Study) -> Callable[[str], str | None]:
 def _checked(
     searched: model.Study, request: Request, checks: Checks, announce: Announce | None
 ) -> tuple[Bench, list[Warning_]]:
+    from ioassay.packs.tuning.search.request import examined
     from ioassay.study.model import Suite
-    from ioassay.tuning.request import examined
 
     study = examined(searched, request)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])

@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import completion_values, console, options, session, syntax, tune_options
+from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
+from ioassay.packs.tuning.commands import tune_options
 from ioassay.roles import Consent
 
 _MARGIN = "5%"
@@ -56,9 +57,10 @@ def tune(
 
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
-    from ioassay.api import computing, parameter_search
-    from ioassay.cli import tune_text
-    from ioassay.tuning import objective
+    from ioassay.api import computing
+    from ioassay.packs.tuning import parameter_search
+    from ioassay.packs.tuning.commands import tune_text
+    from ioassay.packs.tuning.search import objective
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)

@@ -2,7 +2,7 @@
 
 The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used: both
 points are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts for both. What they
-prove is said in `ioassay.analysis.optimum.tuning`.
+prove is said in `ioassay.packs.tuning.questions.tuned`.
 """
 
 from __future__ import annotations

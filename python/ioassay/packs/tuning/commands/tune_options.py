@@ -1,4 +1,4 @@
-"""The options of `ioassay tune`, and what their words mean. What makes a search is said in `ioassay.tuning`."""
+"""The options of `ioassay tune`, and what their words mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioassay.api.parameter_search import SearchSettings
+    from ioassay.packs.tuning.parameter_search import SearchSettings
     from ioassay.records.record import Scalar
 
 _GOAL, _SPACE, _EFFORT = "Goal", "Where to search", "Effort"
@@ -120,7 +120,7 @@ def read(
     margin: float,
 ) -> SearchSettings:
     """What was asked; UsageError names the option, what it says and what was wanted."""
-    from ioassay.api.parameter_search import SearchSettings
+    from ioassay.packs.tuning.parameter_search import SearchSettings
 
     named = _pairs("--default", defaults, "1")
     return SearchSettings(

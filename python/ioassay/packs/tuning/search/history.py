@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from ioassay.tuning.candidate_grid import Grid, Key
-from ioassay.tuning.gaussian_process import Observed
+from ioassay.packs.tuning.search.candidate_grid import Grid, Key
+from ioassay.packs.tuning.search.gaussian_process import Observed
 
 MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""

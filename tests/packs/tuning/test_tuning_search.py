@@ -9,13 +9,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-import synthetic
-from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.analysis.optimum import tuning
+from ioassay.packs.tuning.questions import tuned
 from ioassay.report import figures
-from ioassay.report.figures import default_figures, selection
+from ioassay.report.figures import selection
 from ioassay.store.dataset import Dataset
+
+from ...report import synthetic
+from ...report.charts import layers, mark, rows, styled, subtitle
 
 JOBS = 3
 
@@ -73,7 +74,7 @@ def test_trials_that_break_a_constraint_are_hollow_and_no_point_of_the_line(suit
 def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     drawn = draw(records)
-    found = tuning.measure(records, records.studies[JOBS], records.tuning or {})
+    found = tuned.measure(records, records.studies[JOBS])
     means = {row["x"]: row for layer in styled(drawn.spec, "mean") for row in rows(layer)}
     assert found.winner is not None and found.winner.interval is not None
     assert means["winner"]["y"] * 1e6 == pytest.approx(found.winner.mean)
@@ -124,11 +125,6 @@ def test_a_search_that_was_stopped_shows_what_there_is(suite: Dataset) -> None:
     drawn = draw(replace(records, trials=early, tuning=tuning))
     assert drawn.problem == "" and "not confirmed" in subtitle(drawn.spec)
     assert styled(drawn.spec, "mean") == []
-
-
-def test_a_search_without_figures_of_its_own_gets_this_one(suite: Dataset) -> None:
-    chosen = default_figures.of_study(synthetic.as_search(suite), suite.studies[JOBS])
-    assert [figure.kind for figure in chosen] == ["search"]
 
 
 def test_a_run_that_is_no_search_says_so(suite: Dataset) -> None:

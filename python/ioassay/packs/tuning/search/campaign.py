@@ -2,7 +2,7 @@
 
 A search is a run like any other: its folder holds study, plan and records, so that `report` and `sql` read it, plus
 
-    tune.json     what was asked (tune.request), written before the plan
+    tune.json     what was asked (`request`), written before the plan
     plan.jsonl    grows: trials are added before they run, each time whole (temporary file, fsync, rename)
     found.json    what the search came to (why it ended, how many it asked, the winner, the candidates), before the
                   confirmation; once more where the time was over before all candidates were confirmed
@@ -32,17 +32,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
+from ioassay import metrics
 from ioassay.errors import InputError, UsageError
+from ioassay.packs.tuning.search import pruning
+from ioassay.packs.tuning.search.confirmation import CONFIRM
+from ioassay.packs.tuning.search.request import Request, from_table
+from ioassay.packs.tuning.search.schedule import MOST_CANDIDATES, Script, Steps
+from ioassay.packs.tuning.search.search import Best
 from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Driver, Trial
 from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
-from ioassay.tuning import pruning
-from ioassay.tuning.confirmation import CONFIRM
-from ioassay.tuning.request import Request, from_table
-from ioassay.tuning.schedule import MOST_CANDIDATES, Script, Steps
 
 
 @dataclass
@@ -83,6 +85,16 @@ class Campaign:
         """See run.Source."""
         return ()
 
+    def announce(self, said: Callable[[str], None]) -> None:
+        """See run.GrowingPlan: each new best point."""
+
+        def tell(best: Best, asked: int) -> None:
+            value = metrics.format_metric(self.script.request.goal.metric, best.mean)
+            rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
+            said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
+
+        self.script.on_best = tell
+
     def _steps(self) -> Steps:
         tuning, over = self.store.tuning(), self._clocked()
         found = tuning["found"] if tuning else None
@@ -108,11 +120,11 @@ class Campaign:
 
     def _dropped(self) -> int:
         """How many candidates violate a constraint in their confirmation, by the report's own judgement."""
-        from ioassay.analysis.optimum import tuning
+        from ioassay.packs.tuning.questions import tuned
         from ioassay.store import frames
 
         records = frames.load(self.store)
-        return sum(len(answer.dropped) for study in records.studies for answer in tuning.analyse(records, study))
+        return len(tuned.measure(records, records.studies[0]).dropped)
 
     def _clocked(self) -> Callable[[], bool]:
         """Whether the time is over: that of trials recorded in earlier attempts, and of this one.

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from ioassay import metrics
 from ioassay.errors import StudyError, UsageError
 from ioassay.factors import CASE
-from ioassay.tuning.axis import Axis, as_listed, between
-from ioassay.tuning.ranges import ranged, wrong
+from ioassay.packs.tuning.search.axis import Axis, as_listed, between
+from ioassay.packs.tuning.search.ranges import ranged, wrong
 from ioassay.validation import shown, suggestion
 
 if TYPE_CHECKING:

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Literal
 
 from ioassay import debug_log, stats
 from ioassay.errors import RunError, UsageError
+from ioassay.packs.tuning.search import acquisition
+from ioassay.packs.tuning.search.axis import Axis
+from ioassay.packs.tuning.search.candidate_grid import Grid, Key
+from ioassay.packs.tuning.search.history import MODELLED, History
 from ioassay.records.record import Scalar
-from ioassay.tuning import acquisition
-from ioassay.tuning.axis import Axis
-from ioassay.tuning.candidate_grid import Grid, Key
-from ioassay.tuning.history import MODELLED, History
 from ioassay.validation import shown
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ioassay.tuning.acquisition import Model
+    from ioassay.packs.tuning.search.acquisition import Model
 
 
 Point = dict[str, Scalar]
@@ -221,7 +221,7 @@ class Search:
 
     def _model(self, pending: tuple[Key, ...]) -> Model:
         """Of what was told, and of what is believed of points that are out."""
-        from ioassay.tuning.acquisition import Model
+        from ioassay.packs.tuning.search.acquisition import Model
 
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}

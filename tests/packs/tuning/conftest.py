@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 
 from ioassay.api.progress import Progress
+from ioassay.packs.tuning.search import campaign, objective, request
+from ioassay.packs.tuning.search.campaign import Campaign
+from ioassay.packs.tuning.search.request import Request
+from ioassay.packs.tuning.search.schedule import Script
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
+from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Study, Suite, make_study
-from ioassay.tuning import campaign, objective, request
-from ioassay.tuning.campaign import Campaign
-from ioassay.tuning.request import Request
-from ioassay.tuning.schedule import Script
+
+from ...report import synthetic
 
 EFFECTS = {
     "x": {"1": 1.0, "2": 1.1, "3": 1.3, "4": 1.2, "5": 0.9},
@@ -38,7 +41,7 @@ class Told(Progress):
 
 
 @dataclass
-class Lab:
+class Searches:
     """One folder of searches."""
 
     root: Path
@@ -109,6 +112,12 @@ class Lab:
         return {"plan": planned, "records": records, "found": json.loads((store.root / "found.json").read_text())}
 
 
+@pytest.fixture(scope="session")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The four studies of the block I/O suite, five repetitions of each point; must not be changed."""
+    return synthetic.block_io(tmp_path_factory.mktemp("suite"), repetitions=5)
+
+
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
+def searches(tmp_path: Path) -> Searches:
+    return Searches(tmp_path)

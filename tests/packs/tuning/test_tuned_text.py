@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-import golden
-from ioassay.analysis.optimum.tuning import (
+from ioassay.analysis.run_comparison import Row
+from ioassay.packs.tuning.questions import tuned_text
+from ioassay.packs.tuning.questions.tuned import (
     BROKEN,
     IMPROVED,
     KEPT,
@@ -20,10 +21,10 @@ from ioassay.analysis.optimum.tuning import (
     Side,
     Tuned,
 )
-from ioassay.analysis.run_comparison import Row
-from ioassay.narrative import tuned_text
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined
+
+from ...narrative import golden
 
 DEFAULT = Side({"iodepth": 1, "bs": "4k"}, 18_200, 5, Interval(14_500, 21_800, 0.95, "t"), True)
 WINNER = Side({"iodepth": 8, "bs": "64k"}, 85_900, 5, Interval(80_900, 90_800, 0.95, "t"), True)
@@ -103,4 +104,4 @@ def test_every_outcome_has_answers(outcome: Outcome) -> None:
 
 
 def test_sentences() -> None:
-    golden.check("tuned", tuned_text.findings([one for answers in ANSWERS.values() for one in answers]))
+    golden.check("tuned", [tuned_text.finding(one) for answers in ANSWERS.values() for one in answers])
