@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
-    from ioassay.api.live_page import LivePage as LivePage
     from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.tuning.parameter_search import Search as Search
     from ioassay.packs.tuning.parameter_search import tune as tune
     from ioassay.simulator import simulate as simulate
@@ -70,7 +70,6 @@ _MODULES = {
     "Interrupted": "ioassay.errors",
     "IoassayError": "ioassay.errors",
     "Judgement": "ioassay.api.witness_judgement",
-    "LivePage": "ioassay.api.live_page",
     "Plan": "ioassay.api.study_plan",
     "Progress": "ioassay.api.progress",
     "Recording": "ioassay.api.command_recording",

@@ -69,7 +69,7 @@ def tune(
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]
         _refuse_changes(*changes, *(value for value in (scale, margin) if value not in (_FULL, _MARGIN)))
-        execution = session.ready(partial(parameter_search.resume, resume, consent))
+        execution = session.ready(partial(parameter_search.resume, resume, consent), live=live)
     else:
         words = tune_options.read(
             ranges, default, listed=listed, trials=trials, confirm=confirm, budget=budget, pruning=pruning,
@@ -78,7 +78,7 @@ def tune(
         goal = objective.make_goal(maximize, minimize, subject_to or ())
         chosen = options.study(study, scale, setting, factor)
         execution = session.ready(
-            partial(parameter_search.begin, chosen, goal, words, consent, output, seed=seed, workers=at_once)
+            partial(parameter_search.begin, chosen, goal, words, consent, output, seed=seed, workers=at_once), live=live
         )
     found = session.measure(execution, workers, executor=executor, live=live)
     assert isinstance(found, parameter_search.Search)

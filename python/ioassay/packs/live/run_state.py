@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ioassay import metrics, units
 from ioassay.analysis import machine_conditions
+from ioassay.api.progress import Progress, RemainingTime
 from ioassay.errors import one_line
-from ioassay.live.remaining_time import RemainingTime
 from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
 from ioassay.roles import CurrentRates, Rates, Trial
@@ -111,7 +111,7 @@ class _Now:
 
 
 @dataclass
-class RunState:
+class RunState(Progress):
     """The state of the run in `folder`, of `total` trials that were expected to take `forecast_s`.
 
     All of it may be known later (`opened`, `planned`). `responses` are the metrics that a study is about, by its name.

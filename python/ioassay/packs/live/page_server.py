@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import debug_log
-from ioassay.live.run_state import Cursor, RunState
+from ioassay.packs.live.run_state import Cursor, RunState
 from ioassay.report import theme
 
 ADDRESS = "127.0.0.1"

@@ -16,9 +16,9 @@ import pytest
 from tests.corpora import cases
 from tests.patience import PATIENCE_S, until
 
-from ioassay.live import page_server
-from ioassay.live.page_server import PageServer
-from ioassay.live.run_state import RunState
+from ioassay.packs.live import page_server
+from ioassay.packs.live.page_server import PageServer
+from ioassay.packs.live.run_state import RunState
 from ioassay.roles import CurrentRates, Rates, Trial
 
 TRIAL = Trial("1", "s", "fio", {"x": 1}, {}, {}, {}, 0, 1, 0)

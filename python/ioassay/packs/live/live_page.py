@@ -12,7 +12,7 @@ from ioassay.api.progress import Several
 from ioassay.errors import Interrupted, UsageError, one_line
 
 if TYPE_CHECKING:
-    from ioassay.live.page_server import PageServer
+    from ioassay.packs.live.page_server import PageServer
     from ioassay.roles import Trial
     from ioassay.study.model import Suite
 
@@ -33,7 +33,7 @@ class LivePage(Several):
     """
 
     def __init__(self) -> None:
-        from ioassay.live.run_state import RunState
+        from ioassay.packs.live.run_state import RunState
 
         self._state = RunState()
         self._server: PageServer | None = None
@@ -57,7 +57,7 @@ class LivePage(Several):
         self._state.publishing()
 
     def __enter__(self) -> Self:
-        from ioassay.live.page_server import PageServer
+        from ioassay.packs.live.page_server import PageServer
 
         self._server = PageServer(self._state)
         self._server.start()

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from ..cli import command_server
-from ..cli.command_server import Running
-from ..cli.conftest import start
-from ..patience import PATIENCE_S, until
+from ...cli import command_server
+from ...cli.command_server import Running
+from ...cli.conftest import start
+from ...patience import PATIENCE_S, until
 
 FIO = """
 title = "Null engine"

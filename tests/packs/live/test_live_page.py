@@ -13,7 +13,7 @@ import pytest
 import ioassay as ia
 from ioassay.roles import Trial
 
-from .conftest import HOSTILE, computed
+from ...api.conftest import HOSTILE, computed
 
 LONG_S = 240
 

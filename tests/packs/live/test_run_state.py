@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.drivers.null import Null
-from ioassay.live.run_state import Cursor, RunState
+from ioassay.packs.live.run_state import Cursor, RunState
 from ioassay.records.environment import Environment
 from ioassay.records.record import Record
 from ioassay.roles import CurrentRates, Rates, Trial
