@@ -444,6 +444,10 @@ class Driver(DriverFacts, Protocol):
         """The same load for `share` of its running time, but at least LEAST_SHORT_S; None where it has no running time
         that could be shortened, or only by less than half."""
 
+    def stated_level(self, params: Mapping[str, Any], name: str) -> str | None:
+        """What a file that the parameters name sets an option to; None where it does not. StudyError for several."""
+        return None
+
     def portable(self, params: Mapping[str, Any]) -> Portable:
         """What a trial with these parameters needs on another host; asked of pure drivers, right before a trial."""
         return Portable(params)

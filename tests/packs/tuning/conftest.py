@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ioassay.api.progress import Progress
-from ioassay.packs.tuning.search import campaign, objective, request
+from ioassay.packs.tuning.search import campaign, request
 from ioassay.packs.tuning.search.campaign import Campaign
 from ioassay.packs.tuning.search.request import Request
 from ioassay.packs.tuning.search.schedule import Script
@@ -64,12 +64,12 @@ class Searches:
     def asked(self, study: Study, subject_to: tuple[str, ...] = (), **changes: Any) -> Request:
         """20 trials for a large value, and a confirmation of 3 repetitions."""
         axes, default = request.space(study, changes.pop("ranges", {}), changes.pop("defaults", {}), listed=True)
-        wanted = objective.make_goal("value", None, subject_to)
+        wanted = request.make_goal("value", None, subject_to)
         asked = Request(wanted, axes, default, trials=20, seed=study.seed, confirm=3)
         return replace(asked, **changes)
 
     def begin(self, study: Study, asked: Request, name: str = "run") -> RunStore:
-        searched = request.searched(study, asked.goal, asked.axes)
+        searched = request.searched(study, asked)
         suite = Suite(name="s", title="S", studies=[searched])
         opening = campaign.opening(searched, asked, self.bench(searched).driver)
         return RunStore.create(self.root / name, suite, {}, opening, asked.as_table())

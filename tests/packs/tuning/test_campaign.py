@@ -22,8 +22,8 @@ from ioassay.drivers.null import Null
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
-from ioassay.packs.tuning.search import campaign, pruning
-from ioassay.packs.tuning.search.confirmation import confirmation, repetitions_for
+from ioassay.packs.tuning.search import campaign
+from ioassay.packs.tuning.search.schedule import Shorts, confirmation, repetitions_for
 from ioassay.roles import Parsed, Trial
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
@@ -209,7 +209,7 @@ def test_no_candidate_is_given_up_where_pruning_is_off(searches: Any, monkeypatc
 
 
 def test_nothing_is_hopeless_until_short_runs_have_shown_what_they_foretell() -> None:
-    shorts = pruning.Shorts(maximize=True, values={"best": 100.0, "bad": 10.0})
+    shorts = Shorts(maximize=True, values={"best": 100.0, "bad": 10.0})
     assert not shorts.hopeless("bad", "best")
     shorts.ratios = [0.0, 0.01, -0.01]
     assert shorts.hopeless("bad", "best")
@@ -218,7 +218,7 @@ def test_nothing_is_hopeless_until_short_runs_have_shown_what_they_foretell() ->
     assert not shorts.hopeless("near", "best")
     shorts.ratios = [1.0, -1.0, 0.5]  # short runs say nothing of whole ones
     assert not shorts.hopeless("bad", "best")
-    lower = pruning.Shorts(maximize=False, values={"best": 10.0, "bad": 100.0}, ratios=[0.0, 0.01, -0.01])
+    lower = Shorts(maximize=False, values={"best": 10.0, "bad": 100.0}, ratios=[0.0, 0.01, -0.01])
     assert lower.hopeless("bad", "best")
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from ioassay.errors import InputError, StudyError, UsageError
-from ioassay.packs.tuning.search import objective, request
-from ioassay.packs.tuning.search.axis import MAX_LEVELS, Axis
-from ioassay.packs.tuning.search.objective import make_goal, parse_constraint
-from ioassay.packs.tuning.search.request import Request
-from ioassay.packs.tuning.search.space import axes, points
+from ioassay.packs.tuning.search import request
+from ioassay.packs.tuning.search.request import Request, make_goal, parse_constraint
+from ioassay.packs.tuning.search.space import MAX_LEVELS, Axis, axes, points
 from ioassay.study import catalog
 from ioassay.study.model import Study, make_study
 
@@ -21,7 +19,7 @@ from ...corpora import cases, has
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:
     axes, default = request.space(study, ranges or {}, defaults or {}, listed=not ranges)
-    return Request(objective.make_goal("value", None, ("value < 5",)), axes, default, trials=9, seed=1, confirm=5)
+    return Request(request.make_goal("value", None, ("value < 5",)), axes, default, trials=9, seed=1, confirm=5)
 
 
 @cases("tuning", "defaults")
@@ -76,7 +74,7 @@ def test_the_study_of_a_search_has_the_axes_as_factors_and_asks_what_a_search_ca
         analysis={"questions": ["peak"], "confidence": 0.9},
     )
     made = asked(study, {"x": "1..9", "z": "1..3"})
-    found = request.searched(study, made.goal, made.axes)
+    found = request.searched(study, made)
     assert found.factors == {"x": list(range(1, 10)), "y": ["a", "b", "c"], "z": [1, 2, 3]}
     assert found.until is None and found.max_repetitions == 1
     assert not found.watch.twins and not found.watch.calls and found.watch.witness == "block"
@@ -103,7 +101,7 @@ def test_of_many_points_the_outer_ones_are_examined_and_of_targets_all() -> None
     }
     study = make_study(table, "s.toml")
     made = asked(study, {"x": "1..100", "y": "1..100", "target.size": "1..50"}, {"x": 37})
-    searched = request.searched(study, made.goal, made.axes)
+    searched = request.searched(study, made)
     factors = request.examined(searched, made).factors
     assert math.prod(map(len, factors.values())) <= request.MOST_EXAMINED
     assert {1, 37, 100} <= set(factors["x"])

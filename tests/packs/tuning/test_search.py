@@ -11,8 +11,8 @@ import pytest
 
 from ioassay.errors import RunError, UsageError
 from ioassay.packs.tuning.search.acquisition import log_normal_cdf
-from ioassay.packs.tuning.search.axis import Axis, as_listed, between
 from ioassay.packs.tuning.search.search import Ask, Best, Point, Search
+from ioassay.packs.tuning.search.space import Axis, as_listed, between
 
 from ...corpora import THOROUGH
 
@@ -248,7 +248,7 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
 
 def test_long_searches_find_the_best_with_points_from_densities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ioassay.packs.tuning.search.search.MODELLED", 20)
-    monkeypatch.setattr("ioassay.packs.tuning.search.history.MODELLED", 20)
+    monkeypatch.setattr("ioassay.packs.tuning.search.search.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
     assert best_of(search).mean >= 950

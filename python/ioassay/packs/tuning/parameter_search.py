@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import drivers
 from ioassay.api import computing, execution
 from ioassay.api import study as studies
 from ioassay.api.execution import Announce, Checks, Execution
@@ -16,19 +17,19 @@ from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
-from ioassay.roles import Consent
+from ioassay.roles import Consent, Driver
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.narrative.finding import Finding
-    from ioassay.packs.tuning.search.axis import Axis
-    from ioassay.packs.tuning.search.objective import Goal
-    from ioassay.packs.tuning.search.request import Request
+    from ioassay.packs.tuning.search.request import Goal, Request
+    from ioassay.packs.tuning.search.space import Axis
     from ioassay.records.record import Scalar, Warning_
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
     from ioassay.study import model
+    from ioassay.study.model import Suite
 
 FEWEST_TRIALS = 2
 MARGIN = 0.05
@@ -165,12 +166,12 @@ def tune(
     runs. Other arguments are those of `SearchSettings` and `Study.run`, and so are the errors; UsageError for a suite
     of several studies.
     """
-    from ioassay.packs.tuning.search import objective
+    from ioassay.packs.tuning.search import request
 
     progress = progress or Progress()
     words = {name: _words(levels) for name, levels in (ranges or {}).items()}
     settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
-    goal = objective.make_goal(maximize, minimize, subject_to)
+    goal = request.make_goal(maximize, minimize, subject_to)
     consent = Consent(tuple(destroy_data), allow_exec)
     at_once = computing.at_once(executor, workers)
     with execution.interruptible():
@@ -203,13 +204,44 @@ def begin(
     workers: int | None = None,
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
-    one = _only(chosen)
-    if seed is not None:
-        one = one.model_copy(update={"seed": seed})
+    from ioassay.packs.tuning.search import campaign, request
+    from ioassay.runner import worker_pool
+    from ioassay.store.run_folder import RunStore, new_folder
+
+    first, *others = chosen.suite.studies
+    if others:
+        number, names = len(chosen.studies), ", ".join(chosen.studies)
+        raise UsageError(f"{chosen.source}: is a suite of {number} studies; wanted one study to tune, such as {names}")
+    assert settings.trials is not None
     with execution.named(chosen.source):
-        ready = _new(one, chosen.arguments, goal, settings, consent, output, announce, workers)
-    ready.warnings = [*chosen.left_out, *ready.warnings]
-    return ready
+        if first.hosts:
+            raise StudyError("names hosts, and a search measures this machine; wanted none", key="run.hosts")
+        study, ranges = request.with_cases(first, settings.ranges)
+        driver = drivers.driver(study.driver)
+        axes, default = request.space(
+            study, ranges, settings.defaults, listed=settings.listed, fixed=_stated(study, driver)
+        )
+        at_once = workers or worker_pool.processors()
+        asked = request.Request(
+            goal=goal,
+            axes=axes,
+            default=default,
+            trials=settings.trials,
+            seed=study.seed if seed is None else seed,
+            confirm=settings.confirm or request.repetitions(study),
+            confirm_most=0 if settings.confirm else request.NOISY_REPETITIONS,
+            batch=1 if driver.measures else min(at_once, settings.trials),
+            pruning=settings.pruning,
+            budget_s=settings.budget_s,
+            margin=settings.margin,
+            source=chosen.arguments,
+        )
+        searched = request.searched(study, asked)
+        bench, warnings = _checked(searched, asked, Checks(consent), announce)
+        root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
+        opening = campaign.opening(searched, asked, bench.driver)
+        store = RunStore.create(root, _alone(searched), execution.facts([bench]), opening, asked.as_table())
+    return _execution(store, asked, bench, [*chosen.left_out, *_odd(goal, axes), *warnings])
 
 
 def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
@@ -224,62 +256,6 @@ def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Ex
     checks = Checks(consent, store.working_directory())
     bench, warnings = _checked(store.suite().studies[0], request, checks, announce)
     return _execution(store, request, bench, warnings)
-
-
-def _only(chosen: Study) -> model.Study:
-    """The one study that is meant; UsageError for a suite of several."""
-    first, *others = chosen.suite.studies
-    if others:
-        names = ", ".join(chosen.studies)
-        raise UsageError(
-            f"{chosen.source}: is a suite of {len(chosen.studies)} studies; wanted one study to tune, such as {names}"
-        )
-    return first
-
-
-def _new(
-    study: model.Study,
-    source: str,
-    goal: Goal,
-    settings: SearchSettings,
-    consent: Consent,
-    output: str | Path | None,
-    announce: Announce | None,
-    workers: int | None,
-) -> Execution:
-    from ioassay.drivers import driver
-    from ioassay.packs.tuning.search import campaign, request
-    from ioassay.runner import worker_pool
-    from ioassay.store.run_folder import RunStore, new_folder
-    from ioassay.study.model import Suite
-
-    assert settings.trials is not None
-    if study.hosts:
-        raise StudyError("names hosts, and a search measures this machine; wanted none", key="run.hosts")
-    study, ranges = request.with_cases(study, settings.ranges)
-    axes, default = request.space(study, ranges, settings.defaults, listed=settings.listed, fixed=_fixed(study))
-    at_once = workers or worker_pool.processors()
-    asked = request.Request(
-        goal=goal,
-        axes=axes,
-        default=default,
-        trials=settings.trials,
-        seed=study.seed,
-        confirm=settings.confirm or request.repetitions(study),
-        confirm_most=0 if settings.confirm else request.NOISY_REPETITIONS,
-        batch=1 if driver(study.driver).measures else min(at_once, settings.trials),
-        pruning=settings.pruning,
-        budget_s=settings.budget_s,
-        margin=settings.margin,
-        source=source,
-    )
-    searched = request.searched(study, goal, axes)
-    bench, warnings = _checked(searched, asked, Checks(consent), announce)
-    root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
-    suite = Suite(name=searched.name, title=searched.title, description=searched.description, studies=[searched])
-    opening = campaign.opening(searched, asked, bench.driver)
-    store = RunStore.create(root, suite, execution.facts([bench]), opening, asked.as_table())
-    return _execution(store, asked, bench, [*_odd(goal, axes), *warnings])
 
 
 def _execution(store: RunStore, request: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
@@ -303,26 +279,28 @@ def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     return found
 
 
-def _fixed(study: model.Study) -> Callable[[str], str | None]:
-    """What a job file says of an option, which the winner is compared with."""
-    from ioassay.drivers.fio import jobfile
+def _stated(study: model.Study, driver: Driver) -> Callable[[str], str | None]:
+    """What the driver knows of an option that the study does not set: the winner may be compared with it."""
 
-    def fixed(name: str) -> str | None:
+    def stated(name: str) -> str | None:
         try:
-            return jobfile.fixed(study.params, name)
+            return driver.stated_level(study.params, name)
         except StudyError as error:
             raise UsageError(f"{error}; wanted one to compare the winner with: --default {name}=VALUE") from None
 
-    return fixed
+    return stated
 
 
 def _checked(
     searched: model.Study, request: Request, checks: Checks, announce: Announce | None
 ) -> tuple[Bench, list[Warning_]]:
     from ioassay.packs.tuning.search.request import examined
+
+    benches, warnings = checks.benches(_alone(examined(searched, request)), announce)
+    return benches[0], warnings
+
+
+def _alone(study: model.Study) -> Suite:
     from ioassay.study.model import Suite
 
-    study = examined(searched, request)
-    suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
-    benches, warnings = checks.benches(suite, announce)
-    return benches[0], warnings
+    return Suite(name=study.name, title=study.title, description=study.description, studies=[study])

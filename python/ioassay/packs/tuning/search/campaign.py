@@ -34,10 +34,8 @@ from typing import cast
 
 from ioassay import metrics
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.tuning.search import pruning
-from ioassay.packs.tuning.search.confirmation import CONFIRM
 from ioassay.packs.tuning.search.request import Request, from_table
-from ioassay.packs.tuning.search.schedule import MOST_CANDIDATES, Script, Steps
+from ioassay.packs.tuning.search.schedule import CONFIRM, MOST_CANDIDATES, SHORT_SHARE, Script, Steps
 from ioassay.packs.tuning.search.search import Best
 from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Driver, Trial
@@ -158,7 +156,7 @@ class Campaign:
 
     def _can_be_short(self) -> bool:
         first = plan.make_trial(self.script.study, self.script.default, 0, 0)
-        return self.script.driver.shortened(first.params, pruning.SHARE) is not None
+        return self.script.driver.shortened(first.params, SHORT_SHARE) is not None
 
 
 def opening(study: Study, request: Request, driver: Driver) -> list[Trial]:

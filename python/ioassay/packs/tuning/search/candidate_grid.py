@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.packs.tuning.search.axis import Axis
+from ioassay.packs.tuning.search.space import Axis
 
 if TYPE_CHECKING:
     import numpy as np

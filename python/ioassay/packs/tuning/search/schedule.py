@@ -1,28 +1,39 @@
 """Which trials a search makes, step by step, given the records of those before: the same records, the same trials.
 
-Candidates come from `search`; whether one gets its whole running time is decided in `pruning`. Knows neither folder
-nor clock: those are `campaign`'s.
+Candidates come from `search`. Knows neither folder nor clock: those are `campaign`'s. Where a search goes on, its plan
+is followed even if the search would ask for something else now: the last digit of its model may differ with the number
+of processors, and a record may have been removed and measured again.
 
-Where a search goes on, its plan is followed even if the search would ask for something else now: the last digit of its
-model may differ with the number of processors, and a record may have been removed and measured again.
+Before its whole running time a candidate has a short run. What that says of the whole one is known from candidates
+that had both: the spread of the ratios of their values, on the log scale, is the noise of a prediction. A candidate is
+given up when its short value is worse than that of the best by more than such noise explains once in a thousand, and
+never for less than LEAST_LOSS. Nothing is given up until ENOUGH_PAIRS candidates had both, and where a value is not
+above 0.
+
+The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used at its
+end: candidate and default are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts
+for both. What they prove is said in `questions.tuned`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+import math
+import random
+import statistics
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
+from statistics import NormalDist, fmean, variance
 
 from ioassay.errors import RunError, UsageError
 from ioassay.factors import CASE
-from ioassay.packs.tuning.search import pruning
-from ioassay.packs.tuning.search.confirmation import CONFIRM, confirmation, repetitions_for
 from ioassay.packs.tuning.search.request import Request
 from ioassay.packs.tuning.search.search import Ask, Best, Search
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import plan
 from ioassay.study.model import Study
+from ioassay.study.plan import Point
 from ioassay.validation import suggestion
 
 SHORT = "short"
@@ -88,7 +99,7 @@ class Script:
             budget=wanted.trials,
             first=dict(wanted.default),
         )
-        shorts, asked, ended = pruning.Shorts(wanted.goal.maximize), 0, TRIALS
+        shorts, asked, ended = Shorts(wanted.goal.maximize), 0, TRIALS
         while asked < wanted.trials:
             if asked and over():
                 ended = BUDGET
@@ -137,7 +148,7 @@ class Script:
                 groups.setdefault(_key(trial), []).append(value)
         return [values for values in groups.values() if len(values) > 1]
 
-    def _try(self, search: Search, asks: Sequence[Ask], shorts: pruning.Shorts, asked: int) -> Steps:
+    def _try(self, search: Search, asks: Sequence[Ask], shorts: Shorts, asked: int) -> Steps:
         """Candidates that are asked together: a short run of those that can have one, whole runs of the hopeful."""
         before = search.best()
         trials = [self._trial(ask) for ask in asks]
@@ -161,7 +172,7 @@ class Script:
         if after is not None and (before is None or before.point != after.point):
             self.on_best(after, asked)
 
-    def _lost(self, trial: Trial, first: Trial, shorts: pruning.Shorts, best: Best | None) -> bool:
+    def _lost(self, trial: Trial, first: Trial, shorts: Shorts, best: Best | None) -> bool:
         """Whether a candidate's short run is its last: it failed, or is clearly worse than that of the best."""
         if self.request.batch == 1 and self._made < len(self.planned):
             return self.planned[self._made].id != trial.id
@@ -171,9 +182,7 @@ class Script:
             return False
         return shorts.hopeless(_key(trial), plan.describe(self.whole(best.point)))
 
-    def _tell(
-        self, search: Search, ask: Ask, trial: Trial, first: Trial | None, shorts: pruning.Shorts, lost: bool
-    ) -> None:
+    def _tell(self, search: Search, ask: Ask, trial: Trial, first: Trial | None, shorts: Shorts, lost: bool) -> None:
         value = None if lost else self._value(trial)
         if value is not None:
             shorts.tell(_key(trial), value)
@@ -195,7 +204,7 @@ class Script:
         """The short run of a candidate; None for one that was tried before, and for a load without a running time."""
         if not self.request.pruning or trial.repetition:
             return None
-        params = self.driver.shortened(trial.params, pruning.SHARE)
+        params = self.driver.shortened(trial.params, SHORT_SHARE)
         return None if params is None else plan.with_params(trial, params, SHORT)
 
     def _numbered(self, trials: Sequence[Trial]) -> list[Trial]:
@@ -206,20 +215,16 @@ class Script:
 
     def _value(self, trial: Trial) -> float | None:
         record = self.records[trial.id]
-        known = [name for name in self._metrics() if name in record.metrics]
-        return record.metrics[self.request.goal.metric] if record.status == OK and known == self._metrics() else None
+        goal, known = self.request.goal, record.metrics.keys()
+        return record.metrics[goal.metric] if record.status == OK and known >= {*goal.metrics} else None
 
     def _violations(self, trial: Trial) -> list[float]:
         found = self.records[trial.id].metrics
         return [constraint.violation(found[constraint.metric]) for constraint in self.request.goal.constraints]
 
-    def _metrics(self) -> list[str]:
-        goal = self.request.goal
-        return list(dict.fromkeys((goal.metric, *(constraint.metric for constraint in goal.constraints))))
-
     def require_metrics(self, record: Record) -> None:
         """UsageError where a trial that went well has not what the goal is about, naming what there is."""
-        for name in self._metrics():
+        for name in self.request.goal.metrics:
             if record.status == OK and name not in record.metrics:
                 known = list(record.metrics)
                 hint = suggestion(name, known) if known else "it gives none"
@@ -229,3 +234,81 @@ class Script:
 
 def _key(trial: Trial) -> str:
     return plan.describe(trial.point)
+
+
+SHORT_SHARE = 0.25
+"""Of the running time, for the short run."""
+LEAST_LOSS = 0.1
+ENOUGH_PAIRS = 3
+_NORMAL = 3.0902
+"""Quantile 0.999 of the normal distribution."""
+
+
+@dataclass
+class Shorts:
+    """The values of short runs, and how they foretold the whole ones."""
+
+    maximize: bool
+    values: dict[str, float] = field(default_factory=dict)
+    """Point's key -> value of its short run."""
+    ratios: list[float] = field(default_factory=list)
+    """Natural logarithm of whole over short value, of each candidate that had both."""
+
+    def tell(self, key: str, whole: float) -> None:
+        """A candidate that had a short run has its whole one."""
+        short = self.values.get(key)
+        if short is not None and short > 0 and whole > 0:
+            self.ratios.append(math.log(whole / short))
+
+    def hopeless(self, key: str, best: str) -> bool:
+        """Whether the candidate's short run is clearly worse than the one of the best."""
+        one, other = self.values.get(key), self.values.get(best)
+        if one is None or other is None or min(one, other) <= 0 or len(self.ratios) < ENOUGH_PAIRS:
+            return False
+        worse = math.log(other / one) if self.maximize else math.log(one / other)
+        noise = math.sqrt(2) * statistics.stdev(self.ratios)  # of two short runs
+        return worse > max(_quantile(len(self.ratios) - 1) * noise, math.log1p(LEAST_LOSS))
+
+    def foretold(self, key: str) -> float:
+        """What the whole run would probably have given."""
+        return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))
+
+
+def _quantile(df: int) -> float:
+    """Quantile 0.999 of Student's t, which few ratios deserve: Abramowitz and Stegun, 1964, 26.7.5, two terms."""
+    z = _NORMAL
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+
+
+CONFIRM = "confirm"
+
+
+def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:
+    """Repetitions of two points after which the 95 % interval of their ratio is expected to be `margin` wide each way.
+
+    `groups`: repeated values, whose scatter is pooled as a share of their means; 0 where none was repeated.
+    """
+    usable = [(len(values) - 1, variance(values) / fmean(values) ** 2) for values in groups if fmean(values)]
+    if not usable:
+        return 0
+    scatter = sum(degrees * share for degrees, share in usable) / sum(degrees for degrees, _ in usable)
+    return math.ceil(2 * scatter * (NormalDist().inv_cdf(0.975) / margin) ** 2)
+
+
+def confirmation(
+    study: Study, candidate: Point, default: Point, repetitions: int, before: Iterable[Trial]
+) -> list[Trial]:
+    """The trials that confirm a candidate, after those that were planned `before`.
+
+    Both points have the same numbers of repetition, which tell the default's of one candidate from those of another.
+    """
+    planned = list(before)
+    fresh = 1 + max((trial.repetition for trial in planned if trial.point in (candidate, default)), default=-1)
+    trials: list[Trial] = []
+    for repetition in range(fresh, fresh + repetitions):
+        block = [default, candidate]
+        random.Random(f"{study.seed}/{study.name}/{CONFIRM}/{repetition}").shuffle(block)
+        for point in block:
+            order = len(planned) + len(trials)
+            trials.append(plan.make_trial(study, point, repetition, order, search=CONFIRM))
+    return trials
