@@ -16,8 +16,8 @@ import pytest
 from tests.corpora import cases
 from tests.patience import PATIENCE_S, until
 
-from ioassay.packs.live import page_server
-from ioassay.packs.live.page_server import PageServer
+from ioassay.packs.live import live_page
+from ioassay.packs.live.live_page import PageServer
 from ioassay.packs.live.run_state import RunState
 from ioassay.roles import CurrentRates, Rates, Trial
 
@@ -139,7 +139,7 @@ def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
 
 def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's patience has no end here: whoever waited for the client would never come back."""
-    monkeypatch.setattr(page_server._Handler, "timeout", None)
+    monkeypatch.setattr(live_page._Handler, "timeout", None)
     scene.server._http.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections have it from here
     with scene.connect() as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -188,8 +188,8 @@ def test_garbage_gets_no_page_and_harms_no_other(scene: Scene, garbage: bytes, c
 
 
 def test_one_connection_too_many_is_closed_and_gives_way_later(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_server._Handler, "timeout", None)  # else the first might be over before the last is there
-    idle = [scene.connect() for _ in range(page_server._MOST_CLIENTS)]
+    monkeypatch.setattr(live_page._Handler, "timeout", None)  # else the first might be over before the last is there
+    idle = [scene.connect() for _ in range(live_page._MOST_CLIENTS)]
     until(lambda: not is_answered(scene))
     for connection in idle:
         connection.close()

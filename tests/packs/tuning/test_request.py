@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pytest
 
 from ioassay.errors import InputError, StudyError, UsageError
-from ioassay.packs.tuning.search import request
+from ioassay.packs.tuning.search import campaign, request
 from ioassay.packs.tuning.search.request import Request, make_goal, parse_constraint
 from ioassay.packs.tuning.search.space import MAX_LEVELS, Axis, axes, points
 from ioassay.study import catalog
@@ -36,11 +37,11 @@ def test_where_the_default_comes_from(searches: Any, case: dict[str, Any]) -> No
 def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(searches: Any) -> None:
     study, ranges = searches.study(factors={"y": [1, 2]}), {"iodepth": "1..8"}
 
-    def fixed(name: str) -> str | None:
+    def stated(params: Any, name: str) -> str | None:
         return "4" if name == "iodepth" else None
 
-    assert request.space(study, ranges, {}, listed=False, fixed=fixed)[1] == {"y": 1, "iodepth": 4}
-    assert request.space(study, ranges, {"iodepth": 2}, listed=False, fixed=fixed)[1]["iodepth"] == 2
+    assert request.space(study, ranges, {}, listed=False, stated=stated)[1] == {"y": 1, "iodepth": 4}
+    assert request.space(study, ranges, {"iodepth": 2}, listed=False, stated=stated)[1]["iodepth"] == 2
 
 
 @pytest.mark.parametrize("defaults", [{"z": 1}, {"x": "word"}])
@@ -61,9 +62,11 @@ def test_what_was_asked_comes_back_as_it_was_stored(searches: Any) -> None:
 
 @pytest.mark.parametrize("change", [{"schema": 99}, {"axes": None}, {"trials": ...}])
 def test_what_no_search_can_have_been_asked_is_refused(searches: Any, change: dict[str, Any]) -> None:
+    store = searches.begin(searches.study(), asked(searches.study()))
     table = {**asked(searches.study()).as_table(), **change}
+    (store.root / "tune.json").write_text(json.dumps({key: one for key, one in table.items() if one is not ...}))
     with pytest.raises(InputError, match=r"tune\.json"):
-        request.from_table({key: value for key, value in table.items() if value is not ...}, "tune.json")
+        campaign.resumed(store)
 
 
 def test_the_study_of_a_search_has_the_axes_as_factors_and_asks_what_a_search_can_answer(searches: Any) -> None:

@@ -10,10 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics, units
 from ioassay.analysis import machine_conditions
@@ -37,43 +37,6 @@ Row = tuple[int, str, str, int, str, str, str]
 """Number, study, point, repetition from 1, status, result, how long it took."""
 Point = tuple[float, float | None, float | None, float | None]
 """Time since the run's start in s; IOPS of the tool and of the device; the device's mean latency in ns."""
-
-
-class Source(TypedDict):
-    """The rates of one source."""
-
-    name: str
-    iops: float
-    bytes_per_s: float
-
-
-class News(TypedDict):
-    """What is new to a reader, as JSON has it."""
-
-    title: str
-    folder: str
-    total: int
-    counts: Mapping[str, int]
-    elapsed_s: float
-    left_s: float
-    note: str
-    running: str
-    running_row: int | None
-    running_s: float | None
-    rates_age_s: float
-    rates_row: int | None
-    tool: Source | None
-    device: Source | None
-    latency_ns: float | None
-    conditions: str
-    grade: str
-    whole: bool
-    rows: Sequence[Row]
-    points: Sequence[Point]
-    end: str
-    end_text: str
-    report: str
-    report_uri: str
 
 
 @dataclass(frozen=True)
@@ -228,8 +191,8 @@ class RunState(Progress):
         with self._changed:
             self._changed.wait_for(lambda: self.has_ended, timeout_s)
 
-    def news(self, cursor: Cursor) -> tuple[News, Cursor]:
-        """What is new behind the cursor, and the cursor behind that; all of it for `Cursor()`."""
+    def news(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
+        """What is new behind the cursor, as the page takes it, and the cursor behind that; all of it for `Cursor()`."""
         with self._changed:
             changed = sorted(set(islice(self._changes, cursor.changes, None)))
             missed = min(self._point_count - cursor.points, len(self._points))
@@ -238,8 +201,10 @@ class RunState(Progress):
             rows = [self._rows[number] for number in changed]
             now, running, counts = self._now, list(self._running.values()), dict(self._counts)
             left_s = self._left.seconds()
-        latest = running[-1] if running else None
-        others = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        latest, name = running[-1] if running else None, ""
+        if latest:
+            others = f" and {len(running) - 1} more" if len(running) > 1 else ""
+            name = f"{latest.trial.study} {plan.describe(latest.trial.point)} #{latest.trial.repetition + 1}{others}"
         rates = now.rates or CurrentRates(0.0)
         return {
             "title": self.title,
@@ -249,7 +214,7 @@ class RunState(Progress):
             "elapsed_s": self.clock() - self._began_s,
             "left_s": left_s,
             "note": now.note,
-            "running": f"{_name(latest.trial)} #{latest.trial.repetition + 1}{others}" if latest else "",
+            "running": name,
             "running_row": latest.row if latest else None,
             "running_s": self.clock() - latest.began_s if latest else None,
             "rates_age_s": self.clock() - now.rates_at_s,
@@ -286,9 +251,9 @@ class RunState(Progress):
             self._points.append((round(self.clock() - self._began_s, 1), tool, device, latency_ns))
             self._point_count += 1
 
-    def _replace(self, **parts: object) -> None:
+    def _replace(self, **parts: Any) -> None:
         with self._changed:
-            self._now = _Now(**{**vars(self._now), **parts})
+            self._now = replace(self._now, **parts)
             self._version += 1
             self._changed.notify_all()
 
@@ -303,9 +268,5 @@ class RunState(Progress):
         return "; ".join(f"{label}: {value}" for label, value in islice(labelled, _MOST_METRICS))
 
 
-def _name(trial: Trial) -> str:
-    return f"{trial.study} {plan.describe(trial.point)}"
-
-
-def _source(name: str, rates: Rates | None) -> Source | None:
+def _source(name: str, rates: Rates | None) -> dict[str, object] | None:
     return {"name": name, "iops": rates.iops, "bytes_per_s": rates.bytes_per_s} if rates else None

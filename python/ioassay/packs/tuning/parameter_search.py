@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,14 +17,17 @@ from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
-from ioassay.roles import Consent, Driver
+from ioassay.packs.tuning.search import campaign, request
+from ioassay.packs.tuning.search.campaign import Campaign
+from ioassay.packs.tuning.search.request import Goal, Request, examined
+from ioassay.packs.tuning.search.schedule import Script
+from ioassay.packs.tuning.search.space import Axis
+from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.narrative.finding import Finding
-    from ioassay.packs.tuning.search.request import Goal, Request
-    from ioassay.packs.tuning.search.space import Axis
     from ioassay.records.record import Scalar, Warning_
     from ioassay.runner.preflight import Bench
     from ioassay.store.run_folder import RunStore
@@ -110,8 +113,6 @@ class Search(Run):
     @property
     def request(self) -> Request:
         """What the search was asked."""
-        from ioassay.packs.tuning.search import campaign
-
         return campaign.resumed(self._store)
 
     def resume(
@@ -166,10 +167,9 @@ def tune(
     runs. Other arguments are those of `SearchSettings` and `Study.run`, and so are the errors; UsageError for a suite
     of several studies.
     """
-    from ioassay.packs.tuning.search import request
-
     progress = progress or Progress()
-    words = {name: _words(levels) for name, levels in (ranges or {}).items()}
+    given = (ranges or {}).items()
+    words = {name: levels if isinstance(levels, str) else ",".join(map(str, levels)) for name, levels in given}
     settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
     goal = request.make_goal(maximize, minimize, subject_to)
     consent = Consent(tuple(destroy_data), allow_exec)
@@ -188,10 +188,6 @@ def _searched(
     return found
 
 
-def _words(levels: str | Sequence[object]) -> str:
-    return levels if isinstance(levels, str) else ",".join(map(str, levels))
-
-
 def begin(
     chosen: Study,
     goal: Goal,
@@ -204,7 +200,6 @@ def begin(
     workers: int | None = None,
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
-    from ioassay.packs.tuning.search import campaign, request
     from ioassay.runner import worker_pool
     from ioassay.store.run_folder import RunStore, new_folder
 
@@ -219,10 +214,10 @@ def begin(
         study, ranges = request.with_cases(first, settings.ranges)
         driver = drivers.driver(study.driver)
         axes, default = request.space(
-            study, ranges, settings.defaults, listed=settings.listed, fixed=_stated(study, driver)
+            study, ranges, settings.defaults, listed=settings.listed, stated=driver.stated_level
         )
         at_once = workers or worker_pool.processors()
-        asked = request.Request(
+        asked = Request(
             goal=goal,
             axes=axes,
             default=default,
@@ -246,24 +241,20 @@ def begin(
 
 def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
     """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
-    from ioassay.packs.tuning.search import campaign
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
 
     store = RunStore.open(root)
     bundle.require_resumable(root)
-    request = campaign.resumed(store)
+    asked = campaign.resumed(store)
     checks = Checks(consent, store.working_directory())
-    bench, warnings = _checked(store.suite().studies[0], request, checks, announce)
-    return _execution(store, request, bench, warnings)
+    bench, warnings = _checked(store.suite().studies[0], asked, checks, announce)
+    return _execution(store, asked, bench, warnings)
 
 
-def _execution(store: RunStore, request: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
-    from ioassay.packs.tuning.search.campaign import Campaign
-    from ioassay.packs.tuning.search.schedule import Script
-
-    campaign = Campaign(store, Script(store.suite().studies[0], request, bench.driver))
-    return Execution(store, [bench], warnings, campaign)
+def _execution(store: RunStore, asked: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
+    script = Script(store.suite().studies[0], asked, bench.driver)
+    return Execution(store, [bench], warnings, Campaign(store, script))
 
 
 def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
@@ -279,23 +270,9 @@ def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     return found
 
 
-def _stated(study: model.Study, driver: Driver) -> Callable[[str], str | None]:
-    """What the driver knows of an option that the study does not set: the winner may be compared with it."""
-
-    def stated(name: str) -> str | None:
-        try:
-            return driver.stated_level(study.params, name)
-        except StudyError as error:
-            raise UsageError(f"{error}; wanted one to compare the winner with: --default {name}=VALUE") from None
-
-    return stated
-
-
 def _checked(
     searched: model.Study, request: Request, checks: Checks, announce: Announce | None
 ) -> tuple[Bench, list[Warning_]]:
-    from ioassay.packs.tuning.search.request import examined
-
     benches, warnings = checks.benches(_alone(examined(searched, request)), announce)
     return benches[0], warnings
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
+from ioassay.packs.tuning.questions import tuned
+from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart, scales, selection
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -50,21 +52,20 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     selection.select(records, study, spec.where)  # says why where nothing went well
     if records.tuning is None:
         raise NoData(f"the study '{study.name}' is no search; `ioassay tune` makes one")
-    look = _Look(records, study, records.tuning, spec)
-    rows = [hconcat(*look.over_trials(), spacing=14)]
+    layers = _Layers(records, study, records.tuning, spec)
+    rows = [hconcat(*layers.over_trials(), spacing=14)]
     if spec.axes:
-        rows += chart.rows(look.over_axes(), look.columns)
-    title = f"{selection.metric_label(look.found.metric)} over the trials of the search"
-    return chart.figure(vconcat(*rows, spacing=16), spec, study, title, look.notes())
+        rows += chart.rows(layers.over_axes(), layers.columns)
+    title = f"{selection.metric_label(layers.found.metric)} over the trials of the search"
+    return chart.figure(vconcat(*rows, spacing=16), spec, study, title, layers.notes())
 
 
-class _Look:
+class _Layers:
     """The charts of one search, with the channels that they share."""
 
     def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
-        from ioassay.packs.tuning.questions import tuned
-
-        self.spec, self.axes, self.constraints, self.holds = spec, asked["axes"], asked["constraints"], tuned.holds
+        self.spec, self.axes = spec, asked["axes"]
+        self.constraints = [Constraint(**constraint) for constraint in asked["constraints"]]
         self.columns = max(1, min(3, len(self.axes)))
         self.found = found = tuned.measure(records, study)
         self.trials: list[_Trial] = []
@@ -79,7 +80,7 @@ class _Look:
             if one["status"] != OK or one["value"] is None:
                 self.lost.append(number)
             else:
-                bound = [row.get(constraint["metric"]) for constraint in self.constraints]
+                bound = [row.get(constraint.metric) for constraint in self.constraints]
                 self.trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
         if not self.trials:
             raise NoData(f"no trial of the search has the metric '{found.metric}'")
@@ -111,7 +112,7 @@ class _Look:
         """Whether the means of these trials of one point keep every constraint; what was not measured does not."""
         for place, constraint in enumerate(self.constraints):
             known = [value for one in trials if (value := one.bound[place]) is not None]
-            if not known or not self.holds(constraint, fmean(known)):
+            if not known or not constraint.holds(fmean(known)):
                 return False
         return True
 
@@ -200,7 +201,7 @@ class _Look:
         told = f"winner: {_phrase(self.winner.point)}" if self.winner else ""
         if found.winner is not None and not found.feasible:
             told = "no winner: the constraints are violated"
-        broken = " or ".join(constraint["text"] for constraint in self.constraints)
+        broken = " or ".join(constraint.text for constraint in self.constraints)
         return [
             f"{len(self.trials) + len(self.lost)} trials at {found.tried} of {found.points} points",
             told if self.conclusive else selection.UNFIT,

@@ -8,7 +8,6 @@ A constraint holds where the whole interval of the winner's mean does.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,6 +18,7 @@ from ioassay import metrics
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
 from ioassay.analysis.run_comparison import Verdict
+from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
@@ -197,7 +197,7 @@ def measure(records: Dataset, study: Study) -> Tuned:
     sides = [search.side(point) for point in (default, winner)]
     spread = any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
     row, bounds = search.comparison(default, winner), search.bounds(winner)
-    kept = len(bounds) == len(tuning["constraints"]) and all(bound.verdict != BROKEN for bound in bounds)
+    kept = len(bounds) == len(search.constraints) and all(bound.verdict != BROKEN for bound in bounds)
     ended = ["failed" if one["status"] != OK else one.get("search") for one in rows]
     return Tuned(
         study=study.name,
@@ -237,6 +237,7 @@ class _Search:
 
     def __init__(self, records: Dataset, study: Study, tuning: schema.Search) -> None:
         self.records, self.study, self.tuning = records, study, tuning
+        self.constraints = [Constraint(**constraint) for constraint in tuning["constraints"]]
         self.metric, self.confidence, self.key = str(tuning["metric"]), study.analysis.confidence, study.design.key
         self.rows = list(records.trials_of(study).iter_rows(named=True))
         self.searched = [row for row in self.rows if row.get("search") in WHOLE]
@@ -270,7 +271,8 @@ class _Search:
         sides = [side for point in points if (side := self.side(point)) is not None]
 
         def rank(side: Side) -> tuple[float, float]:
-            excess = sum(_excess(one, self.side(side.point, one["metric"])) for one in self.tuning["constraints"])
+            means = [(one, getattr(self.side(side.point, one.metric), "mean", None)) for one in self.constraints]
+            excess = sum(max(0.0, constraint.violation(mean)) for constraint, mean in means)
             return -excess, side.mean if self.tuning["maximize"] else -side.mean
 
         return max(sides, key=rank).point if sides else None
@@ -292,15 +294,14 @@ class _Search:
     def bounds(self, point: _Point | None) -> list[Bound]:
         """Each constraint at a point."""
         found = []
-        for constraint in self.tuning["constraints"]:
-            metric = constraint["metric"]
-            if (side := self.side(point, metric)) is None:
+        for constraint in self.constraints:
+            if (side := self.side(point, constraint.metric)) is None:
                 continue
-            kept = holds(constraint, side.mean)
+            kept = constraint.holds(side.mean)
             ends = (side.interval.low, side.interval.high) if side.interval is not None else ()
-            surely = bool(ends) and all(holds(constraint, end) == kept for end in ends)
+            surely = bool(ends) and all(constraint.holds(end) == kept for end in ends)
             verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
-            found.append(Bound(metric, constraint["text"], side.mean, side.interval, verdict, surely))
+            found.append(Bound(constraint.metric, constraint.text, side.mean, side.interval, verdict, surely))
         return found
 
     def comparison(self, default: _Point, winner: _Point | None) -> run_comparison.Row | None:
@@ -315,21 +316,6 @@ class _Search:
         """The fresh repetitions of a point."""
         found = cells(self.records, self.study, metric).cells
         return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
-
-
-def _excess(constraint: schema.Bound, side: Side | None) -> float:
-    """How far a point violates the constraint, as a share of the bound; 0 where it holds."""
-    if side is None or holds(constraint, side.mean):
-        return math.inf if side is None else 0.0
-    return max(abs(side.mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
-
-
-def holds(constraint: schema.Bound, value: float) -> bool:
-    """Whether `value` keeps the constraint, in the unit of its metric."""
-    sense, bound = constraint["sense"], constraint["bound"]
-    if value == bound:
-        return "=" in sense
-    return bool((value < bound) == sense.startswith("<"))
 
 
 def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:

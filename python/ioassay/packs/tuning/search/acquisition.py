@@ -26,19 +26,19 @@ Lengths, noise and the rest are the most probable ones under the priors below.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ioassay.packs.tuning.search.candidate_grid import Grid, Key
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
-    Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MEAN_VARIANCE = 4.0
 """Of the unknown overall mean, in variances of the values."""
@@ -74,8 +74,6 @@ class Surrogate:
     """A fitted process; `posterior` of any rows of coordinates."""
 
     def __init__(self, observed: Observed, ordered: Sequence[bool], prior: Prior) -> None:
-        import numpy as np
-
         self._rows, self._ordered = observed.rows, tuple(ordered)
         self._centre = float(np.average(observed.means, weights=observed.counts))
         spread = float(observed.means.std())
@@ -95,8 +93,6 @@ class Surrogate:
 
     def posterior(self, rows: Array, among: Array) -> tuple[Array, Array, Array]:
         """Mean and variance at `rows` and their covariance with `among` (rows by among)."""
-        import numpy as np
-
         known = self._cross(rows, self._rows)
         weights = known @ self._inverse
         mean = known @ self._weights
@@ -106,32 +102,20 @@ class Surrogate:
 
     def _fit(self) -> None:
         """The most probable lengths, signal, own part and noise."""
-        import numpy as np
-
         prior, axes = self._prior, len(self._ordered)
-        centres = np.array([prior.length[0]] * axes + [prior.signal[0], prior.own[0], prior.noise[0]])
-        widths = np.array([prior.length[1]] * axes + [prior.signal[1], prior.own[1], prior.noise[1]])
-        starts = [
-            centres,
-            centres + np.array([-0.7] * axes + [0.0, 0.0, 1.0]),
-            centres + np.array([0.7] * axes + [0.0, 0.0, -1.0]),
-        ]
+        centres, widths = np.array([prior.length] * axes + [prior.signal, prior.own, prior.noise]).T
+        away = np.array([0.7] * axes + [0.0, 0.0, -1.0])
+        starts = (centres, centres - away, centres + away)
         fits = [descend(lambda theta: self._surprise(theta, centres, widths), start) for start in starts]
         self._solve(min(fits, key=lambda fit: fit[1])[0])
 
     def shortened(self, share: float) -> Surrogate:
         """The same with lengths this much shorter: what is far from everything measured is less sure."""
-        import copy
-
-        import numpy as np
-
         other = copy.copy(self)
         other._solve(self._theta + np.array([math.log(share)] * len(self._ordered) + [0.0] * 3))
         return other
 
     def _solve(self, theta: Array) -> None:
-        import numpy as np
-
         axes = len(self._ordered)
         self._theta = theta
         self._peak = math.exp(2 * self._theta[axes]) + math.exp(2 * self._theta[-2]) + _MEAN_VARIANCE
@@ -140,8 +124,6 @@ class Surrogate:
 
     def _covariance(self, theta: Array) -> tuple[Array, list[Array]]:
         """Of the measured means, and its derivatives by theta."""
-        import numpy as np
-
         axes = len(self._ordered)
         lengths, (signal, own, noise) = np.exp(theta[:axes]), np.exp(2 * theta[axes:])
         parts = [square / length**2 for square, length in zip(self._squares, lengths, strict=True)]
@@ -156,8 +138,6 @@ class Surrogate:
 
     def _surprise(self, theta: Array, centres: Array, widths: Array) -> tuple[float, Array]:
         """Minus the logarithm of the posterior density, and its gradient (Rasmussen and Williams, 5.8 and 5.9)."""
-        import numpy as np
-
         covariance, slopes = self._covariance(theta)
         inverse = np.linalg.inv(covariance)
         weights = inverse @ self._values
@@ -171,8 +151,6 @@ class Surrogate:
         return float(total), gradient
 
     def _squared(self, left: Array, right: Array) -> list[Array]:
-        import numpy as np
-
         found = []
         for place, ordered in enumerate(self._ordered):
             apart = left[:, None, place] - right[None, :, place]
@@ -181,8 +159,6 @@ class Surrogate:
 
     def _cross(self, left: Array, right: Array) -> Array:
         """Covariance of true values: equal rows share what is their own."""
-        import numpy as np
-
         squares = self._squared(left, right)
         axes = len(self._ordered)
         parts = [square / math.exp(2 * length) for square, length in zip(squares, self._theta[:axes], strict=True)]
@@ -198,8 +174,6 @@ def descend(surprise: Callable[[Array], tuple[float, Array]], start: Array) -> t
     Source: J. Nocedal, S. J. Wright, "Numerical Optimization", 2006, algorithm 6.1. SciPy's is as good; its threads
     take a hundred times as long for matrices this small.
     """
-    import numpy as np
-
     at, (value, slope) = start, surprise(start)
     inverse = np.eye(len(start))
     for _ in range(_STEPS):
@@ -278,8 +252,6 @@ class Model:
 
     def belief(self, rows: Array) -> Belief:
         """What is believed of points; rows of coordinates."""
-        import numpy as np
-
         mean, variance, _ = self._value.posterior(rows, rows[:1])
         return Belief(mean, np.sqrt(variance), np.exp(_log_likely(self._limits, rows)))
 
@@ -289,8 +261,6 @@ class Model:
         At the end of a search (`finishing`) only these and the point itself can be chosen, and nothing is spent on
         what might be found later. Where no measured row is likely feasible, it is how likely the row is.
         """
-        import numpy as np
-
         feasible = _log_likely(self._limits, rows)
         works = feasible + _log_likely(self._failures, rows)
         likely = feasible >= math.log(_LIKELY)
@@ -304,8 +274,6 @@ class Model:
     def promise(self, rows: Array, measured: Flags) -> Array:
         """How high the value may be at rows that were not measured, and may be feasible; minus infinity elsewhere, and
         everywhere while no measured row is likely feasible."""
-        import numpy as np
-
         if not (measured & (_log_likely(self._limits, rows) >= math.log(_LIKELY))).any():
             return np.full(len(rows), -np.inf)
 
@@ -316,8 +284,6 @@ class Model:
 
 def _log_likely(limits: Sequence[Surrogate], rows: Array) -> Array:
     """Logarithm of how likely none of these is above 0."""
-    import numpy as np
-
     total = np.zeros(len(rows))
     for limit in limits:
         over, variance, _ = limit.posterior(rows, rows[:1])
@@ -339,8 +305,6 @@ def log_normal_cdf(score: float) -> float:
 
 def _gradient(view: Surrogate, rows: Array, measured: Flags, likely: Flags, finishing: bool) -> Array:
     """The knowledge gradient at each row; where quantiles see none, the leader's and its rivals' tails decide."""
-    import numpy as np
-
     mean, variance, _ = view.posterior(rows, rows[:1])
     among = measured & likely
     if not finishing:
@@ -384,8 +348,6 @@ def _level(good: Array, others: Array, random: np.random.Generator) -> int:
 
 def _density(places: Array, ordered: bool, levels: Sequence[int]) -> Array:
     """The probability of each level of an axis: of the levels seen and, once, of any."""
-    import numpy as np
-
     anywhere = np.full(len(places), 1 / len(places))
     if not levels:
         return anywhere

@@ -30,19 +30,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ioassay import metrics
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.tuning.search.request import Request, from_table
 from ioassay.packs.tuning.search.schedule import CONFIRM, MOST_CANDIDATES, SHORT_SHARE, Script, Steps
-from ioassay.packs.tuning.search.search import Best
 from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Driver, Trial
 from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay.packs.tuning.search.search import Best
 
 
 @dataclass

@@ -9,16 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ioassay.packs.tuning.search.space import Axis
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
-    Random = np.random.Generator
-
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Random = np.random.Generator
 Key = tuple[int, ...]
 WHOLE = 1500
 """Points up to which all are candidates; of larger grids a sample of about as many is, and what is near the best."""
@@ -31,8 +29,6 @@ class Grid:
     """All points of some axes."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
-        import numpy as np
-
         self.axes = tuple(axes)
         self.ordered = tuple(axis.numbers is not None for axis in axes)
         self.places = [np.array(_coordinates(axis)) for axis in axes]
@@ -40,8 +36,6 @@ class Grid:
 
     def rows(self, keys: Sequence[Key]) -> Array:
         """Coordinates, a row for each key."""
-        import numpy as np
-
         chosen = np.array(keys, dtype=int).reshape(len(keys), len(self.axes))
         return np.stack([places[chosen[:, axis]] for axis, places in enumerate(self.places)], axis=1)
 
@@ -79,8 +73,6 @@ class Grid:
         Source: M. D. Morris, T. J. Mitchell, "Exploratory Designs for Computational Experiments", Journal of
         Statistical Planning and Inference 43, 1995. May give fewer where levels are few.
         """
-        import numpy as np
-
         best, widest = self._hypercube(count, random), -1.0
         for _ in range(_DESIGNS):
             rows = self._hypercube(count, random)
@@ -98,8 +90,6 @@ class Grid:
 
     def _hypercube(self, count: int, random: Random) -> Array:
         """A level of each of `count` strata on every axis, first and last level included."""
-        import numpy as np
-
         columns = []
         for places, ordered in zip(self.places, self.ordered, strict=True):
             strata = random.permutation(count)
@@ -108,8 +98,6 @@ class Grid:
 
     def uniform(self, count: int, random: Random) -> Array:
         """Rows of coordinates anywhere."""
-        import numpy as np
-
         columns = [
             random.random(count) if ordered else random.choice(places, count)
             for places, ordered in zip(self.places, self.ordered, strict=True)
@@ -118,8 +106,6 @@ class Grid:
 
     def _perturbed(self, leader: Key, count: int, random: Random) -> Array:
         """About the leader, mostly nearer than a tenth of each axis; its words mostly kept."""
-        import numpy as np
-
         columns = []
         for axis, (places, ordered) in enumerate(zip(self.places, self.ordered, strict=True)):
             here = places[leader[axis]]

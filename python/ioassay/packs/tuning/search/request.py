@@ -15,14 +15,15 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ioassay import metrics, units
-from ioassay.errors import InputError, UsageError
+from ioassay.errors import InputError, StudyError, UsageError
 from ioassay.factors import CASE, level_numbers, same_level
 from ioassay.packs.tuning.search.space import Axis, axes, points
 from ioassay.records.record import Scalar
+from ioassay.store import schema
 from ioassay.study.model import MAX_TRIALS, Study, make_study
 from ioassay.validation import shown, suggestion
 
@@ -52,6 +53,10 @@ class Constraint:
             return math.inf
         over = (value - self.bound if self.sense in ("<", "<=") else self.bound - value) / (abs(self.bound) or 1.0)
         return sys.float_info.epsilon if over == 0 and self.sense in ("<", ">") else over
+
+    def holds(self, value: float | None) -> bool:
+        """Whether `value` keeps the constraint."""
+        return self.violation(value) <= 0
 
 
 @dataclass(frozen=True)
@@ -104,12 +109,8 @@ def parse_constraint(text: str) -> Constraint:
 
 def _check_metric(name: str) -> None:
     if not metrics.known(name):
-        raise UsageError(f"no metric is called {shown(name)}; {_hint(name)}")
-
-
-def _hint(name: str) -> str:
-    hint = suggestion(name, metrics.USUAL)
-    return hint if hint.startswith("did") else "wanted for example read.bw, write.iops, read.lat.p99"
+        hint = suggestion(name, metrics.USUAL, "wanted for example read.bw, write.iops, read.lat.p99")
+        raise UsageError(f"no metric is called {shown(name)}; {hint}")
 
 
 def _check_possible(constraints: Sequence[Constraint]) -> None:
@@ -221,26 +222,22 @@ class Request:
         return {"schema": SCHEMA, **goal, "constraints": constraints, "points": self.points, **rest}
 
 
-def from_table(table: Mapping[str, Any], place: str) -> Request:
-    """What `as_table` gave; InputError for anything else."""
-    try:
-        if table["schema"] > SCHEMA:
-            raise InputError(f"{place}: schema {table['schema']} is newer than this ioassay's {SCHEMA}; update ioassay")
-        constraints = tuple(Constraint(**constraint) for constraint in table["constraints"])
-        own = ("default", "trials", "seed", "confirm", "batch", "pruning", "budget_s", "margin", "source")
-        return Request(
-            goal=Goal(table["metric"], table["maximize"], constraints),
-            axes=tuple(map(_axis, table["axes"])),
-            **{key: table[key] for key in own},
-            confirm_most=table.get("confirm_most", 0),
+def from_table(table: schema.Tuning, place: str) -> Request:
+    """What `as_table` gave, as the store has checked it; InputError for that of a newer version."""
+    if table["schema"] > SCHEMA:
+        raise InputError(f"{place}: schema {table['schema']} is newer than this ioassay's {SCHEMA}; update ioassay")
+    constraints = tuple(Constraint(**constraint) for constraint in table["constraints"])
+    known = {one.name: table[one.name] for one in fields(Request) if one.name in table}  # type: ignore[literal-required]
+    axes = tuple(
+        Axis(
+            axis["name"],
+            tuple(axis["levels"]),
+            None if axis["numbers"] is None else tuple(axis["numbers"]),
+            axis["log"],
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{place}: is not what a search was asked ({error}); restore it from a copy") from None
-
-
-def _axis(table: Mapping[str, Any]) -> Axis:
-    numbers = table["numbers"]
-    return Axis(table["name"], tuple(table["levels"]), None if numbers is None else tuple(numbers), table["log"])
+        for axis in table["axes"]
+    )
+    return Request(**{**known, "goal": Goal(table["metric"], table["maximize"], constraints), "axes": axes})
 
 
 def space(
@@ -249,12 +246,12 @@ def space(
     defaults: Mapping[str, Scalar],
     *,
     listed: bool,
-    fixed: Callable[[str], Scalar | None] = lambda name: None,
+    stated: Callable[[Mapping[str, Any], str], str | None] = lambda params, name: None,
 ) -> tuple[tuple[Axis, ...], dict[str, Scalar]]:
     """The axes of a study and the default on each; a default that lies beside an axis is added to it.
 
-    Where nobody names it the default is the study's fixed parameter of that name, else what `fixed` says of the name
-    (a job file sets what is no parameter of the study), else the factor's first level.
+    Where nobody names it the default is the study's fixed parameter of that name, else what is `stated` of the name
+    (`Driver.stated_level`), else the factor's first level. UsageError for what is wrong.
     """
     found = axes(study, ranges=ranges, listed=listed)
     known = [axis.name for axis in found]
@@ -267,7 +264,7 @@ def space(
             "or keep to the listed levels with --listed"
         )
     placed = [
-        _with_level(axis, defaults[axis.name] if axis.name in defaults else _usual(study, axis, fixed))
+        _with_level(axis, defaults[axis.name] if axis.name in defaults else _usual(study, axis, stated))
         for axis in found
     ]
     return tuple(axis for axis, _ in placed), {axis.name: level for axis, level in placed}
@@ -284,11 +281,14 @@ def with_cases(study: Study, ranges: Mapping[str, str]) -> tuple[Study, dict[str
     return study.model_copy(update={"case": kept}), {name: text for name, text in ranges.items() if name != CASE}
 
 
-def _usual(study: Study, axis: Axis, fixed: Callable[[str], Scalar | None]) -> Scalar:
+def _usual(study: Study, axis: Axis, stated: Callable[[Mapping[str, Any], str], str | None]) -> Scalar:
     part, _, key = axis.name.partition(".")
     tables: dict[str, Mapping[str, Any]] = {"target": study.target.model_dump(), "run": study.run.model_dump()}
     known = tables[part].get(key) if key and part in tables else study.params.get(axis.name)
-    known = fixed(axis.name) if known is None else known
+    try:
+        known = stated(study.params, axis.name) if known is None else known
+    except StudyError as error:
+        raise UsageError(f"{error}; wanted one to compare the winner with: --default {axis.name}=VALUE") from None
     if isinstance(known, str | int | float):
         return known
     listed = study.factors.get(axis.name)
@@ -300,17 +300,12 @@ def _place(axis: Axis, level: Scalar) -> int | None:
     return next((place for place, other in enumerate(axis.levels) if same_level(axis.name, other, level)), None)
 
 
-def _number(axis: Axis, level: Scalar) -> float | None:
-    """The number behind a level, read as those of the axis are; None for a word."""
-    known = level_numbers(axis.name, (*axis.levels, level))
-    return None if known is None else known[-1]
-
-
 def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
     """The axis with the level on it, as the axis writes it."""
     if (place := _place(axis, level)) is not None:
         return axis, axis.levels[place]
-    number = _number(axis, level)
+    known = level_numbers(axis.name, (*axis.levels, level))
+    number = None if known is None else known[-1]
     if axis.name == CASE or (axis.numbers is not None and number is None):
         raise UsageError(
             f"--default {axis.name}={level}: is no level of '{axis.name}'; {suggestion(str(level), _words(axis))}"

@@ -24,11 +24,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from statistics import NormalDist, fmean, variance
+from typing import TYPE_CHECKING
 
+from ioassay import stats
 from ioassay.errors import RunError, UsageError
 from ioassay.factors import CASE
 from ioassay.packs.tuning.search.request import Request
-from ioassay.packs.tuning.search.search import Ask, Best, Search
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import plan
@@ -36,7 +37,16 @@ from ioassay.study.model import Study
 from ioassay.study.plan import Point
 from ioassay.validation import suggestion
 
-SHORT = "short"
+if TYPE_CHECKING:
+    from ioassay.packs.tuning.search.search import Ask, Best, Search
+
+SHORT, CONFIRM = "short", "confirm"
+SHORT_SHARE = 0.25
+"""Of the running time, for the short run."""
+LEAST_LOSS = 0.1
+ENOUGH_PAIRS = 3
+_NORMAL = 3.0902
+"""Quantile 0.999 of the normal distribution."""
 MOST_CANDIDATES = 3
 """Points that are confirmed in turn at most, while the ones before violate a constraint."""
 TRIALS, BUDGET, FAILED = "trials", "budget", "failed"
@@ -90,6 +100,9 @@ class Script:
 
         `over` says before each step whether the time is.
         """
+        stats.load_numpy()
+        from ioassay.packs.tuning.search.search import Search
+
         wanted = self.request
         search = Search(
             wanted.axes,
@@ -236,14 +249,6 @@ def _key(trial: Trial) -> str:
     return plan.describe(trial.point)
 
 
-SHORT_SHARE = 0.25
-"""Of the running time, for the short run."""
-LEAST_LOSS = 0.1
-ENOUGH_PAIRS = 3
-_NORMAL = 3.0902
-"""Quantile 0.999 of the normal distribution."""
-
-
 @dataclass
 class Shorts:
     """The values of short runs, and how they foretold the whole ones."""
@@ -278,9 +283,6 @@ def _quantile(df: int) -> float:
     """Quantile 0.999 of Student's t, which few ratios deserve: Abramowitz and Stegun, 1964, 26.7.5, two terms."""
     z = _NORMAL
     return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-
-
-CONFIRM = "confirm"
 
 
 def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:

@@ -19,19 +19,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ioassay import debug_log, stats
+import numpy as np
+
+from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
 from ioassay.packs.tuning.search.acquisition import Model, Observed, proposed
 from ioassay.packs.tuning.search.candidate_grid import Grid, Key
 from ioassay.packs.tuning.search.space import Axis
 from ioassay.records.record import Scalar
 from ioassay.validation import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""
@@ -95,17 +93,15 @@ class History:
 
         return sorted(self.points, key=merit)
 
-    def scale(self) -> Callable[[float], float]:
-        """From values to what is modelled: large is good; logarithms where all are positive, because the noise of
-        rates and times is a share of them."""
-        values = [value for seen in self.points.values() for value in (*seen.values, *_known(seen.foretold))]
-        positive = all(value > 0 for value in values)
-        return lambda value: self.sign * (math.log(value) if positive else value)
+    def is_logarithmic(self) -> bool:
+        """Whether logarithms are modelled, as of positive values: the noise of rates and times is a share of them."""
+        known = (value for seen in self.points.values() for value in (*seen.values, seen.foretold))
+        return all(value > 0 for value in known if value is not None)
 
-    def unscaled(self, score: float) -> float:
-        """The value behind a modelled one."""
-        values = [value for seen in self.points.values() for value in (*seen.values, *_known(seen.foretold))]
-        return math.exp(self.sign * score) if all(value > 0 for value in values) else self.sign * score
+    def scale(self) -> Callable[[float], float]:
+        """From values to what is modelled: large is good."""
+        logarithmic = self.is_logarithmic()
+        return lambda value: self.sign * (math.log(value) if logarithmic else value)
 
     def observed(self, grid: Grid, pending: Sequence[Key], believed: Mapping[Key, float]) -> Observed:
         """The values as a model takes them. Points that are being measured count as what is believed of them
@@ -139,12 +135,9 @@ class History:
         """1 for each point that failed, -1 for each that did not; None where none did."""
         if not any(seen.failed for seen in self.points.values()):
             return None
-        groups = self._modelled({key: [1.0 if self._only_failed(key) else -1.0] for key in self.points})
+        went_well = {key: bool(seen.values) or seen.foretold is not None for key, seen in self.points.items()}
+        groups = self._modelled({key: [-1.0 if well else 1.0] for key, well in went_well.items()})
         return _summed(grid, groups, dict.fromkeys(groups, 1.0))
-
-    def _only_failed(self, key: Key) -> bool:
-        seen = self.points[key]
-        return not seen.values and seen.foretold is None
 
     def _modelled(self, groups: dict[Key, list[float]]) -> dict[Key, list[float]]:
         """Of many points the best half that fits, and the latest others."""
@@ -153,10 +146,6 @@ class History:
         best = sorted(self.measured(), key=lambda key: -self.sign * self.points[key].mean)[: MODELLED // 2]
         kept = {*best, *list(groups)[-(MODELLED // 2) :]}
         return {key: group for key, group in groups.items() if key in kept}
-
-
-def _known(value: float | None) -> tuple[float, ...]:
-    return () if value is None else (value,)
 
 
 def _floor(means: Sequence[float]) -> float:
@@ -173,8 +162,6 @@ def _compressed(violation: float) -> float:
 
 
 def _summed(grid: Grid, groups: dict[Key, list[float]], counts: dict[Key, float]) -> Observed:
-    import numpy as np
-
     keys = list(groups)
     means = [fmean(groups[key]) for key in keys]
     within = sum((value - mean) ** 2 for key, mean in zip(keys, means, strict=True) for value in groups[key])
@@ -230,7 +217,6 @@ class Search:
         first: Point | None = None,
     ) -> None:
         """`budget`: trials of the whole search, repeats included. `first`: the default, asked first."""
-        stats.load_numpy()
         self._grid = Grid(axes)
         self._seed, self._budget = seed, budget
         self._told = History(1.0 if maximize else -1.0, constraints)
@@ -298,13 +284,13 @@ class Search:
         keys = self._told.measured()
         if not keys:
             return []
-        belief = self._model(()).belief(self._grid.rows(keys))
+        belief, logarithmic = self._model(()).belief(self._grid.rows(keys)), self._told.is_logarithmic()
         ranked = []
         for key, score, likely in zip(keys, belief.mean.tolist(), belief.feasible.tolist(), strict=True):
             seen = self._told.points[key]
             excess = seen.excess()
             doubt = len(_SURE) if excess > 0 else sum(likely < share for share in _SURE)
-            expected = self._told.unscaled(score)
+            expected = math.exp(self._told.sign * score) if logarithmic else self._told.sign * score
             one = Best(self._point(key), seen.mean, tuple(seen.values), excess <= 0, expected, excess)
             ranked.append(((doubt, excess, -score), one))
         return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
@@ -320,14 +306,10 @@ class Search:
 
     def _random(self) -> np.random.Generator:
         """Chance that depends on nothing but the seed and how many were asked."""
-        import numpy as np
-
         return np.random.default_rng([self._seed, self._asks])
 
     def _worthiest(self) -> Key:
         """The point whose measurement is worth most."""
-        import numpy as np
-
         closed = self._told.closed()
         known = [key for key in self._asked if key not in closed]
         leaders = [self._key(one.point) for one in self.ranking()[:5]]

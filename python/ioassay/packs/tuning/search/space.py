@@ -43,16 +43,30 @@ _BARE = re.compile(r"^-?\d+(\.\d+)?$")
 _BINARY = (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
 _DECIMAL = (("GB", 10**9), ("MB", 10**6), ("kB", 1000))
 _TIMES = (("s", 10**9), ("ms", 10**6), ("us", 1000), ("ns", 1))
+MAX_LEVELS = 1024
+"""Of one axis: over three decades two neighbours then differ by less than one per cent, which no measurement sees."""
+_RATIOS_ALIKE = 1.25
+"""Logarithms of neighbours' ratios differ by no more than this factor where levels are geometric: 1, 3, 10, 30."""
+_FORMS = "LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*FACTOR, or levels with commas"
+_LOG = "log:"
+_NAME = re.compile(r"^([A-Za-z_][\w-]*|(target|run)\.[A-Za-z_][\w-]*)$")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """`count` of a level in whole units, the `level` of a count, the `step` between levels, the `number` of a level."""
+    """`count` of a level in whole units, the `level` of a count, the `number` of a level.
+
+    `multiples`: between levels stand multiples of their greatest common divisor alone.
+    """
 
     count: Callable[[Scalar], int]
     level: Callable[[int], Scalar]
-    step: Callable[[Sequence[int]], int]
     number: Callable[[Scalar], float]
+    multiples: bool = False
+
+    def step(self, counts: Sequence[int]) -> int:
+        """Between levels, in whole units."""
+        return (math.gcd(*counts) or 1) if self.multiples else 1
 
 
 def scale_of(levels: Sequence[Scalar], *, distinct: bool = True) -> Scale | None:
@@ -64,19 +78,11 @@ def scale_of(levels: Sequence[Scalar], *, distinct: bool = True) -> Scale | None
     return None
 
 
-def _one(counts: Sequence[int]) -> int:
-    return 1
-
-
-def _common(counts: Sequence[int]) -> int:
-    return math.gcd(*counts) or 1
-
-
 def _integers(levels: Sequence[Scalar]) -> Scale | None:
     if not all(isinstance(level, int) and not isinstance(level, bool) for level in levels):
         return None
     in_sectors = all(int(level) % _SECTOR_BYTES == 0 and int(level) > 0 for level in levels)
-    return Scale(int, int, _common if in_sectors else _one, float)
+    return Scale(int, int, float, multiples=in_sectors)
 
 
 def _places(text: str) -> int:
@@ -97,7 +103,7 @@ def _decimals(levels: Sequence[Scalar]) -> Scale | None:
         number = count / 10**places
         return f"{number:.{places}f}" if as_text else round(number, places)
 
-    return Scale(lambda level: int(Decimal(str(level)).scaleb(places)), level_of, _one, lambda level: float(str(level)))
+    return Scale(lambda level: int(Decimal(str(level)).scaleb(places)), level_of, lambda level: float(str(level)))
 
 
 def _percents(levels: Sequence[Scalar]) -> Scale | None:
@@ -109,7 +115,6 @@ def _percents(levels: Sequence[Scalar]) -> Scale | None:
     return Scale(
         lambda level: int(Decimal(str(level).removesuffix("%").strip()).scaleb(places)),
         lambda count: f"{count / 10**places:.{places}f}%",
-        _one,
         lambda level: float(str(level).removesuffix("%")),
     )
 
@@ -125,7 +130,7 @@ def _behind_words(levels: Sequence[Scalar]) -> Scale | None:
     def count(level: Scalar) -> int:
         return int(str(level).removeprefix(word))
 
-    return Scale(count, lambda number: f"{word}{number}", _one, lambda level: float(count(level)))
+    return Scale(count, lambda number: f"{word}{number}", lambda level: float(count(level)))
 
 
 def _sizes(levels: Sequence[Scalar]) -> Scale | None:
@@ -138,7 +143,7 @@ def _sizes(levels: Sequence[Scalar]) -> Scale | None:
         return None  # a bare 4 beside '4KiB' is not meant in bytes
     decimal = any(count(level) % 1024 for level in levels) and all(count(level) % 1000 == 0 for level in levels)
     names = (*(_DECIMAL if decimal else _BINARY), ("B", 1))
-    return Scale(count, lambda number: _spelled(number, names), _common, lambda level: float(count(level)))
+    return Scale(count, lambda number: _spelled(number, names), lambda level: float(count(level)), True)
 
 
 def _times(levels: Sequence[Scalar]) -> Scale | None:
@@ -147,7 +152,7 @@ def _times(levels: Sequence[Scalar]) -> Scale | None:
 
     if not _all_read(count, levels):
         return None
-    return Scale(count, lambda number: _spelled(number, _TIMES), _common, lambda level: count(level) / 1e9)
+    return Scale(count, lambda number: _spelled(number, _TIMES), lambda level: count(level) / 1e9, True)
 
 
 def _all_read(count: Callable[[Scalar], int], levels: Sequence[Scalar]) -> bool:
@@ -163,12 +168,6 @@ def _spelled(number: int, names: Sequence[tuple[str, int]]) -> str:
     """In the largest unit of which it is a whole number."""
     unit, factor = next((unit, factor) for unit, factor in names if number % factor == 0 and (number or factor == 1))
     return f"{number // factor}{unit}"
-
-
-MAX_LEVELS = 1024
-"""Of one axis: over three decades two neighbours then differ by less than one per cent, which no measurement sees."""
-_RATIOS_ALIKE = 1.25
-"""Logarithms of neighbours' ratios differ by no more than this factor where levels are geometric: 1, 3, 10, 30."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +194,12 @@ def as_listed(name: str, levels: Sequence[Scalar]) -> Axis:
 
 def between(name: str, levels: Sequence[Scalar]) -> Axis:
     """Everything from the least to the greatest of these levels; they themselves as they are written."""
-    scale = scale_of(levels)
+    axis, scale = as_listed(name, levels), scale_of(levels)
     if scale is None:
-        return Axis(name, tuple(levels))
+        return axis
     counts = sorted(map(scale.count, levels))
-    log = counted(name, scale, counts).log
-    return counted(name, scale, grid(counts[0], counts[-1], scale.step(counts), log, counts), levels, log=log)
+    inner = grid(counts[0], counts[-1], scale.step(counts), axis.log, counts)
+    return counted(name, scale, inner, levels, log=axis.log)
 
 
 def counted(
@@ -237,10 +236,6 @@ def grid(low: int, high: int, step: int, log: bool, keep: Sequence[int] = ()) ->
     shares = [place / (room - 1) for place in range(room)]
     wanted = [low * (high / low) ** share if log else low + (high - low) * share for share in shares]
     return sorted({low + min(steps, round((count - low) / step)) * step for count in wanted} | {*keep})
-
-
-_FORMS = "LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*FACTOR, or levels with commas"
-_LOG = "log:"
 
 
 def ranged(name: str, text: str) -> Axis:
@@ -344,8 +339,6 @@ def wrong(name: str, text: str, wanted: str) -> UsageError:
 
 
 __all__ = ["Axis", "axes", "points"]
-
-_NAME = re.compile(r"^([A-Za-z_][\w-]*|(target|run)\.[A-Za-z_][\w-]*)$")
 
 
 def axes(study: Study, *, ranges: Mapping[str, str] | None = None, listed: bool = False) -> tuple[Axis, ...]:
