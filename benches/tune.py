@@ -28,7 +28,7 @@ stats.load_numpy()
 import numpy as np  # noqa: E402
 from tune_surfaces import Key, Surface, axis, surfaces  # noqa: E402
 
-from ioassay.tuning.search import Search  # noqa: E402
+from ioassay.packs.tuning.search.search import Search  # noqa: E402
 
 TRIALS = 40
 NOISES = (0.03, 0.05)

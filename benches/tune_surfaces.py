@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.tuning.axis import Axis, counted
-from ioassay.tuning.level_scale import Scale, scale_of
+from ioassay.packs.tuning.search.space import Axis, Scale, counted, scale_of
 
 Key = tuple[int, ...]
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

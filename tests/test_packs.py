@@ -39,7 +39,10 @@ print(json.dumps(lists))
 @pytest.fixture(params=PACKS)
 def removed(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The name of a pack that is not in the copy of the package in `tmp_path`."""
-    name: str = request.param
+    return remove(request.param, tmp_path)
+
+
+def remove(name: str, tmp_path: Path) -> str:
     shutil.copytree(PACKAGE, tmp_path / "ioassay", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(tmp_path / "ioassay" / "packs" / name)
     line = tmp_path / "ioassay" / "packs" / "__init__.py"
@@ -47,11 +50,12 @@ def removed(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return name
 
 
-def python(tmp_path: Path, *words: str) -> str:
+def python(tmp_path: Path, *words: str, status: int = 0) -> str:
+    """What it prints; on standard error where it is to fail."""
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
 
 
 def test_without_a_pack_the_rest_starts_lists_and_measures(removed: str, tmp_path: Path) -> None:
@@ -65,3 +69,10 @@ def test_without_a_pack_the_rest_starts_lists_and_measures(removed: str, tmp_pat
     said = json.loads(python(tmp_path, "-m", "ioassay", "run", "null.toml", "--output", "run", "--json"))
     assert said["trials"]["ok"] == 4
     assert (tmp_path / "run" / "report" / "index.html").exists()
+
+
+def test_an_option_of_a_pack_that_is_not_there_is_refused_before_the_run_has_a_folder(tmp_path: Path) -> None:
+    remove("live", tmp_path)
+    (tmp_path / "null.toml").write_text(STUDY)
+    said = python(tmp_path, "-m", "ioassay", "run", "null.toml", "--output", "run", "--live", status=2)
+    assert "--live needs the pack 'live'" in said and not (tmp_path / "run").exists()

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
-    from ioassay.api.live_page import LivePage as LivePage
-    from ioassay.api.parameter_search import Search as Search
-    from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.ssd import simulator as simulator
     from ioassay.packs.ssd import traces as traces
     from ioassay.packs.ssd.command_recording import Recording as Recording
@@ -53,6 +51,8 @@ if TYPE_CHECKING:
     from ioassay.packs.ssd.simulator import simulate as simulate
     from ioassay.packs.ssd.simulator import sweep as sweep
     from ioassay.packs.ssd.simulator.results import Simulation as Simulation
+    from ioassay.packs.tuning.parameter_search import Search as Search
+    from ioassay.packs.tuning.parameter_search import tune as tune
     from ioassay.packs.virtual_drive.served_drive import ServedDrive as ServedDrive
     from ioassay.packs.virtual_drive.served_drive import serve as serve
     from ioassay.packs.virtual_drive.served_drive import serve_group as serve_group
@@ -72,13 +72,11 @@ _MODULES = {
     "Interrupted": "ioassay.errors",
     "IoassayError": "ioassay.errors",
     "Judgement": "ioassay.api.witness_judgement",
-    "LivePage": "ioassay.api.live_page",
     "Plan": "ioassay.api.study_plan",
     "Progress": "ioassay.api.progress",
     "Run": "ioassay.api.run_results",
     "RunError": "ioassay.errors",
     "SafetyRefusal": "ioassay.errors",
-    "Search": "ioassay.api.parameter_search",
     "StartError": "ioassay.errors",
     "Study": "ioassay.api.study",
     "StudyError": "ioassay.errors",
@@ -91,7 +89,6 @@ _MODULES = {
     "open": "ioassay.api.run_results",
     "quick": "ioassay.api.quick_study",
     "restore_settings": "ioassay.api.diagnosis",
-    "tune": "ioassay.api.parameter_search",
     "witness": "ioassay.api.witness_judgement",
 }
 """Name -> the module that has it; packs have others. The imports above tell type checkers the same."""

@@ -46,10 +46,10 @@ class Pack:
     ) -> None:
         """`about` says in one sentence what the subject is.
 
-        `paths`: a kind of target -> the module that says where a request's time goes on the way to it (the question
-        `costs`). `api`: a name of `import ioassay` -> the module that has it, or its package. `before`: a question of
-        `analyses`, or a command, -> the one of the core that it precedes in a report or in the help; others end it.
-        `merged`: the former name of a question -> the question that has its answers now.
+        `paths`: a kind of target -> the module that says where the time of a request goes (the question
+        `costs`). `merged`: the former name of a question -> the one that has its answers now. `api`: a name of `import
+        ioassay` -> the module that has it, or its package. `before`: a question, a figure or a command -> the one of the
+        core that it precedes in its list; others end it.
         """
         self.about = about
         self.before = before or {}

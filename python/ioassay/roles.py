@@ -53,7 +53,7 @@ class Trial:
     """Runs to have its system calls counted by name, right after the point's first repetition (`watch.calls`); its
     speeds are not used."""
     search: str = ""
-    """What a search runs it for (`tuning.campaign` has the words); '' in every other run."""
+    """What a search runs it for (`packs/tuning` has the words); '' in every other run."""
 
 
 @dataclass(frozen=True)
@@ -443,6 +443,10 @@ class Driver(DriverFacts, Protocol):
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """The same load for `share` of its running time, but at least LEAST_SHORT_S; None where it has no running time
         that could be shortened, or only by less than half."""
+
+    def stated_level(self, params: Mapping[str, Any], name: str) -> str | None:
+        """What a file that the parameters name sets an option to; None where it does not. StudyError for several."""
+        return None
 
     def portable(self, params: Mapping[str, Any]) -> Portable:
         """What a trial with these parameters needs on another host; asked of pure drivers, right before a trial."""

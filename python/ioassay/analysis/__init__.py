@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 ANALYSES: dict[str, str] = listed(
     "analyses",
     {
-        "tuned": "ioassay.analysis.optimum.tuning",
         "load": "ioassay.analysis.storage.load_saturation",
         "conclude": "ioassay.analysis.conclusion",
         "choice": "ioassay.analysis.optimum.alternatives",

@@ -1,7 +1,7 @@
 """A run from its checks to its last record: what begins one, resumes one, and runs the trials that have none.
 
-`begin`, `resume` and, for a search, `parameter_search` make an `Execution`; nothing of it has run then, so that whoever
-shows it knows first which devices are loaded and how long it takes. What the records mean is in `run_results`.
+`begin` and `resume` make an `Execution`; nothing of it has run then, so that whoever shows it knows first which devices
+are loaded and how long it takes. What the records mean is in `run_results`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from ioassay.records.record import Warning_
     from ioassay.runner.hosts import Hosts
     from ioassay.runner.preflight import Bench, Storage
-    from ioassay.runner.run import FirstBlocks
+    from ioassay.runner.run import FirstBlocks, GrowingPlan
     from ioassay.runner.run_facts import KeptFile
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Suite
-    from ioassay.tuning.campaign import Campaign
-    from ioassay.tuning.search import Best
 
 Announce = Callable[[str, float], None]
 """Called with what is examined before a run, and its share from 0 to 1."""
@@ -41,19 +39,19 @@ class Execution:
     benches: Sequence[Bench]
     warnings: Sequence[Warning_] = ()
     """Of the checks; those of trials are in their records."""
-    campaign: Campaign | None = None
-    """Of a search: where its trials come from."""
+    plan: GrowingPlan | None = None
+    """Where its trials come from; by default the plan that its folder has."""
     hosts: Hosts | None = None
     """Other hosts that measure it."""
     _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def trials(self) -> int:
-        """The number of trials, those with a record included; of a search the most that there can be."""
+        """The number of trials, those with a record included; of a plan that grows the most that there can be."""
         from ioassay.study import plan
 
-        if self.campaign is not None:
-            return self.campaign.most
+        if self.plan is not None:
+            return self.plan.most
         return sum({**plan.count(self.store.suite()), **self.store.planned()}.values())
 
     def forecast_s(self, workers: int | None = None) -> float:
@@ -62,7 +60,7 @@ class Execution:
             from ioassay.runner import preflight
 
             each = [preflight.forecast(bench, workers) for bench in self.benches]
-            share = 1.0 if self.campaign is None else self.trials / max(sum(one.trials for one in each), 1)
+            share = 1.0 if self.plan is None else self.trials / max(sum(one.trials for one in each), 1)
             self._forecasts[workers] = sum(one.seconds for one in each) * share
         return self._forecasts[workers]
 
@@ -107,10 +105,10 @@ class Execution:
         progress.planned(self.trials, self.forecast_s(at_once))
         if self.hosts is not None:
             self.hosts.wait_quiet_s = wait_quiet_s
-        if self.campaign is not None:
-            self.campaign.script.on_best = _announcing(self.campaign, progress)
+        if self.plan is not None:
+            self.plan.announce(progress.said)
         try:
-            source = self.campaign if blocks is None else self._first(blocks)
+            source = self.plan if blocks is None else self._first(blocks)
             with computing.opened(executor, self.store, self.benches, progress) as there:
                 tally = run.execute(
                     self.store, self.benches, progress, at_once, source, wait_quiet_s, there.executor, self.hosts
@@ -139,19 +137,6 @@ class Execution:
                 "run it without --blocks"
             )
         return run.FirstBlocks(self.store, blocks)
-
-
-def _announcing(campaign: Campaign, progress: Progress) -> Callable[[Best, int], None]:
-    """Tells the progress of each new best point of a search."""
-    from ioassay import metrics
-    from ioassay.study import plan
-
-    def announce(best: Best, asked: int) -> None:
-        value = metrics.format_metric(campaign.script.request.goal.metric, best.mean)
-        rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
-        progress.said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
-
-    return announce
 
 
 @dataclass(frozen=True)

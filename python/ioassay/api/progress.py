@@ -1,15 +1,15 @@
-"""Who looks on while trials run. Nothing is drawn here; the command line's bar is in `cli`."""
+"""Who looks on while trials run, and how long the rest takes. Nothing is drawn here; the bar is in `cli`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ioassay.roles import CurrentRates, Trial
 
 if TYPE_CHECKING:
-    from ioassay.live.run_state import RunState
     from ioassay.records.record import Record
     from ioassay.study.model import Suite
 
@@ -46,10 +46,18 @@ class Progress:
         """A line about how a search goes."""
 
 
+def _handed_on(method: str) -> Callable[..., None]:
+    def call_each(self: Several, *what: object) -> None:
+        for view in self._views:
+            getattr(view, method)(*what)
+
+    return call_each
+
+
 class Several(Progress):
     """Hands everything on to several views of a run."""
 
-    def __init__(self, views: Sequence[Progress | RunState]) -> None:
+    def __init__(self, views: Sequence[Progress]) -> None:
         self._views = views
 
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
@@ -58,37 +66,38 @@ class Several(Progress):
         for view in self._views:
             view.opened(folder, suite, plan)
 
-    def planned(self, trials: int, seconds: float) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.planned(trials, seconds)
+    planned, preparing, started = map(_handed_on, ("planned", "preparing", "started"))
+    measuring, ended, recorded, said = map(_handed_on, ("measuring", "ended", "recorded", "said"))
 
-    def preparing(self, text: str, share: float) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.preparing(text, share)
 
-    def started(self, trial: Trial) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.started(trial)
+class RemainingTime:
+    """The time that the rest of `total` trials takes: by those that ended, and before the first of them by the plan.
 
-    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.measuring(trial, rates)
+    Where several run at once, a trial counts for its share of the time.
+    """
 
-    def ended(self, trial: Trial, status: str) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.ended(trial, status)
+    def __init__(self, total: int, forecast_s: float, clock: Callable[[], float]) -> None:
+        self.total, self.completed = total, 0
+        self._clock = clock
+        self._each_s = forecast_s / max(total, 1)
+        self._measured_s: deque[float] = deque(maxlen=50)
+        """Of the latest trials."""
+        self._began_s: dict[str, float] = {}
 
-    def recorded(self, trial: Trial, record: Record) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.recorded(trial, record)
+    def start(self, trial_id: str) -> None:
+        """A trial begins."""
+        self._began_s[trial_id] = self._clock()
 
-    def said(self, text: str) -> None:
-        """See Progress."""
-        for view in self._views:
-            view.said(text)
+    def end(self, trial_id: str) -> None:
+        """A trial ended. One that never began was kept or not needed, and says nothing about the time."""
+        at_once = len(self._began_s)
+        if (began_s := self._began_s.pop(trial_id, None)) is not None:
+            self._measured_s.append((self._clock() - began_s) / at_once)
+        self.completed += 1
+
+    def seconds(self) -> float:
+        """What the trials that have not ended will take; of those that run what is left of them."""
+        each_s = sum(self._measured_s) / len(self._measured_s) if self._measured_s else self._each_s
+        at_once, now_s = len(self._began_s), self._clock()
+        spent_s = sum(min((now_s - began_s) / at_once, each_s) for began_s in self._began_s.values())
+        return max((self.total - self.completed) * each_s - spent_s, 0.0)

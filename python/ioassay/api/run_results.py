@@ -391,12 +391,11 @@ def of_store(
     computing: Computing | None = None,
     kept: Sequence[KeptFile] = (),
 ) -> Run:
-    """The run of a folder: that of a search is a `Search`."""
-    if store.is_search:
-        from ioassay.api.parameter_search import Search
+    """The run of a folder: that of a search is a `Search`, where the pack of searches is there."""
+    import ioassay
 
-        return Search(store, benches, found, tally, computing)
-    return Run(store, benches, found, tally, computing, kept)
+    kind: type[Run] = getattr(ioassay, "Search", Run) if store.is_search else Run
+    return kind(store, benches, found, tally, computing, kept)
 
 
 def open(folder: str | Path) -> Run:

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ioassay import debug_log, units
-from ioassay.api.progress import Progress
+from ioassay.api.progress import Progress, RemainingTime
 from ioassay.cli import console
-from ioassay.live.remaining_time import RemainingTime
 from ioassay.roles import CurrentRates, Trial
 
 _BAR_COLUMNS = 24

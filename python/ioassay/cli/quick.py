@@ -42,7 +42,8 @@ def quick(
     began_s = time.monotonic()
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
     study = QuickStudy.fitting(path, options.seconds("--budget", budget))
-    run = session.measure(session.ready(partial(study.begin, output)), wait_quiet_s=wait_quiet_s, live=live)
+    execution = session.ready(partial(study.begin, output), live=live)
+    run = session.measure(execution, wait_quiet_s=wait_quiet_s, live=live)
     if json:
         console.emit(
             {

@@ -48,7 +48,7 @@ def run(
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
         checks = executions.Checks(Consent(tuple(destroy_data or ()), allow_exec), executor=executor)
-        execution = session.ready(partial(executions.resume, resume, checks))
+        execution = session.ready(partial(executions.resume, resume, checks), live=live)
     else:
         if study is None:
             raise UsageError(
@@ -57,7 +57,7 @@ def run(
             )
         chosen = options.study(study, scale, setting, factor, repetitions)
         begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor)
-        execution = session.ready(begin)
+        execution = session.ready(begin, live=live)
     ended = session.measure(execution, workers, wait_quiet_s, executor=executor, live=live, blocks=blocks)
     if json:
         console.emit(ended.as_dict())

@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING
 
 from ioassay import units
 from ioassay.cli import console, progress
-from ioassay.errors import Contradicted, IoassayError
+from ioassay.errors import Contradicted, IoassayError, UsageError
 from ioassay.roles import WRITE
 
 if TYPE_CHECKING:
+    from ioassay import LivePage
     from ioassay.api.execution import Announce, Execution
     from ioassay.api.run_results import Run
     from ioassay.runner.preflight import Storage
     from ioassay.runner.run_facts import KeptFile
 
 
-def ready(begin: Callable[[Announce], Execution]) -> Execution:
-    """What `begin` makes, under a line that shows what is examined; then the drives that are loaded."""
+def ready(begin: Callable[[Announce], Execution], *, live: bool = False) -> Execution:
+    """What `begin` makes, under a line that shows what is examined; then the drives that are loaded.
+
+    UsageError, before anything is made, where the run is to be shown on a `live` page and there is none.
+    """
+    if live:
+        _live_page()
     with progress.examining() as announce:
         execution = begin(announce)
     say_devices(execution.devices())
@@ -50,11 +56,10 @@ def measure(
 ) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
     from ioassay.api import computing
-    from ioassay.api.live_page import LivePage
     from ioassay.api.progress import Several
 
     total, forecast_s = execution.trials, execution.forecast_s(computing.at_once(executor, workers))
-    with LivePage() if live else nullcontext() as page:
+    with _live_page()() if live else nullcontext() as page:
         if page:
             console.note(f"live    {page.url}")
         with _noting_kept_files(execution), progress.shown(total, forecast_s) as shown:
@@ -64,6 +69,15 @@ def measure(
             page.publishing()
         run.publish()
     return run
+
+
+def _live_page() -> type[LivePage]:
+    import ioassay
+
+    page: type[LivePage] | None = getattr(ioassay, "LivePage", None)
+    if page is None:
+        raise UsageError("--live needs the pack 'live', which this installation does not have; leave the option out")
+    return page
 
 
 @contextmanager

@@ -7,7 +7,6 @@ returns into findings. `pipeline` asks every question, `phrases` has what severa
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
-    "tuned": "ioassay.narrative.tuned_text",
     "load": "ioassay.narrative.load_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
@@ -28,7 +27,6 @@ NARRATORS: dict[str, str] = {
 """In the order of `ANALYSES` and `OVERALL`. The questions of packs and plugins have their own words."""
 
 HEADINGS: dict[str, str] = {
-    "tuned": "What did the search find? Winner, default and confirmation",
     "load": "How much load until requests wait?",
     "conclude": "What else the study comes to",
     "choice": "Which case is best, when, and is that real?",

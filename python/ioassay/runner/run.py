@@ -83,6 +83,17 @@ class Source(Protocol):
         """What each trial of a study bears, asked before its first one."""
 
 
+class GrowingPlan(Source, Protocol):
+    """A plan whose trials follow from the records before them, such as that of a search."""
+
+    @property
+    def most(self) -> int:
+        """The number of trials that there can be at most."""
+
+    def announce(self, said: Callable[[str], None]) -> None:
+        """Call `said` from now on with lines about how it goes."""
+
+
 @dataclass(frozen=True)
 class Planned:
     """The trials of a run's plan, as they stand there."""

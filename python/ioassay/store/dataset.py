@@ -50,7 +50,7 @@ class Dataset:
 
     trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
         one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
-        Of a search also `search`, what the trial was for (`tuning.campaign` has the words).
+        Of a search also `search`, what the trial was for (`packs/tuning` has the words).
     hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
     series: study, trial, metric, job, time_s, value.
     samples: study, trial, monitor, name, time_s, value (raw counters and gauges).

@@ -215,6 +215,10 @@ class Fio(Driver):
         others = {name: value for name, value in params.items() if canonical(name) != "runtime"}
         return {**others, "runtime": f"{round(part_s * 1000)}ms"}
 
+    def stated_level(self, params: Mapping[str, Any], name: str) -> str | None:
+        """What the jobs of the study's job file set the option to."""
+        return jobfile.fixed(params, name)
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one.
 

@@ -262,7 +262,7 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
         if (
             len(line.encode()) > _LOG_LINE_BYTES
             or control_character(line) is not None
-            or words != _ascii_words(line)[version - 2 :]
+            or words != [word for word in re.split(r"[ \t]+", line) if word][version - 2 :]
         ):
             raise StudyError(
                 f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
@@ -275,10 +275,6 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
         access = WRITE if words[1] in _WRITING_ACTIONS else READ
         strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
     return strongest
-
-
-def _ascii_words(line: str) -> list[str]:
-    return [word for word in re.split(r"[ \t]+", line) if word]
 
 
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")

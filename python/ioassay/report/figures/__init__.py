@@ -35,7 +35,6 @@ FIGURES: dict[str, str] = listed(
         "path_costs": "ioassay.report.figures.cost_bars",
         "order": "ioassay.report.figures.run_order",
         "scaling": "ioassay.report.figures.scaling",
-        "search": "ioassay.report.figures.tuning_search",
         "series": "ioassay.report.figures.time_series",
         "stack": "ioassay.report.figures.stack",
         "throughput_latency": "ioassay.report.figures.throughput_latency",

@@ -50,8 +50,6 @@ def of_explained(records: Dataset, study: Study, own: Sequence[Figure]) -> list[
 
 def of_study(records: Dataset, study: Study) -> list[Figure]:
     """The figures that the study could have listed itself."""
-    if records.tuning is not None:
-        return [_figure("search", "search")]
     factors = {name: levels for name, levels in study.levels.items() if len(levels) > 1}
     responses = records.responses(study)[:_MOST_RESPONSES]
     if not factors:

@@ -1,0 +1,216 @@
+"""ioassay tune: the best parameters of a study, searched for with few trials and confirmed against the default.
+
+Every number that it says is the analysis's.
+"""
+
+from __future__ import annotations
+
+import json as texts
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ioassay import units
+from ioassay.cli import closing, completion_values, console, options, session, syntax
+from ioassay.errors import UsageError
+from ioassay.factors import CASE, level_word
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    from ioassay.packs.tuning.parameter_search import Search
+    from ioassay.packs.tuning.search.request import Request
+    from ioassay.packs.tuning.search.space import Axis
+    from ioassay.records.record import Scalar
+
+_MARGIN, _FULL = "5%", "full"
+_FEW = 12
+"""Levels of an axis that are listed one by one."""
+_Goal = partial(syntax.Option, panel="Goal", values=completion_values.responses)
+_Space = partial(syntax.Option, panel="Where to search")
+_Effort = partial(syntax.Option, panel="Effort")
+_CONFIRM = "Fresh repetitions of winner and default at the end. [5, or the study's own up to 10; up to 20 by noise]"
+_RANGE = (
+    "Values of one parameter to search: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; log:LOW..HIGH is "
+    "logarithmic; may be repeated. By default everything from a factor's lowest to its highest level."
+)
+_DEFAULT = "Value that the winner is compared with; by default the study's parameter or a factor's first level."
+_Many = list[str] | None
+
+
+def register(app: syntax.Group) -> None:
+    """Add the command to `app`."""
+    app.command("tune")(tune)
+
+
+def tune(
+    study: Annotated[
+        str | None,
+        syntax.Argument(
+            metavar="STUDY", values=completion_values.studies, help="A built-in study, a .toml study, or a .fio file."
+        ),
+    ] = None,
+    maximize: Annotated[str | None, _Goal(metavar="METRIC", help="Metric to maximize, such as read.iops.")] = None,
+    minimize: Annotated[str | None, _Goal(metavar="METRIC", help="Metric to minimize, such as read.lat.p99.")] = None,
+    subject_to: Annotated[
+        _Many, _Goal(metavar="CONSTRAINT", help="Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.")
+    ] = None,
+    ranges: Annotated[
+        _Many, _Space("--range", metavar="NAME=LOW..HIGH", values=completion_values.axes, help=_RANGE)
+    ] = None,
+    listed: Annotated[
+        bool, _Space("--listed", help="Use only levels that the study lists, none between them.")
+    ] = False,
+    default: Annotated[_Many, _Space(metavar="NAME=VALUE", values=completion_values.factors, help=_DEFAULT)] = None,
+    trials: Annotated[
+        int | None, _Effort(metavar="N", help="Number of trials of the search; the confirmation adds its own.")
+    ] = None,
+    confirm: Annotated[int | None, _Effort(metavar="K", min=2, help=_CONFIRM)] = None,
+    budget: Annotated[
+        str | None,
+        _Effort(metavar="TIME", help="Stop the search after this time, such as 10m; the confirmation still runs."),
+    ] = None,
+    pruning: Annotated[
+        bool,
+        _Effort("--pruning/--no-pruning", help="Abandon candidates that are bad after a quarter of their time."),
+    ] = True,
+    margin: Annotated[
+        str, _Effort(metavar="SHARE", help="Relative differences below this count as the same, as for compare.")
+    ] = _MARGIN,
+    seed: Annotated[int | None, _Effort(metavar="N", min=0, help="Seed of the search and of its trials.")] = None,
+    setting: options.Set = None,
+    factor: options.Factor = None,
+    scale: options.Scale = _FULL,
+    output: options.Output = None,
+    resume: Annotated[
+        Path | None, syntax.Option(metavar="RUN", values=completion_values.runs, help="Resume a stopped search.")
+    ] = None,
+    destroy_data: options.DestroyData = None,
+    allow_exec: options.AllowExec = False,
+    workers: options.Workers = None,
+    executor: options.Executor = None,
+    live: options.Live = False,
+    json: options.Json = False,
+) -> None:
+    """Search for a study's best parameters in few trials, and confirm them against the default.
+
+    Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
+    """
+    from ioassay.api import computing
+    from ioassay.packs.tuning import parameter_search
+    from ioassay.packs.tuning.search import request
+
+    console.use_json(json)
+    consent = Consent(tuple(destroy_data or ()), allow_exec)
+    at_once = computing.at_once(executor, workers)
+    if resume is not None:
+        changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
+        changes += [setting, factor, output, listed or None, None if pruning else pruning]
+        changes += [value for value in (scale, margin) if value not in (_FULL, _MARGIN)]
+        if any(change is not None for change in changes):
+            raise UsageError(
+                "--resume goes on with a search as it was begun; wanted no study and no other change with it"
+            )
+        begin = partial(parameter_search.resume, resume, consent)
+    else:
+        named = _pairs("--default", default, "1")
+        settings = parameter_search.SearchSettings(
+            trials,
+            ranges=_pairs("--range", ranges, "1..64"),
+            defaults={name: _scalar(value) for name, value in named.items()},
+            listed=listed,
+            confirm=confirm,
+            budget_s=_budget_s(budget),
+            pruning=pruning,
+            margin=options.share("--margin", margin),
+        )
+        goal = request.make_goal(maximize, minimize, subject_to or ())
+        chosen = options.study(study, scale, setting, factor)
+        begin = partial(parameter_search.begin, chosen, goal, settings, consent, output, seed=seed, workers=at_once)
+    found = session.measure(session.ready(begin, live=live), workers, executor=executor, live=live)
+    assert isinstance(found, parameter_search.Search)
+    if json:
+        console.emit(_result(found))
+    else:
+        _say(found)
+    session.refuse_contradicted(found)
+    if found.best is None:
+        raise console.Exit(1)
+
+
+def _pairs(option: str, assignments: Sequence[str] | None, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for assignment in assignments or ():
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"{option} {assignment}: wanted NAME=VALUE, such as iodepth={example}")
+        if name in found:
+            raise UsageError(f"{option} {assignment}: '{name}' is named twice; wanted one of them")
+        found[name] = value
+    return found
+
+
+def _scalar(text: str) -> Scalar:
+    """As in a study: numbers, true and false; everything else is text."""
+    try:
+        value = texts.loads(text)
+    except texts.JSONDecodeError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+def _budget_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = units.parse_duration_s(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise UsageError(f"--budget {text}: wanted a time above 0, such as 90s, 10m or 2h")
+    return seconds
+
+
+def _result(search: Search) -> dict[str, Any]:
+    """The result as --json prints it."""
+    request, found = search.request, search.numbers
+    goal, run = request.goal, search.as_dict()
+    kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmed", "confirmation")
+    constraints = [constraint.text for constraint in goal.constraints]
+    return {
+        "goal": {"metric": goal.metric, "maximize": goal.maximize, "constraints": constraints},
+        "space": {"axes": [_axis(axis) for axis in request.axes], **found["space"]},
+        **{key: found[key] for key in kept},
+        "statement": search.finding.statement,
+        "use": _use(request, found) if search.confirmed and not search.finding.withheld else None,
+        "history": found["history"],
+        **{key: run[key] for key in ("run", "report", "figures", "warnings", "failures", "skips", "kept_files")},
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    few = len(axis.levels) <= _FEW
+    ends = {"levels": list(axis.levels)} if few else {"from": axis.levels[0], "to": axis.levels[-1]}
+    return {"name": axis.name, "number": len(axis.levels), **ends}
+
+
+def _use(request: Request, found: Mapping[str, Any]) -> str:
+    """The command that runs the study at the winner: `--factor` takes what a study varies and what it fixes alike.
+
+    All cases run then, since no option of `run` picks one.
+    """
+    point = found["best"]["point"]
+    named = [axis.name for axis in request.axes if axis.name != CASE]
+    words = [f"--factor {shlex.quote(f'{name}={level_word(point[name])}')}" for name in named]
+    return " ".join(["ioassay run", request.source, *words])
+
+
+def _say(search: Search) -> None:
+    """The result for people."""
+    request, found, use = search.request, search.numbers, []
+    if search.confirmed and not search.finding.withheld:
+        use.append(" ".join(f"{axis.name}={level_word(found['best']['point'][axis.name])}" for axis in request.axes))
+        others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
+        use.append(f"to use it: {_use(request, found)}{others}")
+    closing.say(search, use)

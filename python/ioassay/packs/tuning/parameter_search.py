@@ -1,0 +1,283 @@
+"""The search for a study's best parameters: what begins and continues it, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay import drivers
+from ioassay.api import computing, execution
+from ioassay.api import study as studies
+from ioassay.api.execution import Announce, Checks, Execution
+from ioassay.api.progress import Progress
+from ioassay.api.run_results import Run
+from ioassay.api.study import Study
+from ioassay.errors import StudyError, UsageError
+from ioassay.packs.tuning.search import campaign, request
+from ioassay.packs.tuning.search.campaign import Campaign
+from ioassay.packs.tuning.search.request import Goal, Request, examined
+from ioassay.packs.tuning.search.schedule import Script
+from ioassay.packs.tuning.search.space import Axis
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay.narrative.finding import Finding
+    from ioassay.records.record import Scalar, Warning_
+    from ioassay.runner.preflight import Bench
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study import model
+    from ioassay.study.model import Suite
+
+FEWEST_TRIALS = 2
+MARGIN = 0.05
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Where a search looks and how much it may try; UsageError names what is wrong."""
+
+    trials: int | None
+    ranges: Mapping[str, str] = field(default_factory=dict)
+    """Parameter -> `LOW..HIGH`, `LOW..HIGH:STEP`, `LOW..HIGH:*2`, `log:LOW..HIGH` or `A,B,C`."""
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)
+    """What the winner is compared with, where the study does not say it."""
+    listed: bool = False
+    """Use only levels that the study lists."""
+    confirm: int | None = None
+    """Fresh repetitions of winner and default; by default 5 or the study's own, and up to 20 by their noise."""
+    budget_s: float | None = None
+    pruning: bool = True
+    """Abandon candidates that are bad after a quarter of their time."""
+    margin: float = MARGIN
+    """The relative difference below which two points count as the same."""
+
+    def __post_init__(self) -> None:
+        if self.trials is None or self.trials < FEWEST_TRIALS:
+            seen = "none given" if self.trials is None else f"is {self.trials}"
+            raise UsageError(f"--trials: {seen}; wanted {FEWEST_TRIALS} or more: one is the default itself")
+
+
+class Search(Run):
+    """The run of a search: its trials, and the best point that it confirmed."""
+
+    @cached_property
+    def finding(self) -> Finding:
+        """What the search came to, in words and numbers."""
+        return next(finding for finding in self.findings if finding.question == "tuned")
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """What the search measured, also where the finding is withheld."""
+        from ioassay.packs.tuning.questions import tuned, tuned_text
+
+        return tuned_text.statistics(tuned.measure(self.records, self.records.studies[0]))
+
+    @property
+    def best(self) -> dict[str, Scalar] | None:
+        """The levels of the best point; None where no point keeps the constraints."""
+        point = self.numbers["best"]
+        return dict(point["point"]) if point is not None and self.feasible else None
+
+    @property
+    def default(self) -> dict[str, Scalar]:
+        """The levels that the winner is compared with."""
+        return dict(self.numbers["default"]["point"])
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the best point keeps the constraints."""
+        return bool(self.numbers["feasible"])
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether fresh repetitions show that the best point is better than the default."""
+        return bool(self.numbers["confirmed"])
+
+    @cached_property
+    def history(self) -> pl.DataFrame:
+        """One row a point that was tried, in order, with what it gave."""
+        import polars as pl
+
+        rows = [
+            {key: value for key, value in attempt.items() if key != "point"} | dict(attempt["point"])
+            for attempt in self.numbers["history"]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+    @property
+    def request(self) -> Request:
+        """What the search was asked."""
+        return campaign.resumed(self._store)
+
+    def resume(
+        self,
+        *,
+        progress: Progress | None = None,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        destroy_data: Sequence[str] = (),
+        allow_exec: bool = False,
+        wait_quiet_s: float = 0.0,
+        blocks: int | None = None,
+    ) -> Search:
+        """Continue the search where it stopped. Arguments and errors as of `tune`; a search has no `blocks`."""
+        if blocks is not None:
+            raise UsageError(f"blocks is {blocks}; wanted none, since the trials of a search follow from each other")
+        progress = progress or Progress()
+        computing.at_once(executor, workers)
+        with execution.interruptible():
+            ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
+        return _searched(ready, progress, executor, workers, wait_quiet_s)
+
+
+def tune(
+    study: Study | str | Path,
+    *,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    subject_to: Sequence[str] = (),
+    trials: int,
+    ranges: Mapping[str, str | Sequence[object]] | None = None,
+    default: Mapping[str, Scalar] | None = None,
+    listed: bool = False,
+    confirm: int | None = None,
+    budget_s: float | None = None,
+    pruning: bool = True,
+    margin: float = MARGIN,
+    seed: int | None = None,
+    output: str | Path | None = None,
+    progress: Progress | None = None,
+    executor: Executor | str | None = None,
+    workers: int | None = None,
+    destroy_data: Sequence[str] = (),
+    allow_exec: bool = False,
+    wait_quiet_s: float = 0.0,
+) -> Search:
+    """Search for a study's best parameters in few `trials`, and confirm them against the default.
+
+        tune(study, maximize="read.iops", subject_to=["read.lat.p99 < 5ms"], trials=40).best
+
+    One of `maximize` and `minimize` names a metric. `budget_s` ends the search, in seconds; the confirmation still
+    runs. Other arguments are those of `SearchSettings` and `Study.run`, and so are the errors; UsageError for a suite
+    of several studies.
+    """
+    progress = progress or Progress()
+    given = (ranges or {}).items()
+    words = {name: levels if isinstance(levels, str) else ",".join(map(str, levels)) for name, levels in given}
+    settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
+    goal = request.make_goal(maximize, minimize, subject_to)
+    consent = Consent(tuple(destroy_data), allow_exec)
+    at_once = computing.at_once(executor, workers)
+    with execution.interruptible():
+        chosen = studies.of(study)
+        ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=at_once)
+    return _searched(ready, progress, executor, workers, wait_quiet_s)
+
+
+def _searched(
+    ready: Execution, progress: Progress, executor: Executor | str | None, workers: int | None, wait_quiet_s: float
+) -> Search:
+    found = ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+    assert isinstance(found, Search)
+    return found
+
+
+def begin(
+    chosen: Study,
+    goal: Goal,
+    settings: SearchSettings,
+    consent: Consent,
+    output: str | Path | None = None,
+    announce: Announce | None = None,
+    *,
+    seed: int | None = None,
+    workers: int | None = None,
+) -> Execution:
+    """Check everything, then make the run's folder with its first trials planned."""
+    from ioassay.runner import worker_pool
+    from ioassay.store.run_folder import RunStore, new_folder
+
+    first, *others = chosen.suite.studies
+    if others:
+        number, names = len(chosen.studies), ", ".join(chosen.studies)
+        raise UsageError(f"{chosen.source}: is a suite of {number} studies; wanted one study to tune, such as {names}")
+    assert settings.trials is not None
+    with execution.named(chosen.source):
+        if first.hosts:
+            raise StudyError("names hosts, and a search measures this machine; wanted none", key="run.hosts")
+        study, ranges = request.with_cases(first, settings.ranges)
+        driver = drivers.driver(study.driver)
+        axes, default = request.space(
+            study, ranges, settings.defaults, listed=settings.listed, stated=driver.stated_level
+        )
+        at_once = workers or worker_pool.processors()
+        asked = Request(
+            goal=goal,
+            axes=axes,
+            default=default,
+            trials=settings.trials,
+            seed=study.seed if seed is None else seed,
+            confirm=settings.confirm or request.repetitions(study),
+            confirm_most=0 if settings.confirm else request.NOISY_REPETITIONS,
+            batch=1 if driver.measures else min(at_once, settings.trials),
+            pruning=settings.pruning,
+            budget_s=settings.budget_s,
+            margin=settings.margin,
+            source=chosen.arguments,
+        )
+        searched = request.searched(study, asked)
+        bench, warnings = _checked(searched, asked, Checks(consent), announce)
+        root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
+        opening = campaign.opening(searched, asked, bench.driver)
+        store = RunStore.create(root, _alone(searched), execution.facts([bench]), opening, asked.as_table())
+    return _execution(store, asked, bench, [*chosen.left_out, *_odd(goal, axes), *warnings])
+
+
+def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
+    """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
+
+    store = RunStore.open(root)
+    bundle.require_resumable(root)
+    asked = campaign.resumed(store)
+    checks = Checks(consent, store.working_directory())
+    bench, warnings = _checked(store.suite().studies[0], asked, checks, announce)
+    return _execution(store, asked, bench, warnings)
+
+
+def _execution(store: RunStore, asked: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
+    script = Script(store.suite().studies[0], asked, bench.driver)
+    return Execution(store, [bench], warnings, Campaign(store, script))
+
+
+def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
+    """What is odd about a goal over these axes."""
+    from ioassay.analysis.threats.threat_checks import different_work
+    from ioassay.narrative import threats_text
+    from ioassay.records.record import Warning_
+
+    found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
+    if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
+        remedy = f"--range {differ[0]}=NAME keeps to one"
+        found.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
+    return found
+
+
+def _checked(
+    searched: model.Study, request: Request, checks: Checks, announce: Announce | None
+) -> tuple[Bench, list[Warning_]]:
+    benches, warnings = checks.benches(_alone(examined(searched, request)), announce)
+    return benches[0], warnings
+
+
+def _alone(study: model.Study) -> Suite:
+    from ioassay.study.model import Suite
+
+    return Suite(name=study.name, title=study.title, description=study.description, studies=[study])

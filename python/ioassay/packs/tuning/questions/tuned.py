@@ -1,0 +1,325 @@
+"""Did the search find a point better than the default, and does that hold when both are measured again?
+
+The search selected the winner for its values, which are therefore biased. The trials of the confirmation alone judge
+it, with the statistics of `compare`: the ratio of means with its interval, and two one-sided tests of equivalence.
+A constraint holds where the whole interval of the winner's mean does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import NormalDist
+from typing import TypedDict
+
+from ioassay import metrics
+from ioassay.analysis import run_comparison
+from ioassay.analysis.measurements.cells import Cell, cells, plausible
+from ioassay.analysis.run_comparison import Verdict
+from ioassay.packs.tuning.search.request import Constraint
+from ioassay.records.record import OK, Scalar
+from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.result import Interval, as_floats, mean_of
+from ioassay.stats.sample import mean_interval
+from ioassay.store import schema
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+IMPROVED, WORSE, SAME, UNDECIDED = "improved", "worse", "no difference", "undecided"
+KEPT, BROKEN = "kept", "broken"
+WHOLE = ("default", "explore", "refine", "repeat")
+"""Trials of the search that ran for their whole time."""
+_Point = Mapping[str, Scalar]
+
+
+class Outcome(StrEnum):
+    """The result of a search. The last eight compare the winner with the default in the confirmation."""
+
+    NO_RESULT = "no result"
+    """No trial succeeded."""
+    RUNNING = "running"
+    INFEASIBLE = "infeasible"
+    """No tried point satisfies the constraints."""
+    DEFAULT_ALONE = "default alone"
+    """The search tried no other point."""
+    DEFAULT_BEST = "default best"
+    UNCONFIRMED = "unconfirmed"
+    """The confirmation has not run."""
+    NOT_COMPARABLE = "not comparable"
+    """The confirmation allows no test."""
+    VIOLATION = "violation"
+    """Every point that was confirmed violates a constraint there."""
+    IMPROVED = "improved"
+    IMPROVED_OUTSIDE = "improved outside the constraints"
+    """The winner is better, and is not proved to satisfy the constraints."""
+    REPLACES_DEFAULT = "replaces default"
+    """The default violates a constraint; the winner satisfies all, and is not better otherwise."""
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One point of a search: what its trials gave. `fresh`: those of the confirmation, else of the search itself."""
+
+    point: _Point
+    mean: float
+    n: int
+    interval: Interval | None
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One constraint at one point. `verdict`: KEPT, BROKEN (its mean is beyond) or UNDECIDED; in the metric's unit.
+
+    `surely`: whether its whole interval is on the side of its mean.
+    """
+
+    metric: str
+    text: str
+    mean: float
+    interval: Interval | None
+    verdict: str
+    surely: bool
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A candidate that violates a constraint in its confirmation; `bounds` are those at it."""
+
+    point: _Point
+    bounds: Sequence[Bound]
+
+
+class Attempt(TypedDict):
+    """One trial of a search; `value` is that of its metric."""
+
+    order: int
+    search: str | None
+    point: dict[str, Scalar]
+    value: float | None
+    status: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a search. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
+
+    A point that satisfied the constraints in the search and violates them in the confirmation is not `feasible`.
+
+    `counts`: trials by what they were for, with those that failed apart; `tried` of `points` had at least one.
+    """
+
+    study: str
+    metric: str
+    maximize: bool
+    ended: str | None
+    points: int
+    tried: int
+    counts: Mapping[str, int]
+    default: Side | None
+    winner: Side | None
+    feasible: bool
+    row: run_comparison.Row | None
+    verdict: str | None
+    bounds: Sequence[Bound]
+    """The constraints at the winner."""
+    default_bounds: Sequence[Bound]
+    history: Sequence[Attempt]
+    exact: bool
+    confidence: float
+    margin: float
+    dropped: Sequence[Dropped] = ()
+    """In the order of their confirmations; the last is the `winner` where no candidate keeps the constraints."""
+
+    @property
+    def stayed(self) -> bool:
+        """Whether the default itself was the best."""
+        return self.winner is not None and self.default is not None and self.winner.point == self.default.point
+
+    @property
+    def default_out(self) -> bool:
+        """Whether the default is proved to break a constraint, so that it is no choice whatever it gives."""
+        return any(bound.verdict == BROKEN and bound.surely for bound in self.default_bounds)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the winner is proved to keep every constraint, and to be better than a default that may keep them."""
+        better = self.verdict == IMPROVED or (self.row is not None and self.default_out)
+        return better and all(bound.verdict == KEPT for bound in self.bounds)
+
+    @property
+    def repetitions_needed(self) -> int | None:
+        """Repetitions of each after which the ratio is expected to be known within the margin; None without a ratio."""
+        if self.row is None or not isinstance(self.row.ratio, Ratio):
+            return None
+        quantile = NormalDist().inv_cdf((1 + self.confidence) / 2)
+        fewest = min(self.row.n_a, self.row.n_b)
+        return max(fewest + 1, math.ceil(fewest * (quantile * self.row.ratio.se / self.margin) ** 2))
+
+    @property
+    def outcome(self) -> Outcome:
+        """The result, which all sentences about the search follow."""
+        if self.winner is None:
+            return Outcome.NO_RESULT
+        if not self.feasible:
+            return Outcome.INFEASIBLE if self.row is None else Outcome.VIOLATION
+        if self.ended is None:
+            return Outcome.RUNNING
+        if self.stayed:
+            return Outcome.DEFAULT_ALONE if self.tried == 1 < self.points else Outcome.DEFAULT_BEST
+        if self.row is None or self.default is None:
+            return Outcome.UNCONFIRMED
+        if not isinstance(self.row.ratio, Ratio):
+            return Outcome.NOT_COMPARABLE
+        if self.verdict == IMPROVED:
+            return Outcome.IMPROVED if self.confirmed else Outcome.IMPROVED_OUTSIDE
+        if self.confirmed:
+            return Outcome.REPLACES_DEFAULT
+        return {WORSE: Outcome.WORSE, SAME: Outcome.NO_DIFFERENCE}.get(str(self.verdict), Outcome.UNDECIDED)
+
+
+def measure(records: Dataset, study: Study) -> Tuned:
+    """The result of a search, as far as it has run."""
+    tuning = records.tuning
+    assert tuning is not None
+    search, found = _Search(records, study, tuning), tuning.get("found")
+    rows, metric = search.rows, search.metric
+    # A point along the axes has the factors of one level as well.
+    default = {name: tuning["default"].get(name, levels[0]) for name, levels in study.levels.items()}
+    dropped, winner = search.confirmed(found) if found else ([], search.leading())
+    if dropped and dropped[0].point != winner:
+        search = search.of_confirmation(winner)
+    sides = [search.side(point) for point in (default, winner)]
+    spread = any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
+    row, bounds = search.comparison(default, winner), search.bounds(winner)
+    kept = len(bounds) == len(search.constraints) and all(bound.verdict != BROKEN for bound in bounds)
+    ended = ["failed" if one["status"] != OK else one.get("search") for one in rows]
+    return Tuned(
+        study=study.name,
+        metric=metric,
+        maximize=bool(tuning["maximize"]),
+        ended=found["ended"] if found else None,
+        points=int(tuning["points"]),
+        tried=len({search.key(one) for one in rows if one.get("search")}),
+        counts={kind: ended.count(kind) for kind in (*WHOLE, "short", "pruned", "failed", "confirm")},
+        default=sides[0],
+        winner=sides[1],
+        feasible=kept and (found is None or found["feasible"]),
+        row=row,
+        verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
+        bounds=bounds,
+        default_bounds=search.bounds(default),
+        history=[
+            Attempt(
+                order=one["order"],
+                search=one.get("search"),
+                point=study.design.point(one),
+                value=one.get(metric),
+                status=one["status"],
+            )
+            for one in rows
+        ],
+        # Repetitions of a simulation may differ, where its trace is made anew for each.
+        exact=not records.is_measured(study) and not spread,
+        confidence=search.confidence,
+        margin=float(tuning["margin"]),
+        dropped=dropped,
+    )
+
+
+class _Search:
+    """What the trials of a search measured at its points."""
+
+    def __init__(self, records: Dataset, study: Study, tuning: schema.Search) -> None:
+        self.records, self.study, self.tuning = records, study, tuning
+        self.constraints = [Constraint(**constraint) for constraint in tuning["constraints"]]
+        self.metric, self.confidence, self.key = str(tuning["metric"]), study.analysis.confidence, study.design.key
+        self.rows = list(records.trials_of(study).iter_rows(named=True))
+        self.searched = [row for row in self.rows if row.get("search") in WHOLE]
+
+    def confirmed(self, found: schema.Outcome) -> tuple[list[Dropped], _Point | None]:
+        """The candidates that violate a constraint in their confirmation, and the first other, else the last."""
+        dropped: list[Dropped] = []
+        candidates = found.get("candidates") or ([found["winner"]] if found["winner"] is not None else [])
+        for candidate in candidates:
+            bounds = self.bounds(candidate)
+            if not self._repetitions(candidate) or all(bound.verdict != BROKEN for bound in bounds):
+                return dropped, candidate
+            dropped.append(Dropped(candidate, bounds))
+        return dropped, candidates[-1] if candidates else None
+
+    def of_confirmation(self, point: _Point | None) -> _Search:
+        """Without the confirmations of other candidates than `point`: a machine that drifts was another one then."""
+        trials = self.records.trials
+        own = trials["repetition"].is_in(list(self._repetitions(point)))
+        kept = replace(self.records, trials=trials.filter(own | (trials["search"] != "confirm")))
+        return _Search(kept, self.study, self.tuning)
+
+    def _repetitions(self, point: _Point | None) -> set[int]:
+        """The numbers of the repetitions that confirm a point; the default beside it has the same."""
+        confirming = (row for row in self.rows if row.get("search") == "confirm")
+        return {row["repetition"] for row in confirming if self.key(row) == self.key(point or {})}
+
+    def leading(self) -> _Point | None:
+        """The best point by its means so far, of a search that has not ended; the nearest where none is feasible."""
+        points = {self.key(row): self.study.design.point(row) for row in self.searched}.values()
+        sides = [side for point in points if (side := self.side(point)) is not None]
+
+        def rank(side: Side) -> tuple[float, float]:
+            means = [(one, getattr(self.side(side.point, one.metric), "mean", None)) for one in self.constraints]
+            excess = sum(max(0.0, constraint.violation(mean)) for constraint, mean in means)
+            return -excess, side.mean if self.tuning["maximize"] else -side.mean
+
+        return max(sides, key=rank).point if sides else None
+
+    def side(self, point: _Point | None, metric: str = "") -> Side | None:
+        """A point by its fresh repetitions where it has any, else by what the search measured of it."""
+        metric = metric or self.metric
+        if (cell := self._cell(metric, point)) is not None:
+            values = cell.values
+        else:
+            own = [row for row in self.searched if self.key(row) == self.key(point or {}) and row["status"] == OK]
+            values = as_floats([row[metric] for row in own if plausible(row.get(metric))])
+        if point is None or not values.size:
+            return None
+        interval = mean_interval(values, self.confidence, metrics.metric(metric).bounds)
+        known = interval if isinstance(interval, Interval) else None
+        return Side(point, mean_of(values), int(values.size), known, cell is not None)
+
+    def bounds(self, point: _Point | None) -> list[Bound]:
+        """Each constraint at a point."""
+        found = []
+        for constraint in self.constraints:
+            if (side := self.side(point, constraint.metric)) is None:
+                continue
+            kept = constraint.holds(side.mean)
+            ends = (side.interval.low, side.interval.high) if side.interval is not None else ()
+            surely = bool(ends) and all(constraint.holds(end) == kept for end in ends)
+            verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
+            found.append(Bound(constraint.metric, constraint.text, side.mean, side.interval, verdict, surely))
+        return found
+
+    def comparison(self, default: _Point, winner: _Point | None) -> run_comparison.Row | None:
+        """Both by their fresh repetitions; None where one has none, or where they are the same point."""
+        a, b = self._cell(self.metric, default), self._cell(self.metric, winner)
+        if a is None or b is None or a is b:
+            return None
+        margin = float(self.tuning["margin"])
+        return run_comparison.judged_pairs(self.study.name, self.metric, [(a, b)], margin, self.confidence)[0]
+
+    def _cell(self, metric: str, point: _Point | None) -> Cell | None:
+        """The fresh repetitions of a point."""
+        found = cells(self.records, self.study, metric).cells
+        return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
+
+
+def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
+    """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
+    if row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
+        return SAME if row.verdict == Verdict.SAME else UNDECIDED
+    return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE

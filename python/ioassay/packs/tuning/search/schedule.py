@@ -1,0 +1,316 @@
+"""Which trials a search makes, step by step, given the records of those before: the same records, the same trials.
+
+Candidates come from `search`. Knows neither folder nor clock: those are `campaign`'s. Where a search goes on, its plan
+is followed even if the search would ask for something else now: the last digit of its model may differ with the number
+of processors, and a record may have been removed and measured again.
+
+Before its whole running time a candidate has a short run. What that says of the whole one is known from candidates
+that had both: the spread of the ratios of their values, on the log scale, is the noise of a prediction. A candidate is
+given up when its short value is worse than that of the best by more than such noise explains once in a thousand, and
+never for less than LEAST_LOSS. Nothing is given up until ENOUGH_PAIRS candidates had both, and where a value is not
+above 0.
+
+The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used at its
+end: candidate and default are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts
+for both. What they prove is said in `questions.tuned`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
+from statistics import NormalDist, fmean, variance
+from typing import TYPE_CHECKING
+
+from ioassay import stats
+from ioassay.errors import RunError, UsageError
+from ioassay.factors import CASE
+from ioassay.packs.tuning.search.request import Request
+from ioassay.records.record import OK, Record, Scalar
+from ioassay.roles import Driver, Trial
+from ioassay.study import plan
+from ioassay.study.model import Study
+from ioassay.study.plan import Point
+from ioassay.validation import suggestion
+
+if TYPE_CHECKING:
+    from ioassay.packs.tuning.search.search import Ask, Best, Search
+
+SHORT, CONFIRM = "short", "confirm"
+SHORT_SHARE = 0.25
+"""Of the running time, for the short run."""
+LEAST_LOSS = 0.1
+ENOUGH_PAIRS = 3
+_NORMAL = 3.0902
+"""Quantile 0.999 of the normal distribution."""
+MOST_CANDIDATES = 3
+"""Points that are confirmed in turn at most, while the ones before violate a constraint."""
+TRIALS, BUDGET, FAILED = "trials", "budget", "failed"
+"""Why a search ended: all trials were made, its time was over, every point failed."""
+Steps = Generator[list[Trial], None, None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search came to. `winner` is a whole point; None where every trial failed.
+
+    `candidates`: the points to confirm in turn until one keeps the constraints, the winner first.
+    """
+
+    ended: str
+    asked: int
+    winner: Mapping[str, Scalar] | None
+    feasible: bool
+    candidates: Sequence[Mapping[str, Scalar]] = ()
+
+
+@dataclass
+class Script:
+    """The trials of one search."""
+
+    study: Study
+    request: Request
+    driver: Driver
+    records: dict[str, Record] = field(default_factory=dict)
+    """Trial -> its record."""
+    planned: Sequence[Trial] = ()
+    """The plan so far, of a search that goes on."""
+    on_best: Callable[[Best, int], None] = lambda best, asked: None
+    """Is told the best so far and how many were asked, whenever another point is the best."""
+    _made: int = 0
+    _repetitions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def default(self) -> dict[str, Scalar]:
+        """The whole point that everything is compared with."""
+        return self.whole(self.request.default)
+
+    def whole(self, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """A point of the search with the factors that have one level only, in the order of the study."""
+        cases = {CASE: self.study.case[0]["name"]} if self.study.case else {}
+        single = {**cases, **{name: levels[0] for name, levels in self.study.factors.items()}}
+        return {**single, **point}
+
+    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, Outcome]:
+        """The trials of the search, in steps: all of one must have their records before the next is asked for.
+
+        `over` says before each step whether the time is.
+        """
+        stats.load_numpy()
+        from ioassay.packs.tuning.search.search import Search
+
+        wanted = self.request
+        search = Search(
+            wanted.axes,
+            maximize=wanted.goal.maximize,
+            constraints=len(wanted.goal.constraints),
+            seed=wanted.seed,
+            budget=wanted.trials,
+            first=dict(wanted.default),
+        )
+        shorts, asked, ended = Shorts(wanted.goal.maximize), 0, TRIALS
+        while asked < wanted.trials:
+            if asked and over():
+                ended = BUDGET
+                break
+            try:
+                asks = self._asks(search, min(wanted.batch, wanted.trials - asked))
+            except RunError:
+                ended = FAILED
+                break
+            asked += len(asks)
+            yield from self._try(search, asks, shorts, asked)
+        best = search.best()
+        if best is None:
+            return Outcome(ended, asked, None, feasible=False)
+        return Outcome(ended, asked, self.whole(best.point), best.feasible, self._candidates(search.ranking()))
+
+    def _candidates(self, ranking: Sequence[Best]) -> list[dict[str, Scalar]]:
+        """The best points that seem to keep the constraints; none that the default precedes."""
+        better = takewhile(lambda best: best.feasible and best.point != self.request.default, ranking)
+        most = MOST_CANDIDATES if self.request.goal.constraints else 1
+        return [self.whole(best.point) for best in islice(better, most)]
+
+    def _asks(self, search: Search, number: int) -> list[Ask]:
+        """So many points, as the plan has them or as the search wants them."""
+        asks = [search.ask() for _ in range(number)]
+        followed = []
+        for place, ask in enumerate(asks, self._made):
+            known = self.planned[place] if place < len(self.planned) else None
+            if known is not None and known.search != CONFIRM and dict(known.point) != self.whole(ask.point):
+                ask = replace(ask, point={axis.name: known.point[axis.name] for axis in self.request.axes})
+            followed.append(ask)
+        return followed
+
+    def confirmation(self, winner: Mapping[str, Scalar], before: Sequence[Trial]) -> list[Trial]:
+        """The trials that confirm one candidate."""
+        wanted = self.request
+        most = max(wanted.confirm, wanted.confirm_most)
+        needed = repetitions_for(self._repeated(before), wanted.margin)
+        return confirmation(self.study, winner, self.default, min(max(wanted.confirm, needed), most), before)
+
+    def _repeated(self, before: Sequence[Trial]) -> list[list[float]]:
+        """The values of each point that the search measured whole and more than once."""
+        groups: dict[str, list[float]] = {}
+        for trial in before:
+            if trial.search not in (SHORT, CONFIRM) and (value := self._value(trial)) is not None:
+                groups.setdefault(_key(trial), []).append(value)
+        return [values for values in groups.values() if len(values) > 1]
+
+    def _try(self, search: Search, asks: Sequence[Ask], shorts: Shorts, asked: int) -> Steps:
+        """Candidates that are asked together: a short run of those that can have one, whole runs of the hopeful."""
+        before = search.best()
+        trials = [self._trial(ask) for ask in asks]
+        firsts = {
+            trial.id: first for ask, trial in zip(asks, trials, strict=True) if (first := self._first(ask, trial))
+        }
+        if firsts:
+            yield self._numbered(list(firsts.values()))
+            for trial in trials:
+                if trial.id in firsts and (value := self._value(firsts[trial.id])) is not None:
+                    shorts.values[_key(trial)] = value
+        lost = {
+            trial.id for trial in trials if trial.id in firsts and self._lost(trial, firsts[trial.id], shorts, before)
+        }
+        rest = [trial for trial in trials if trial.id not in lost]
+        if rest:
+            yield self._numbered(rest)
+        for ask, trial in zip(asks, trials, strict=True):
+            self._tell(search, ask, trial, firsts.get(trial.id), shorts, trial.id in lost)
+        after = search.best()
+        if after is not None and (before is None or before.point != after.point):
+            self.on_best(after, asked)
+
+    def _lost(self, trial: Trial, first: Trial, shorts: Shorts, best: Best | None) -> bool:
+        """Whether a candidate's short run is its last: it failed, or is clearly worse than that of the best."""
+        if self.request.batch == 1 and self._made < len(self.planned):
+            return self.planned[self._made].id != trial.id
+        if self._value(first) is None:
+            return True
+        if trial.search == "default" or best is None or not best.feasible:
+            return False
+        return shorts.hopeless(_key(trial), plan.describe(self.whole(best.point)))
+
+    def _tell(self, search: Search, ask: Ask, trial: Trial, first: Trial | None, shorts: Shorts, lost: bool) -> None:
+        value = None if lost else self._value(trial)
+        if value is not None:
+            shorts.tell(_key(trial), value)
+            search.tell(ask.point, value, self._violations(trial))
+        elif lost and first is not None and self._value(first) is not None:
+            search.tell(ask.point, shorts.foretold(_key(trial)), self._violations(first), pruned=True)
+        else:
+            search.tell(ask.point, None)
+
+    def _trial(self, ask: Ask) -> Trial:
+        """The next repetition of a point."""
+        point = self.whole(ask.point)
+        name = plan.describe(point)
+        repetition = self._repetitions.get(name, 0)
+        self._repetitions[name] = repetition + 1
+        return plan.make_trial(self.study, point, repetition, 0, search=ask.why)
+
+    def _first(self, ask: Ask, trial: Trial) -> Trial | None:
+        """The short run of a candidate; None for one that was tried before, and for a load without a running time."""
+        if not self.request.pruning or trial.repetition:
+            return None
+        params = self.driver.shortened(trial.params, SHORT_SHARE)
+        return None if params is None else plan.with_params(trial, params, SHORT)
+
+    def _numbered(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials with their place in the plan; a later step finds their records by id."""
+        numbered = [replace(trial, order=self._made + place) for place, trial in enumerate(trials)]
+        self._made += len(numbered)
+        return numbered
+
+    def _value(self, trial: Trial) -> float | None:
+        record = self.records[trial.id]
+        goal, known = self.request.goal, record.metrics.keys()
+        return record.metrics[goal.metric] if record.status == OK and known >= {*goal.metrics} else None
+
+    def _violations(self, trial: Trial) -> list[float]:
+        found = self.records[trial.id].metrics
+        return [constraint.violation(found[constraint.metric]) for constraint in self.request.goal.constraints]
+
+    def require_metrics(self, record: Record) -> None:
+        """UsageError where a trial that went well has not what the goal is about, naming what there is."""
+        for name in self.request.goal.metrics:
+            if record.status == OK and name not in record.metrics:
+                known = list(record.metrics)
+                hint = suggestion(name, known) if known else "it gives none"
+                told = f"{hint} It gives {', '.join(known)}" if hint.startswith("did") else hint
+                raise UsageError(f"the first trial of '{self.study.name}' has no metric {name}; {told}")
+
+
+def _key(trial: Trial) -> str:
+    return plan.describe(trial.point)
+
+
+@dataclass
+class Shorts:
+    """The values of short runs, and how they foretold the whole ones."""
+
+    maximize: bool
+    values: dict[str, float] = field(default_factory=dict)
+    """Point's key -> value of its short run."""
+    ratios: list[float] = field(default_factory=list)
+    """Natural logarithm of whole over short value, of each candidate that had both."""
+
+    def tell(self, key: str, whole: float) -> None:
+        """A candidate that had a short run has its whole one."""
+        short = self.values.get(key)
+        if short is not None and short > 0 and whole > 0:
+            self.ratios.append(math.log(whole / short))
+
+    def hopeless(self, key: str, best: str) -> bool:
+        """Whether the candidate's short run is clearly worse than the one of the best."""
+        one, other = self.values.get(key), self.values.get(best)
+        if one is None or other is None or min(one, other) <= 0 or len(self.ratios) < ENOUGH_PAIRS:
+            return False
+        worse = math.log(other / one) if self.maximize else math.log(one / other)
+        noise = math.sqrt(2) * statistics.stdev(self.ratios)  # of two short runs
+        return worse > max(_quantile(len(self.ratios) - 1) * noise, math.log1p(LEAST_LOSS))
+
+    def foretold(self, key: str) -> float:
+        """What the whole run would probably have given."""
+        return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))
+
+
+def _quantile(df: int) -> float:
+    """Quantile 0.999 of Student's t, which few ratios deserve: Abramowitz and Stegun, 1964, 26.7.5, two terms."""
+    z = _NORMAL
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+
+
+def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:
+    """Repetitions of two points after which the 95 % interval of their ratio is expected to be `margin` wide each way.
+
+    `groups`: repeated values, whose scatter is pooled as a share of their means; 0 where none was repeated.
+    """
+    usable = [(len(values) - 1, variance(values) / fmean(values) ** 2) for values in groups if fmean(values)]
+    if not usable:
+        return 0
+    scatter = sum(degrees * share for degrees, share in usable) / sum(degrees for degrees, _ in usable)
+    return math.ceil(2 * scatter * (NormalDist().inv_cdf(0.975) / margin) ** 2)
+
+
+def confirmation(
+    study: Study, candidate: Point, default: Point, repetitions: int, before: Iterable[Trial]
+) -> list[Trial]:
+    """The trials that confirm a candidate, after those that were planned `before`.
+
+    Both points have the same numbers of repetition, which tell the default's of one candidate from those of another.
+    """
+    planned = list(before)
+    fresh = 1 + max((trial.repetition for trial in planned if trial.point in (candidate, default)), default=-1)
+    trials: list[Trial] = []
+    for repetition in range(fresh, fresh + repetitions):
+        block = [default, candidate]
+        random.Random(f"{study.seed}/{study.name}/{CONFIRM}/{repetition}").shuffle(block)
+        for point in block:
+            order = len(planned) + len(trials)
+            trials.append(plan.make_trial(study, point, repetition, order, search=CONFIRM))
+    return trials
