@@ -28,9 +28,9 @@ from ioassay import metrics, roles, testing
 from ioassay.drivers import DRIVERS, driver
 from ioassay.drivers.fio import Fio
 from ioassay.errors import StudyError, UsageError
-from ioassay.formats import dd
 from ioassay.monitors import COUNTER, MONITORS, Field, monitor
 from ioassay.narrative.finding import Finding
+from ioassay.packs.foreign import dd
 from ioassay.records import record
 from ioassay.records.record import OK
 from ioassay.registry import Contract

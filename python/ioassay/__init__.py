@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
     from ioassay.api.run_results import Run as Run
-    from ioassay.api.run_results import import_results as import_results
     from ioassay.api.run_results import open as open
     from ioassay.api.served_drive import ServedDrive as ServedDrive
     from ioassay.api.served_drive import serve as serve
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.simulator import simulate as simulate
     from ioassay.simulator import sweep as sweep
     from ioassay.simulator.results import Simulation as Simulation
@@ -88,7 +88,6 @@ _MODULES = {
     "__version__": "ioassay._core",
     "compare": "ioassay.api.comparison",
     "doctor": "ioassay.api.diagnosis",
-    "import_results": "ioassay.api.run_results",
     "open": "ioassay.api.run_results",
     "quick": "ioassay.api.quick_study",
     "record": "ioassay.api.command_recording",

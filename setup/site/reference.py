@@ -17,10 +17,10 @@ import ioassay
 from ioassay import analysis, drivers, formats, metrics, monitors, simulator, targets, virtual_drive
 from ioassay.cli import COMMANDS, OPTIONS, helptext, manual, named
 from ioassay.cli.syntax import Command, Group
+from ioassay.formats import result_entry
 from ioassay.registry import Registry
 from ioassay.report import figures
 from ioassay.simulator.simulation_options import OPTIONS as SIMULATION
-from ioassay.store import importer
 
 SCHEMA = Path(__file__).parent.parent.parent / "docs" / "study.schema.json"
 LISTS: Sequence[tuple[str, Registry, str]] = (
@@ -30,7 +30,7 @@ LISTS: Sequence[tuple[str, Registry, str]] = (
     ("Questions", analysis.REGISTRY, "METHOD.md"),
     ("Figures", figures.REGISTRY, "figures.md"),
     ("Tools whose claims are read", formats.REGISTRY, "claims.md"),
-    ("Results that are imported", importer.REGISTRY, "import.md"),
+    ("Results that are imported", result_entry.REGISTRY, "import.md"),
 )
 """Heading, registry and document of each list that studies and options name entries of."""
 

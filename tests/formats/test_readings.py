@@ -15,9 +15,10 @@ from ioassay.formats import claim_pattern
 from ioassay.formats.fio_job_options import job_facts
 from ioassay.formats.fio_logs import grouped
 from ioassay.formats.fio_results import Job
+from ioassay.packs.foreign import importer
 from ioassay.records.observation import Program
 from ioassay.records.record import Claim
-from ioassay.store import frames, importer
+from ioassay.store import frames
 
 from ..corpora import CORPUS, cases, text
 

@@ -42,7 +42,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
             "ioassay.cli.tune",
             "Search for a study's best parameters in few trials, and confirm them against the default.",
         ),
-        "import": ("ioassay.cli.import_run", "Turn results from elsewhere into a run with a report."),
         "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
         "sql": ("ioassay.cli.sql", "Query the records of one or more runs with SQL."),
         "witness": (

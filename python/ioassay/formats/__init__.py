@@ -28,15 +28,6 @@ PARSERS: dict[str, str] = listed(
         "fio": "ioassay.formats.fio_claims",
         "iozone": "ioassay.formats.iozone_claims",
         "filesuite": "ioassay.formats.filesuite_json",
-        "dd": "ioassay.formats.dd",
-        "sysbench": "ioassay.formats.sysbench",
-        "ioping": "ioassay.formats.ioping",
-        "bonnie": "ioassay.formats.bonnie",
-        "hdparm": "ioassay.formats.hdparm",
-        "pgbench": "ioassay.formats.pgbench",
-        "redis_benchmark": "ioassay.formats.redis_benchmark",
-        "elbencho": "ioassay.formats.elbencho",
-        "vdbench": "ioassay.formats.vdbench_flat_file",
     },
 )
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 
 from ioassay.errors import InputError
-from ioassay.formats import sysbench
 from ioassay.formats.number_parsing import real, whole_number
 from ioassay.formats.printed_quantity import NUMBER, last_line, size
 from ioassay.formats.result_entry import MIB, Entry, size_level
+from ioassay.packs.foreign import sysbench
 
 WANTED = "sysbench's output"
 _VERSION = re.compile(r"^sysbench [01]\.[0-9]", re.M)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats import vdbench_flat_file
 from ioassay.formats.number_parsing import real, whole_number
 from ioassay.formats.result_entry import MIB, Entry, quantities, size_level
-from ioassay.formats.vdbench_flat_file import AVERAGE, EVERY
+from ioassay.packs.foreign import vdbench as vdbench_flat_file
+from ioassay.packs.foreign.vdbench import AVERAGE, EVERY
 from ioassay.records.record import Series
 
 _LEVELS = {
