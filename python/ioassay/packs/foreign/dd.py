@@ -12,15 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from operator import ge
+from typing import Any
 
-from ioassay.errors import InputError
-from ioassay.formats import command_line
 from ioassay.formats.number_parsing import decimal, lines_with, next_lines, parts_from, real, step_of, whole_number
 from ioassay.formats.redundancy import quotient
+from ioassay.formats.text_rules import Tool
 from ioassay.records.record import Claim, Misfit
-
-NAME = "dd"
-STREAM = "stderr"
 
 _RECORDS = re.compile(r"[^\d+]{0,60}(\d{1,19})\+(\d{1,19})(?![\d+])[^\d+]{0,60}")
 _PAIR = re.compile(r"[0-9]\+[0-9]")
@@ -38,58 +37,6 @@ _CHANGES_LENGTH = {"sync", "block", "unblock"}
 _DEFAULT_BLOCK_BYTES = 512
 
 
-def matches(program: str) -> bool:
-    """Whether this is dd; gdd is GNU's on other systems."""
-    return program in {"dd", "gdd"}
-
-
-def looks_like(text: str) -> bool:
-    """Whether it has a summary: blocks in and out, and the line of bytes, or English words."""
-    return any(block.total_bytes is not None or "records in" in text for block in _blocks(text))
-
-
-def prints(words: Sequence[str]) -> bool:
-    """Whether a dd with these arguments prints a summary."""
-    return "status=none" not in words and not {"--help", "--version"} & set(words)
-
-
-def split(text: str) -> list[str]:
-    """A part for each summary."""
-    return parts_from(text, [start for start, _ in _places(text)])
-
-
-def without_interim(parts: Sequence[str]) -> list[str]:
-    """Of parts for more summaries than runs those that the next one does not include."""
-    blocks = [next(_blocks(part)) for part in parts]
-    ends = zip(parts, blocks, [*blocks, None][1:], strict=True)
-    return [part for part, block, later in ends if later is None or not _includes(_amounts(later), _amounts(block))]
-
-
-def _includes(later: Sequence[float], amounts: Sequence[float]) -> bool:
-    return all(now >= then for now, then in zip(later, amounts, strict=True))
-
-
-def _amounts(block: _Block) -> tuple[float, ...]:
-    return (*block.read, *block.written, block.total_bytes or 0, block.seconds or 0)
-
-
-def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims of the last summary of a run; of each where its arguments are not known.
-
-    None where it is silent. InputError when there should be a summary and is none.
-    """
-    words = command_line.words_of(argv, matches)
-    blocks = list(_blocks(text))
-    if not blocks:
-        if words and not prints(words):
-            return []
-        raise InputError(
-            "dd printed no summary ('1+0 records in'): it failed, was killed, or its standard error went elsewhere"
-        )
-    call = _operands(words)
-    return [claim for block in (blocks[-1:] if words else blocks) for claim in _claims(block, call)]
-
-
 @dataclass(frozen=True)
 class _Block:
     """One summary: full and partial blocks of each side, and what the line below says."""
@@ -104,69 +51,86 @@ class _Block:
     misfits: Sequence[Misfit] = ()
 
 
-def _blocks(text: str) -> Iterator[_Block]:
-    return (block for _, block in _places(text))
-
-
-def _places(text: str) -> Iterator[tuple[int, _Block]]:
-    """Two lines of blocks in a row, and the summary in the two lines after them, where there is one; with its start."""
+def _places(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Two lines of blocks in a row and up to three after them, before the next such lines, with their place."""
     last = -1
     for end, line in lines_with(text, _PAIR):
-        first = _RECORDS.fullmatch(line.strip())
-        if first is None or end <= last:
-            continue
-        following = next_lines(text, end, 4)
-        second = _RECORDS.fullmatch(following[0]) if following else None
-        if second is None:
-            continue
-        last = text.find(following[0], end) + len(following[0])
-        sides = [(whole_number(match[1], "records"), whole_number(match[2], "records")) for match in (first, second)]
-        yield end - len(line), _summary(sides[0], sides[1], following[1:])
+        if end > last and _RECORDS.fullmatch(line.strip()):
+            following = next_lines(text, end, 4)
+            if following and _RECORDS.fullmatch(following[0]):
+                last = text.find(following[0], end) + len(following[0])
+                rest = takewhile(lambda each: not _RECORDS.fullmatch(each), following[1:])
+                yield end - len(line), [line.strip(), following[0], *rest]
 
 
-def _summary(read: tuple[int, int], written: tuple[int, int], lines: Sequence[str]) -> _Block:
-    for line in lines:
-        if _RECORDS.fullmatch(line):  # the next summary begins
-            break
-        if match := _BSD_SUMMARY.fullmatch(line[:_LONGEST_SUMMARY]):
-            return _Block(
-                read,
-                written,
-                whole_number(match[1], "bytes"),
-                decimal(match[2], "seconds"),
-                float(whole_number(match[3], "rate")),
-            )
-        if match := _SUMMARY.fullmatch(line[:_LONGEST_SUMMARY]):
-            return _of_summary(read, written, match)
-    return _Block(read, written)
+def _blocks(text: str) -> Iterator[_Block]:
+    """The summaries: the line of bytes is one of the two lines after the blocks, if it is there."""
+    for _, (first, second, *lines) in _places(text):
+        matches = (_RECORDS.fullmatch(line) for line in (first, second))
+        read, written = [
+            (whole_number(match[1], "records"), whole_number(match[2], "records")) for match in matches if match
+        ]
+        amounts = (_amounts(line[:_LONGEST_SUMMARY]) for line in lines)
+        yield _Block(read, written, **next(filter(None, amounts), {}))
 
 
-def _of_summary(read: tuple[int, int], written: tuple[int, int], match: re.Match[str]) -> _Block:
-    """Busybox sets no space before its units, which are powers of 1024; GNU's are powers of 1000."""
+def _amounts(line: str) -> dict[str, Any]:
+    """What a line of bytes says; nothing of another line.
+
+    Busybox sets no space before its units, which are powers of 1024; GNU's are powers of 1000.
+    """
+    if match := _BSD_SUMMARY.fullmatch(line):
+        rate = float(whole_number(match[3], "rate"))
+        return {"total_bytes": whole_number(match[1], "bytes"), "seconds": decimal(match[2], "seconds"), "rate": rate}
+    match = _SUMMARY.fullmatch(line)
+    if match is None:
+        return {}
     base, clock_step_s = (1000, 1e-9) if match[4] else (1024, 1e-6)
-    rate, step = None, 1.0
+    rated: dict[str, Any] = {}
+    seconds, total = real(match[2].replace(",", "."), "dd's time"), whole_number(match[1], "dd's bytes")
     if match[3]:  # else 'Infinity B/s'
         factor = float(base ** (1 + _UNITS.index(match[5].lower()))) if match[5].lower() in _UNITS and match[5] else 1.0
         rate, step = decimal(match[3], "dd's rate") * factor, step_of(match[3]) * factor
-    seconds, total = real(match[2].replace(",", "."), "dd's time"), whole_number(match[1], "dd's bytes")
-    digit_s = step_of(match[2].partition("e")[0]) * 10.0 ** int(match[2].partition("e")[2] or 0)
-    misfits = quotient("rate", total, seconds, rate, 0.0, digit_s, step) if rate else []
-    return _Block(read, written, total, seconds, rate, step, clock_step_s, tuple(misfits))
+        digits, _, power = match[2].partition("e")
+        digit_s = step_of(digits) * 10.0 ** int(power or 0)
+        misfits = tuple(quotient("rate", total, seconds, rate, 0.0, digit_s, step)) if rate else ()
+        rated = {"rate": rate, "rate_step": step, "misfits": misfits}
+    return {"total_bytes": total, "seconds": seconds, "clock_step_s": clock_step_s, **rated}
 
 
-def _operands(call: Sequence[str]) -> dict[str, str]:
-    return {name: value for name, sign, value in (word.partition("=") for word in call[1:]) if sign}
+def _is_summary(text: str) -> bool:
+    """Whether it has blocks in and out, and the line of bytes or English words."""
+    return any(
+        "records in" in text or any(_SUMMARY.fullmatch(line) or _BSD_SUMMARY.fullmatch(line) for line in lines[2:])
+        for _, lines in _places(text)
+    )
 
 
-def _claims(block: _Block, call: Mapping[str, str]) -> list[Claim]:
-    if not {"if", "of"} & call.keys():
-        return [_claim(kind, block, call, ("sides-unknown",)) for kind in ("read", "write")]
-    doubts = ("sparse",) if "sparse" in call.get("conv", "").split(",") else ()
-    return [
-        _claim(kind, block, call, doubts if kind == "write" else ())
-        for kind, side in (("read", "if"), ("write", "of"))
-        if side in call and not _NO_FILES.fullmatch(call[side])
-    ]
+def _prints(words: Sequence[str]) -> bool:
+    """Whether a dd with these arguments prints a summary."""
+    return "status=none" not in words and not {"--help", "--version"} & set(words)
+
+
+def _without_interim(parts: Sequence[str]) -> list[str]:
+    """Of parts for more summaries than runs those that the next one does not include."""
+    blocks = [next(_blocks(part)) for part in parts]
+    amounts = [(*block.read, *block.written, block.total_bytes or 0, block.seconds or 0) for block in blocks]
+    followed = [all(map(ge, later, one)) for one, later in pairwise(amounts)]
+    return [part for part, included in zip(parts, [*followed, False], strict=False) if not included]
+
+
+def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+    """Those of the last summary of a run; of each where its arguments are not known."""
+    blocks = list(_blocks(text))
+    call = {name: value for name, sign, value in (word.partition("=") for word in words[1:]) if sign}
+    sparse = ("sparse",) if "sparse" in call.get("conv", "").split(",") else ()
+    for block in blocks[-1:] if words else blocks:
+        if not {"if", "of"} & call.keys():
+            yield from (_claim(kind, block, call, ("sides-unknown",)) for kind in ("read", "write"))
+            continue
+        for kind, side, doubts in (("read", "if", ()), ("write", "of", sparse)):
+            if side in call and not _NO_FILES.fullmatch(call[side]):
+                yield _claim(kind, block, call, doubts)
 
 
 def _claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequence[str]) -> Claim:
@@ -180,7 +144,7 @@ def _claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequence[s
     if record_bytes and not partial and (reads or moved is None):
         moved = full * record_bytes
     return Claim(
-        source=NAME,
+        source="dd",
         kind=kind,
         operations=full + partial,
         bytes=moved,
@@ -219,3 +183,18 @@ def _size(text: str) -> int | None:
             unit = (1000 if match[4] == "B" else 1024) ** (1 + _UNITS.index(match[3].lower()))
         product *= int(match[1]) * unit
     return product
+
+
+CLAIMS = Tool(
+    "dd",
+    *("dd", "gdd"),  # gdd is GNU's on other systems
+    sign="",
+    claims=_claims,
+    missing="dd printed no summary ('1+0 records in'): it failed, was killed, or its standard error went elsewhere",
+    silent=lambda text, words: (bool(words) and not _prints(words)) or any(_places(text)),
+    stream="stderr",
+    looks_like=_is_summary,
+    prints=_prints,
+    split=lambda text: parts_from(text, [start for start, _ in _places(text)]),
+    without_interim=_without_interim,
+)

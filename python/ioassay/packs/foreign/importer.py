@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +52,13 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
             f"{', '.join(map(str, files))}: no job's results are in there; wanted what the tool wrote at its end"
         )
     tools = " and ".join(dict.fromkeys(entry.format for entry in entries))
-    study = _study(entries, title or f"{tools} results from {len(files)} file{'s' if len(files) > 1 else ''}")
-    trials = _trials(study, entries)
+    points = _points(entries)
+    study = _study(entries, points, title or f"{tools} results from {len(files)} file{'s' if len(files) > 1 else ''}")
+    seen: Counter[str] = Counter()
+    trials = []
+    for order, point in enumerate(points):  # the same point again is the next repetition
+        trials.append(make_trial(study, point, seen[repr(point)], order))
+        seen[repr(point)] += 1
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
     for trial, entry in zip(trials, entries, strict=True):
@@ -144,17 +150,12 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
         labels.setdefault(repr(point), set()).add(entry.label)
     if any(len(found) > 1 for found in labels.values()):
         points = [{"job": entry.label, **point} for point, entry in zip(points, entries, strict=True)]
-    return points
+    as_text = {key for point in points for key, level in point.items() if isinstance(level, str)}
+    return [{key: str(level) if key in as_text else level for key, level in point.items()} for point in points]
 
 
-def _study(entries: Sequence[Entry], title: str) -> Study:
-    points = _points(entries)
+def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], title: str) -> Study:
     factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
-    if any(isinstance(level, str) for levels in factors.values() for level in levels):
-        factors = {
-            name: [str(level) for level in levels] if any(isinstance(level, str) for level in levels) else levels
-            for name, levels in factors.items()
-        }
     directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
     return make_study(
         {
@@ -195,33 +196,14 @@ def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -
     return made
 
 
-def _trials(study: Study, entries: Sequence[Entry]) -> list[Trial]:
-    """One trial an entry; the same point again is the next repetition."""
-    seen: dict[str, int] = {}
-    trials = []
-    for order, point in enumerate(_points(entries)):
-        shown = {
-            name: str(level) if isinstance(study.factors[name][0], str) else level for name, level in point.items()
-        }
-        repetition = seen.get(repr(shown), 0)
-        seen[repr(shown)] = repetition + 1
-        trials.append(make_trial(study, shown, repetition, order))
-    return trials
-
-
 def _keep(store: RunStore, trial: Trial, entry: Entry) -> None:
     raw = store.begin(trial.id)
     for path in entry.files:
         shutil.copy2(path, raw / path.name)
     record = Record(
         trial={
-            "id": trial.id,
-            "study": trial.study,
-            "driver": trial.driver,
+            **{name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")},
             "point": dict(trial.point),
-            "repetition": trial.repetition,
-            "seed": trial.seed,
-            "order": trial.order,
         },
         status=FAILED if entry.problem else OK,
         reason=entry.problem,
