@@ -7,7 +7,7 @@ rate are those of calls, and they are not claimed.
 Bonnie++ has writes, rewrites, reads and seeks in its line of CSV or its table, with the size and rates in KiB/s;
 `+++++` is a test that was too short for a rate, and an empty field one that did not run. The size of the chunks is in
 the table or the arguments only: Bonnie++ 2.00a leaves its field empty. A rewrite reads and writes every chunk, and so
-is two claims. A seek reads one chunk; a tenth of them writes it back, whose number is not printed, just as the volume of
+is two claims. A seek reads one chunk; a tenth of them writes it back, whose number is not printed, as the volume of
 the tests by character and of the files that are created is not: the claims leave those out (`other-tests`). No claim
 names files: Bonnie++ changes into the folder of -d, and the names in it are its own. Latencies are maxima. The rates of
 creating, looking at and deleting files are no I/O of data and not claimed, and of several copies (-c) the volume is not
