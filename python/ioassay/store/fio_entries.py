@@ -7,10 +7,9 @@ names; those of one prefix are one entry.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ioassay.drivers.fio import fio_metrics
 from ioassay.formats import fio_clients, fio_json, fio_logs, fio_terse
@@ -65,14 +64,20 @@ def _groups(jobs: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
 
 def _entries_of_clients(results: Results, clients: Clients) -> Iterator[Entry]:
     """The loads of each client, those of which nothing is known, and all clients together."""
-    warnings = _option_warnings(clients)
+    warnings: list[Warning_] = []
+    if names := ", ".join(clients.unattributed):
+        text = f"fio's JSON does not say which client had which of these global options, which are left out: {names}"
+        remedy = "give them in the sections of the jobs, or use fio 3.39 or newer"
+        warnings.append(Warning_("options-unattributed", text, remedy))
     loads = {client: _groups(jobs) for client, jobs in by_client(results.jobs).items()}
     for client, groups in loads.items():
         own = replace(results, disks=[disk for disk in results.disks if disk.client == client])
         for jobs in groups.values():
             yield _of_client(_entry(own, jobs), client, warnings)
-    signatures = [_signature(groups) for groups in loads.values()]
-    alike = bool(signatures) and all(signature == signatures[0] for signature in signatures)
+    given = [
+        {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()} for groups in loads.values()
+    ]
+    alike = bool(given) and all(one == given[0] for one in given)
     unknown = Entry(label="", started_unix_s=results.started_unix_s, responses=())
     first = next(iter(loads.values()), {})
     expected = [_entry(results, jobs) for jobs in first.values()] if alike else [unknown]
@@ -98,11 +103,6 @@ def _entries_of_all(results: Results, clients: Clients, *, alike: bool) -> Itera
         yield _with_percentiles(entry, clients) if len(groups) == 1 else entry
 
 
-def _signature(groups: Mapping[tuple[str, int], Sequence[Job]]) -> dict[tuple[str, int], Any]:
-    """What two clients that were given the same job file have in common."""
-    return {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()}
-
-
 def _of_client(entry: Entry, client: str, warnings: Sequence[Warning_] = ()) -> Entry:
     return replace(entry, options={_CLIENT: client, **entry.options}, warnings=[*entry.warnings, *warnings])
 
@@ -123,14 +123,6 @@ def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
     stated = fio_metrics.metrics([clients.total]) if clients.total is not None else {}
     percentiles = {name: value for name, value in stated.items() if latency_percentile(name) is not None}
     return replace(entry, metrics={**percentiles, **entry.metrics})
-
-
-def _option_warnings(clients: Clients) -> list[Warning_]:
-    if not clients.unattributed:
-        return []
-    names = ", ".join(clients.unattributed)
-    text = f"fio's JSON does not say which client had which of these global options, which are left out: {names}"
-    return [Warning_("options-unattributed", text, "give them in the sections of the jobs, or use fio 3.39 or newer")]
 
 
 def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:

@@ -22,7 +22,7 @@ PACK = Pack(
         "phoronix": "ioassay.packs.foreign.phoronix:RESULTS",
     },
     commands={
-        "import": ("ioassay.packs.foreign.import_command", "Turn results from elsewhere into a run with a report.")
+        "import": ("ioassay.packs.foreign.commands.import_run", "Turn results from elsewhere into a run with a report.")
     },
     api={"import_results": "ioassay.packs.foreign.importer"},
     before={"import": "doctor"},

@@ -9,7 +9,7 @@ redis-benchmark's --csv and -q there is no number of requests, and latencies alo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from ioassay.errors import InputError
@@ -84,18 +84,15 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 latency_ns=_latencies(found.text("names").split(), found.text("values").split()),
             )
     for found in _QUIET.lines(text, " requests per second, p50="):
-        yield _timed(found.text("test"), found.positive("p50"))
+        yield Claim(source="redis_benchmark", kind="keys", test=found.text("test"), latency_ns=found.positive("p50"))
     if head := _CSV_HEAD.search(text):
         names = [name.removesuffix("_latency_ms") for name in head[0].replace('"', "").split(",")]
         for line in takewhile(lambda line: line.startswith('"'), next_lines(text, head.end(), _MOST_TESTS)):
             fields = re.findall(r'"([^"]{0,200})"', line)
             if len(fields) != len(names):
                 raise InputError(f"redis-benchmark's table has a row of {len(fields)} fields; wanted {len(names)}")
-            yield _timed(fields[0], _latencies(names[2:], fields[2:]))
-
-
-def _timed(test: str, latency_ns: Mapping[str, float]) -> Claim:
-    return Claim(source="redis_benchmark", kind="keys", test=test, latency_ns=latency_ns)
+            latency_ns = _latencies(names[2:], fields[2:])
+            yield Claim(source="redis_benchmark", kind="keys", test=fields[0], latency_ns=latency_ns)
 
 
 def _latencies(names: Sequence[str], values: Sequence[str]) -> dict[str, float]:

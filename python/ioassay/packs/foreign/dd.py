@@ -188,12 +188,11 @@ def _size(text: str) -> int | None:
 CLAIMS = Tool(
     "dd",
     *("dd", "gdd"),  # gdd is GNU's on other systems
-    sign="",
+    sign=_is_summary,
     claims=_claims,
     missing="dd printed no summary ('1+0 records in'): it failed, was killed, or its standard error went elsewhere",
     silent=lambda text, words: (bool(words) and not _prints(words)) or any(_places(text)),
     stream="stderr",
-    looks_like=_is_summary,
     prints=_prints,
     split=lambda text: parts_from(text, [start for start, _ in _places(text)]),
     without_interim=_without_interim,

@@ -80,19 +80,17 @@ def read(files: Sequence[Path]) -> list[Entry]:
     ]
     taken = {path for group in groups for path in group.files}
     entries = [entry for path in files if path not in taken for entry in _read_results(path)]
-    for group in groups:
-        owners = [number for number, entry in enumerate(entries) if _is_of(entry, group)]
+    for group in groups:  # of a result that they lie beside, and after whose job or file they are named
+        owners = [
+            number
+            for number, entry in enumerate(entries)
+            if entry.files[0].parent == group.files[0].parent and group.label in (entry.label, entry.files[0].stem)
+        ]
         if len(owners) == 1:
             entries[owners[0]] = _joined(entries[owners[0]], group)
         else:
             entries.append(group)
     return entries
-
-
-def _is_of(entry: Entry, logs: Entry) -> bool:
-    """Whether logs belong to a result: they lie beside it and are named after its job or its file."""
-    (path, *_) = entry.files
-    return path.parent == logs.files[0].parent and logs.label in (entry.label, path.stem)
 
 
 def _joined(entry: Entry, logs: Entry) -> Entry:

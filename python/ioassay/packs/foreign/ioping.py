@@ -121,65 +121,54 @@ def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
 
 
 def _of_text(text: str, command: _Command) -> Iterator[Claim]:
+    """Of each run's statistics: two sums and, if any request was timed, the ends of their times."""
     start = 0
     for end, line in lines_with(text, " requests completed in "):
         completed, following = _COMPLETED.line(line), [*next_lines(text, end, 2), "", ""]
-        generated = _GENERATED.line(following[0])
-        if completed and generated:
-            start = max(start, end - 10_000)
-            titles, sizes = _TITLE.findall(text, start, end), _LINE_SIZE.findall(text, start, end)
-            requests = [*_REQUEST.finditer(text, start, end)]
-            start = end
-            yield _of_statistics(completed, generated, _ENDS.line(following[1]), command, titles, sizes, requests)
-
-
-def _of_statistics(
-    completed: Fields,
-    generated: Fields,
-    ends: Fields | None,
-    command: _Command,
-    titles: Sequence[str],
-    sizes: Sequence[tuple[str, str]],
-    lines: Sequence[re.Match[str]],
-) -> Claim:
-    volume, requests, iops = generated["bytes"], generated["requests"], generated["iops"]
-    printed_bytes = size(*sizes[-1], "ioping's request").rounded if sizes else None
-    each_bytes = printed_bytes if sizes else command.size_bytes
-    operations = requests.rounded if requests.whole else None
-    exact = volume.rounded if volume.whole else None
-    if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
-        exact = whole_number(operations * each_bytes, "ioping's bytes")
-    latencies = ends.numbers if ends else {}
-    every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
-    if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:
-        every = []  # a filter left some out, or several runs are in one output
-    own_step, step = completed["time"].step, generated["time"].step
-    return _claim(
-        command,
-        kind=_KINDS[completed.text("kind")],
-        target=titles[-1] if titles else "",
-        operations=operations,
-        bytes=exact if exact is not None or operations is not None else volume.rounded,
-        seconds=generated["time"].value,
-        clock_step_s=step,
-        rate_bytes_per_s=generated["rate"].value,
-        rate_unit_bytes=generated["rate"].step if requests.whole else max(generated["rate"].step, volume.step),
-        latency_ns=latencies_ns(latencies),
-        latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
-        latency_operations=None
-        if requests.whole and completed["requests"] == requests
-        else completed["requests"].rounded,
-        operations_per_s=iops.value,
-        operations_per_s_step=iops.step,
-        record_bytes=each_bytes,
-        requests_ns=tuple(one.value * 1e9 for one, _ in every),
-        misfits=(
-            *_of_sum("completed", completed, printed_bytes),
-            *_of_sum("generated", generated, printed_bytes),
-            *between("completed time", completed["time"].value, 0.0, generated["time"].value + step + own_step),
-            *_of_requests(completed, latencies, [one for one, timed in every if timed]),
-        ),
-    )
+        generated, ends = _GENERATED.line(following[0]), _ENDS.line(following[1])
+        if completed is None or generated is None:
+            continue
+        start = max(start, end - 10_000)
+        titles, sizes = _TITLE.findall(text, start, end), _LINE_SIZE.findall(text, start, end)
+        lines = [*_REQUEST.finditer(text, start, end)]
+        start = end
+        volume, made, ended = generated["bytes"], generated["requests"], completed["requests"]
+        printed_bytes = size(*sizes[-1], "ioping's request").rounded if sizes else None
+        each_bytes = printed_bytes if sizes else command.size_bytes
+        operations = made.rounded if made.whole else None
+        exact = volume.rounded if volume.whole or operations is None else None
+        if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
+            exact = whole_number(operations * each_bytes, "ioping's bytes")
+        latencies = ends.numbers if ends else {}
+        every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
+        if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:
+            every = []  # a filter left some out, or several runs are in one output
+        step = generated["time"].step
+        longest_s = generated["time"].value + step + completed["time"].step
+        yield _claim(
+            command,
+            kind=_KINDS[completed.text("kind")],
+            target=titles[-1] if titles else "",
+            operations=operations,
+            bytes=exact,
+            seconds=generated["time"].value,
+            clock_step_s=step,
+            rate_bytes_per_s=generated["rate"].value,
+            rate_unit_bytes=generated["rate"].step if made.whole else max(generated["rate"].step, volume.step),
+            latency_ns=latencies_ns(latencies),
+            latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
+            latency_operations=None if made.whole and ended == made else ended.rounded,
+            operations_per_s=generated["iops"].value,
+            operations_per_s_step=generated["iops"].step,
+            record_bytes=each_bytes,
+            requests_ns=tuple(one.value * 1e9 for one, _ in every),
+            misfits=(
+                *_of_sum("completed", completed, printed_bytes),
+                *_of_sum("generated", generated, printed_bytes),
+                *between("completed time", completed["time"].value, 0.0, longest_s),
+                *_of_requests(completed, latencies, [one for one, timed in every if timed]),
+            ),
+        )
 
 
 def _of_sum(name: str, found: Fields, each_bytes: int | None) -> list[Misfit]:
@@ -278,10 +267,9 @@ def _claim(command: _Command, *, kind: str, target: str = "", **numbers: Any) ->
 
 CLAIMS = Tool(
     "ioping",
-    sign="",
     claims=_claims,
     missing="ioping printed no statistics",
-    looks_like=lambda text: (
+    sign=lambda text: (
         " ioping statistics ---" in text or ('"load": {' in text and '"stat": {' in text and '"mdev"' in text)
     ),
     split=_split,

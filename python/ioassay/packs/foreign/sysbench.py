@@ -104,51 +104,38 @@ _FEWEST_EVENTS = 10
 class _FileTest:
     """What one fileio test prints before its results, and in them."""
 
-    options: str
     head: Fields
     body: Fields
-
-    @property
-    def events(self) -> int:
-        return self.body["total_number_of_events"].rounded
-
-    @property
-    def threads(self) -> int:
-        return max(self.head.whole("threads") or 1, 1)
-
-    @property
-    def files(self) -> int:
-        return self.head.whole("files") or 0
-
-    @property
-    def rates(self) -> tuple[float, float, float]:
-        """Of reads, writes and synchronisations a second."""
-        return self.body["reads"].value, self.body["writes"].value, self.body["fsyncs"].value
-
-    @property
-    def engine(self) -> str:
-        return "libaio" if "Using asynchronous I/O" in self.options else "mmap" if "mmaped I/O" in self.options else ""
-
-    @property
-    def direct(self) -> bool | None:
-        return "directio" in self.head.text("flags") if "flags" in self.head else None
-
-    @property
-    def syncs_each(self) -> bool:
-        """Each write is synchronised."""
-        return "Calling fsync() after each write operation" in self.options
-
-    @property
-    def syncs_at_end(self) -> bool:
-        return "Calling fsync() at the end of test, Enabled" in self.options
+    rates: tuple[float, float, float]
+    """Of reads, writes and synchronisations a second."""
+    events: int
+    threads: int
+    files: int
+    engine: str
+    direct: bool | None
+    syncs_each: bool
+    """Each write is synchronised."""
+    syncs_at_end: bool
 
 
 def _file_tests(text: str) -> Iterator[_FileTest]:
-    """The fileio tests in an output, in their order."""
+    """The fileio tests in an output, in their order; InputError where one has no rates or no number of events."""
     for number, part in enumerate(text.split(_OPTIONS)):
         options = part.partition(_SECTION)[0][:_LONGEST_PART] if number else ""
         for section in re.finditer(_SECTION, part):
-            yield _FileTest(options, _HEAD.read(options), _BODY.read(part[section.end() :][:_LONGEST_PART]))
+            head, body = _HEAD.read(options), _BODY.read(part[section.end() :][:_LONGEST_PART])
+            yield _FileTest(
+                head,
+                body,
+                rates=(body["reads"].value, body["writes"].value, body["fsyncs"].value),
+                events=body["total_number_of_events"].rounded,
+                threads=head.whole("threads") or 1,
+                files=head.whole("files") or 0,
+                engine="libaio" if "Using asynchronous I/O" in options else "mmap" if "mmaped I/O" in options else "",
+                direct="directio" in head.text("flags") if "flags" in head else None,
+                syncs_each="Calling fsync() after each write operation" in options,
+                syncs_at_end="Calling fsync() at the end of test, Enabled" in options,
+            )
             options = ""
 
 
@@ -303,11 +290,10 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
 
 CLAIMS = Tool(
     "sysbench",
-    sign="",
     claims=_claims,
     missing="sysbench printed no results of a fileio test",
     silent=lambda text, words: _END in text and (_SECTION not in text or any(_file_tests(text))),
-    looks_like=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
+    sign=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
     split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
 )
 
