@@ -121,7 +121,7 @@ class Tool:
         stream: str = "stdout",
         **more: Any,
     ) -> None:
-        """`sign` tells an output of the tool: a pattern in it, or a function. `claims` reads it, with the words of a call.
+        """`claims` reads an output, with the words of its call; `sign` is a pattern in it, or a function that tells it.
 
         `missing` says what an output without claims lacks, unless it may be `silent`. `more` are members of a parser
         that not all have, such as `split` or `CONVENTIONS`.
@@ -129,7 +129,7 @@ class Tool:
         self.NAME = name
         self.STREAM = stream
         self._programs = programs or (name,)
-        self._sign = sign if callable(sign) else lambda text: pattern(sign).search(text) is not None
+        self._sign: Callable[[str], object] = sign if callable(sign) else pattern(sign).search
         self._claims, self._missing, self._silent = claims, missing, silent
         vars(self).update(more)
 
@@ -139,7 +139,7 @@ class Tool:
 
     def looks_like(self, text: str) -> bool:
         """Whether an output is the tool's."""
-        return self._sign(text)
+        return bool(self._sign(text))
 
     def words(self, argv: Sequence[str]) -> Sequence[str]:
         """The tool and its arguments; none where no word names it."""

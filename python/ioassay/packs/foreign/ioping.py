@@ -133,7 +133,7 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
         lines = [*_REQUEST.finditer(text, start, end)]
         start = end
         volume, made, ended = generated["bytes"], generated["requests"], completed["requests"]
-        printed_bytes = size(*sizes[-1], "ioping's request").rounded if sizes else None
+        printed_bytes = size(sizes[-1][0], sizes[-1][1], "ioping's request").rounded if sizes else None
         each_bytes = printed_bytes if sizes else command.size_bytes
         operations = made.rounded if made.whole else None
         exact = volume.rounded if volume.whole or operations is None else None
