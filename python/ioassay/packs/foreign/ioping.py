@@ -219,7 +219,9 @@ def _of_json(text: str, command: _Command) -> Claim:
     requests = [element["io"] for element in known if isinstance(element.get("io"), dict)]
     made = {str(request.get("operation")) for request in requests}
     path = target.get("path") if isinstance(target, dict) else None
-    stated = {name: real(last["stat"].get(name), f"ioping's {name}") for name in ("count", *_STATED)}
+    stated = {
+        name: real(last["stat"].get(name), f"ioping's {name}") for name in ("count", "time", "iops", "bps", *_STATED)
+    }
     return _exact(
         command,
         {name: real(value, f"ioping's {name}") for name, value in last["stat"].items()} | stated,
