@@ -247,7 +247,7 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
         return
     head, body, block_bytes = test.head, test.body, test.head.whole("block_size")
     file_bytes = head.whole("file_size")
-    whole_blocks = bool(block_bytes and file_bytes is not None and file_bytes % block_bytes == 0)
+    whole_bytes = block_bytes if block_bytes and file_bytes is not None and file_bytes % block_bytes == 0 else None
     alone = not (counts.reads and counts.writes) and round(counts.syncs) <= test.files * test.threads
     syncs_between = test.syncs_each or (counts.syncs and not counts.exact)
     latency_ns, misfits = _event_times_ns(body, test.events), _misfits(test)
@@ -266,9 +266,7 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
             source="sysbench",
             kind=kind,
             operations=round(number) if counts.exact else None,
-            bytes=whole_number(round(number) * block_bytes, "sysbench's bytes")
-            if whole_blocks and block_bytes
-            else None,
+            bytes=whole_number(round(number) * whole_bytes, "sysbench's bytes") if whole_bytes else None,
             seconds=counts.seconds,
             rate_bytes_per_s=printed.value,
             rate_unit_bytes=printed.step if counts.exact else max(printed.step, counts.error * (block_bytes or 1)),
