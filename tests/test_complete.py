@@ -24,13 +24,13 @@ from typing import Any
 
 import pytest
 
-from ioassay import metrics, roles, testing
+from ioassay import formats, metrics, roles, testing
 from ioassay.drivers import DRIVERS, driver
 from ioassay.drivers.fio import Fio
 from ioassay.errors import StudyError, UsageError
-from ioassay.formats import dd
 from ioassay.monitors import COUNTER, MONITORS, Field, monitor
 from ioassay.narrative.finding import Finding
+from ioassay.packs.foreign.dd import CLAIMS as dd
 from ioassay.records import record
 from ioassay.records.record import OK
 from ioassay.registry import Contract
@@ -401,7 +401,9 @@ def test_broken_promises_fail_of_parsers() -> None:
         return dd.read(text, argv)
 
     def of(read: Any) -> Any:
-        parser = SimpleNamespace(**{**vars(dd), "read": read})
+        parser = SimpleNamespace(
+            **{**{name: getattr(dd, name) for name in formats.REGISTRY.contract.members}, "read": read}
+        )
         return broken(testing.ClaimsContract, parser=parser, program="dd", outputs=(output,))
 
     of(dd.read).test_damaged_output_is_read_or_refused_in_one_line()

@@ -24,8 +24,8 @@ import ioassay
 from ioassay import cli, drivers, formats, monitors, targets, analysis
 from ioassay.report import figures
 from ioassay.runner import executors
-from ioassay.store import importer
-rooms = [drivers, formats, monitors, targets, analysis, figures, importer, executors]
+from ioassay.formats import result_entry
+rooms = [drivers, formats, monitors, targets, analysis, figures, result_entry, executors]
 of = [room.REGISTRY for room in rooms]
 lists = {one.group: {name: str(one.load(name)) for name in one} for one in of}
 lists["commands"] = {name: str(cli.named(name)) for name in cli.COMMANDS}

@@ -20,9 +20,10 @@ from ioassay import drivers, formats, monitors, plugins
 from ioassay.api.progress import Progress
 from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
+from ioassay.packs.foreign import importer
 from ioassay.roles import Consent
 from ioassay.runner import executors, preflight, run, worker
-from ioassay.store import frames, importer, packed_page
+from ioassay.store import frames, packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.study.plan import make_trial
@@ -224,7 +225,7 @@ def test_a_plugin_reads_the_claims_of_its_tool(install: Install) -> None:
 
 
 IMPORTED = """
-from ioassay.store.importer import Entry
+from ioassay.formats.result_entry import Entry
 
 IOASSAY_API = 1
 

@@ -43,6 +43,10 @@ def expanded(names: Iterable[str], above: Iterable[str]) -> Iterator[str]:
             yield from (f"packs.{path.name}" for path in PACKAGE.glob(f"{name.replace('.', '/')}/"))
         elif name.startswith("@"):
             yield from expanded(MAP["groups"][name[1:]], above)
+        elif name.endswith(".*"):
+            yield from (
+                ".".join(path.relative_to(PACKAGE).parts) for path in PACKAGE.glob(f"{name.replace('.', '/')}/")
+            )
         else:
             yield name
 

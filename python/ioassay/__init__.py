@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.quick_study import quick as quick
     from ioassay.api.run_results import Run as Run
-    from ioassay.api.run_results import import_results as import_results
     from ioassay.api.run_results import open as open
     from ioassay.api.study import Study as Study
     from ioassay.api.study_plan import Plan as Plan
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.ssd import simulator as simulator
     from ioassay.packs.ssd import traces as traces
@@ -85,7 +85,6 @@ _MODULES = {
     "__version__": "ioassay._core",
     "compare": "ioassay.api.comparison",
     "doctor": "ioassay.api.diagnosis",
-    "import_results": "ioassay.api.run_results",
     "open": "ioassay.api.run_results",
     "quick": "ioassay.api.quick_study",
     "restore_settings": "ioassay.api.diagnosis",

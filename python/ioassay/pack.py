@@ -48,7 +48,7 @@ class Pack:
 
         `paths`: a kind of target -> the module that says where the time of a request goes (the question
         `costs`). `merged`: the former name of a question -> the one that has its answers now. `api`: a name of `import
-        ioassay` -> the module that has it, or its package. `before`: a question, a figure or a command -> the one of the
+        ioassay` -> the module that has it, or its package. `before`: a question, a figure or a command -> that of the
         core that it precedes in its list; others end it.
         """
         self.about = about

@@ -17,11 +17,11 @@ import ioassay
 from ioassay import _core, analysis, drivers, formats, metrics, monitors, targets
 from ioassay.cli import COMMANDS, OPTIONS, helptext, manual, named
 from ioassay.cli.syntax import Command, Group
+from ioassay.formats import result_entry
 from ioassay.packs.ssd import simulator
 from ioassay.registry import Registry
 from ioassay.report import figures
 from ioassay.simulation.options import OPTIONS as SIMULATION
-from ioassay.store import importer
 
 SCHEMA = Path(__file__).parent.parent.parent / "docs" / "study.schema.json"
 LISTS: Sequence[tuple[str, Registry, str]] = (
@@ -31,7 +31,7 @@ LISTS: Sequence[tuple[str, Registry, str]] = (
     ("Questions", analysis.REGISTRY, "METHOD.md"),
     ("Figures", figures.REGISTRY, "figures.md"),
     ("Tools whose claims are read", formats.REGISTRY, "claims.md"),
-    ("Results that are imported", importer.REGISTRY, "import.md"),
+    ("Results that are imported", result_entry.REGISTRY, "import.md"),
 )
 """Heading, registry and document of each list that studies and options name entries of."""
 

@@ -21,12 +21,12 @@ import tomli_w
 from ioassay import formats
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
-from ioassay.formats import PARSERS, claim_pattern, parser
+from ioassay.formats import PARSERS, claim_pattern, parser, result_entry
+from ioassay.packs.foreign import importer
 from ioassay.packs.ssd import traces
 from ioassay.records.observation import Observation
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Trial
-from ioassay.store import importer
 from ioassay.study import catalog, plan
 from ioassay.verify.witness import strace
 
@@ -157,7 +157,7 @@ def test_damaged_copies_are_read_or_refused(tmp_path: Path, case: dict[str, Any]
 
 def test_every_format_has_golden_files() -> None:
     assert {row["id"] for row in rows("readers", "tools")} == PARSERS.keys()
-    assert {f"results of {tool}" for tool in importer.FORMATS} <= {row["id"] for row in rows("readers", "files")}
+    assert {f"results of {tool}" for tool in result_entry.FORMATS} <= {row["id"] for row in rows("readers", "files")}
 
 
 def test_an_empty_file_is_no_tools_in_particular(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from ioassay import host
 from ioassay.narrative.pipeline import analyse_all
+from ioassay.packs.foreign import importer
 from ioassay.records.observation import from_dict
 from ioassay.records.record import OK, Buckets, Claim, Record, Samples, Series, Warning_
-from ioassay.store import frames, importer
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 

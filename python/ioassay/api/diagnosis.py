@@ -118,11 +118,11 @@ def restore_settings() -> list[str]:
 def _plugins() -> list[InstalledPlugin]:
     """Every plugin of every list, and those of lists that there are not."""
     from ioassay import analysis, drivers, formats, monitors, plugins, targets
+    from ioassay.formats import result_entry
     from ioassay.report import figures
     from ioassay.runner import executors
-    from ioassay.store import importer
 
-    rooms = (drivers, targets, monitors, formats, analysis, figures, importer, executors)
+    rooms = (drivers, targets, monitors, formats, analysis, figures, result_entry, executors)
     registries: dict[str, Registry] = {room.REGISTRY.group: room.REGISTRY for room in rooms}
     found = [InstalledPlugin.of(one.noun, checked) for one in registries.values() for checked in one.candidates()]
     strays = [plugin for plugin in plugins.installed() if plugin.group not in registries]

@@ -405,18 +405,6 @@ def open(folder: str | Path) -> Run:
     return of_store(RunStore.open(Path(folder)))
 
 
-def import_results(files: Sequence[str | Path], output: str | Path | None = None, *, title: str | None = None) -> Run:
-    """Turn results of fio or other tools that were made elsewhere into a run (docs/import.md).
-
-    `output` is the new folder, by default runs/<time>-import. InputError for a file in no known format.
-    """
-    from ioassay.store import importer
-    from ioassay.store.run_folder import new_folder
-
-    folder = Path(output) if output is not None else new_folder(Path("runs"), "import")
-    return Run(importer.take_in([Path(file) for file in files], folder, title))
-
-
 def _reasons(records: Dataset, status: str) -> list[dict[str, Any]]:
     factors = {study.name: study.levels for study in records.studies}
     found: dict[tuple[str, str], dict[str, Any]] = {}

@@ -38,7 +38,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
         "report": ("ioassay.cli.report", "Rebuild findings, figures and page from the records of a run."),
         "compare": ("ioassay.cli.compare", "Compare two runs statistically, with a page; exit 1 when B is slower."),
         "export": ("ioassay.cli.export", "Write a run into one archive to share, as tables, or as a summary."),
-        "import": ("ioassay.cli.import_run", "Turn results from elsewhere into a run with a report."),
         "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
         "sql": ("ioassay.cli.sql", "Query the records of one or more runs with SQL."),
         "witness": (

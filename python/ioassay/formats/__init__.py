@@ -28,15 +28,6 @@ PARSERS: dict[str, str] = listed(
         "fio": "ioassay.formats.fio_claims",
         "iozone": "ioassay.formats.iozone_claims",
         "filesuite": "ioassay.formats.filesuite_json",
-        "dd": "ioassay.formats.dd",
-        "sysbench": "ioassay.formats.sysbench",
-        "ioping": "ioassay.formats.ioping",
-        "bonnie": "ioassay.formats.bonnie",
-        "hdparm": "ioassay.formats.hdparm",
-        "pgbench": "ioassay.formats.pgbench",
-        "redis_benchmark": "ioassay.formats.redis_benchmark",
-        "elbencho": "ioassay.formats.elbencho",
-        "vdbench": "ioassay.formats.vdbench_flat_file",
     },
 )
 
@@ -210,19 +201,17 @@ def _read_of_runs(
     elif not rest:  # copies of the files that are none
         pairs = [printers.Part(text, own[-1].words, sure=False) for text in everything]
     of_files = [printers.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
-    claims, faults = [], []
+    claims: list[Claim] = []
+    faults: list[InputError] = []
     for one in [*of_files, *(pairs or ())]:
         try:
-            claims.append(_with(found.read(one.text, one.words), sure=one.sure))
+            read = found.read(one.text, one.words)
+            claims += read if one.sure else [_marked(claim, printers.UNKNOWN) for claim in read]
         except InputError as error:
             faults.append(error)
-    if faults and not any(claims):
+    if faults and not claims:
         raise faults[0]
-    return [claim for some in claims for claim in some]
-
-
-def _with(claims: Sequence[Claim], *, sure: bool) -> list[Claim]:
-    return [claim if sure else _marked(claim, printers.UNKNOWN) for claim in claims]
+    return claims
 
 
 def _marked(claim: Claim, flag: str) -> Claim:

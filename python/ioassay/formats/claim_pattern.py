@@ -19,6 +19,7 @@ from ioassay.formats import printed_quantity, user_pattern
 from ioassay.formats.number_parsing import whole_number
 from ioassay.formats.printed_quantity import Quantity
 from ioassay.formats.stated_claim import KINDS
+from ioassay.formats.text_rules import Fields
 from ioassay.formats.user_pattern import UserPattern
 from ioassay.records.record import Claim
 
@@ -71,28 +72,25 @@ def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
     numbers = {
         name: _quantity(name, words[name], _unit(name, words, match), option) for name in _UNITS if name in words
     }
-    bytes_, ops, rate = (numbers.get(name) for name in ("bytes", "ops", "rate"))
     kind = _kind(words.get("kind", usual_kind), option)
-    operations = ops.rounded if ops and ops.whole and ops.step == 1 else None
-    exact = bytes_ is not None and bytes_.whole and bytes_.step == 1
-    volume = bytes_.rounded if bytes_ and (exact or operations is None) else None
-    latency, seconds, record = numbers.get("latency"), numbers.get("seconds"), numbers.get("record")
-    syncs = numbers.get("syncs")
-    steps = [part.step for part in (rate, bytes_ if volume is not None else None) if part]
+    found, exact = Fields(NAME, numbers, words), {name for name, one in numbers.items() if one.whole and one.step == 1}
+    operations = found.whole("ops") if "ops" in exact else None
+    volume = found.whole("bytes") if "bytes" in exact or operations is None else None
+    rounded = {"rate"} if volume is None else {"rate", "bytes"}
     return Claim(
         source=NAME,
         kind=kind,
-        test=words.get("test", ""),
+        test=found.text("test"),
         operations=operations,
         bytes=volume,
-        seconds=seconds.value if seconds else None,
-        rate_bytes_per_s=rate.value if rate else None,
-        rate_unit_bytes=max(steps, default=1.0),
-        clock_step_s=seconds.step if seconds else 0.0,
-        latency_ns={"mean": latency.value * 1e9} if latency else {},
-        syncs=syncs.rounded if syncs and syncs.whole and syncs.step == 1 else None,
+        seconds=found.value("seconds"),
+        rate_bytes_per_s=found.value("rate"),
+        rate_unit_bytes=max((numbers[name].step for name in rounded & numbers.keys()), default=1.0),
+        clock_step_s=numbers["seconds"].step if "seconds" in numbers else 0.0,
+        latency_ns={"mean": numbers["latency"].value * 1e9} if "latency" in numbers else {},
+        syncs=found.whole("syncs") if "syncs" in exact else None,
         paths=(words["path"],) if "path" in words else (),
-        record_bytes=record.rounded if record else None,
+        record_bytes=found.whole("record"),
     )
 
 

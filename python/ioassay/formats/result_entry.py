@@ -2,18 +2,31 @@
 
 Metrics are in SI units under the names of `ioassay.metrics`. Only what a file states is in an entry: a percentile that
 a tool does not give is not made of others. Deliberately not here: which format a file has, and the run that the
-entries become (`ioassay.store.importer`).
+entries become (`ioassay import`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioassay.errors import InputError
 from ioassay.formats.number_parsing import real
+from ioassay.pack import listed
 from ioassay.records.record import Buckets, Series, Warning_
+from ioassay.registry import Contract, Registry
+
+FORMATS: dict[str, str] = listed(
+    "formats", {"fio": "ioassay.store.fio_entries", "iozone": "ioassay.formats.iozone_results"}
+)
+"""Tool -> what has `looks_like(text)` and `read(text, source)`, which returns entries.
+
+It may have `WANTED`, what file of the tool it reads; `grouped(files)`, the entries of files that are told by their
+names and read together; and `resembles(text)`, whether a text that no format reads is refused in its words.
+"""
+REGISTRY = Registry("formats", "format of results", FORMATS, Contract("looks_like", "read"))
 
 MIB = 2**20
 
@@ -33,8 +46,30 @@ class Entry:
     warnings: Sequence[Warning_] = ()
     problem: str = ""
     started_unix_s: float = 0.0
-    format: str = "fio"
-    """Of its file; the driver of the run's study, which has metrics of that name's plugin where there is one."""
+    format: str = ""
+    """Of its file, which its reader need not say; the driver of the run's study, which has metrics of that name's
+    plugin where there is one."""
+    responses: Sequence[str] | None = None
+    """Metrics to answer, in addition to rates and latencies of reads, writes and trims; None: all that it has."""
+    is_sum: bool = False
+    """It is other entries together, and no condition that could be chosen over these."""
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """An entry of `FORMATS`."""
+
+    WANTED: str
+    looks_like: Callable[[str], bool]
+    entries: Callable[[str], Iterable[Entry]]
+    """What a text holds; InputError says what is wrong with it."""
+
+    def read(self, text: str, source: str) -> list[Entry]:
+        """The loads in their order; InputError names `source`."""
+        try:
+            return list(self.entries(text))
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
 
 
 def quantities(row: Mapping[str, str], names: Mapping[str, tuple[str, float]], tool: str) -> dict[str, float]:

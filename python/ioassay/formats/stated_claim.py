@@ -6,7 +6,7 @@ rate that does not fit its bytes and seconds is for the verdict to find.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ioassay import units
@@ -17,36 +17,19 @@ from ioassay.records.record import PATTERNS, Claim
 
 NAME = "user"
 KINDS = ("read", "write", "trim", "mixed", "keys")
-_SMALLEST_RATE_STEP = 1.0
 
 
 def _size(value: str) -> int:
     return whole_number(units.parse_size(value), "size")
 
 
-def _rate(value: str) -> float:
-    """`100MB/s`, `100MB` or bytes a second."""
-    return float(_size(value.removesuffix("/s")))
+def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"'{value}' is no {what}; wanted {', '.join(names)}{nearest(value, names)}")
+        return value
 
-
-def _count(value: str) -> int:
-    return whole_number(value, "count")
-
-
-def _nanoseconds(value: str) -> dict[str, float]:
-    return {"mean": real(units.parse_duration_s(value) * 1e9, "latency")}
-
-
-def _kind(value: str) -> str:
-    if value not in KINDS:
-        raise ValueError(f"'{value}' is no kind; wanted {', '.join(KINDS)}{nearest(value, KINDS)}")
-    return value
-
-
-def _pattern(value: str) -> str:
-    if value not in PATTERNS:
-        raise ValueError(f"'{value}' is no pattern; wanted {', '.join(PATTERNS)}{nearest(value, PATTERNS)}")
-    return value
+    return read
 
 
 def _flag(value: str) -> bool:
@@ -55,23 +38,23 @@ def _flag(value: str) -> bool:
     return value in ("1", "yes")
 
 
-def _names(value: str) -> tuple[str, ...]:
-    return tuple(value.split(":"))
-
-
 # Key -> the field of the claim, how its value is read, and an example.
 _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "bytes": ("bytes", _size, "64MiB"),
-    "ops": ("operations", _count, "16384"),
+    "ops": ("operations", lambda value: whole_number(value, "count"), "16384"),
     "seconds": ("seconds", units.parse_duration_s, "0.5"),
-    "kind": ("kind", _kind, "read"),
-    "rate": ("rate_bytes_per_s", _rate, "128MiB/s"),
-    "latency": ("latency_ns", _nanoseconds, "61us"),
-    "path": ("paths", _names, "/data/file"),
+    "kind": ("kind", _one_of(KINDS, "kind"), "read"),
+    "rate": ("rate_bytes_per_s", lambda value: float(_size(value.removesuffix("/s"))), "128MiB/s"),
+    "latency": (
+        "latency_ns",
+        lambda value: {"mean": real(units.parse_duration_s(value) * 1e9, "latency")},
+        "61us",
+    ),
+    "path": ("paths", lambda value: tuple(value.split(":")), "/data/file"),
     "record": ("record_bytes", _size, "4KiB"),
-    "pattern": ("pattern", _pattern, "random"),
+    "pattern": ("pattern", _one_of(PATTERNS, "pattern"), "random"),
     "working_set": ("working_set_bytes", _size, "16MiB"),
-    "syncs": ("syncs", _count, "1"),
+    "syncs": ("syncs", lambda value: whole_number(value, "count"), "1"),
     "direct": ("direct", _flag, "yes"),
     "engine": ("engine", str, "psync"),
     "test": ("test", str, "my-test"),
@@ -92,7 +75,8 @@ def parse(text: str) -> Claim:
         key, sign, value = (piece.strip() for piece in part.partition("="))
         if not sign or key not in _KEYS or not value:
             hint = nearest(key, _KEYS)
-            raise UsageError(f"--claim {text}: '{part}' is not understood; wanted key=value with {_known()}{hint}")
+            known = ", ".join(f"{name} ({example})" for name, (_, _, example) in _KEYS.items())
+            raise UsageError(f"--claim {text}: '{part}' is not understood; wanted key=value with {known}{hint}")
         field, read, example = _KEYS[key]
         if field in found:
             raise UsageError(f"--claim {text}: {key} is given twice")
@@ -103,8 +87,4 @@ def parse(text: str) -> Claim:
     if not found.keys() & _JUDGED:
         raise UsageError(f"--claim {text}: claims no number; wanted one of bytes, ops, seconds, rate, latency, "
                          "working_set, or pattern")  # fmt: skip
-    return Claim(source=NAME, kind=found.pop("kind", "read"), rate_unit_bytes=_SMALLEST_RATE_STEP, **found)
-
-
-def _known() -> str:
-    return ", ".join(f"{key} ({example})" for key, (_, _, example) in _KEYS.items())
+    return Claim(source=NAME, kind=found.pop("kind", "read"), **found)

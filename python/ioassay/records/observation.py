@@ -7,11 +7,13 @@ Times are CLOCK_MONOTONIC nanoseconds of one machine; bytes are bytes; a count o
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 SCHEMA = 1
 COMPAT = "compat"
@@ -76,10 +78,10 @@ class Calls:
         )
 
 
-_PARTS = ("read", "write", "sync", "first")
-"""The classes of a Session."""
-_PATTERNS = ("read_pattern", "write_pattern")
-_SPARSE = (*_PARTS, *_PATTERNS, "dirty_syncs", "synced_writes")
+_SPARSE = ("read", "write", "sync", "first", "read_pattern", "write_pattern", "dirty_syncs", "synced_writes")
+"""What a stored Session has only where it is not 0."""
+_CLASSES = {"calls", *_SPARSE[:6]}
+"""What is a class of calls in a session, an operation or the requests to a device."""
 _SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
 
 
@@ -327,20 +329,20 @@ class Observation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able form; `from_dict` reads it back."""
-        return dataclasses.asdict(self)
+        table: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return table
 
     def as_stored(self) -> dict[str, Any]:
         """The same without what is 0 in a class of calls: most of the many files that a program opens are hardly
         used. `from_dict` reads this back as well."""
         table = self.as_dict()
         del table["programs"]  # arguments say more of a user than any claim needs
+        for item in (*table["sessions"], *table["operations"], *table["block"]):
+            for name in _CLASSES & item.keys():
+                item[name] = {key: value for key, value in (item[name] or {}).items() if value}
         for session in table["sessions"]:
-            for part in (*_PARTS, *_PATTERNS):
-                session[part] = _without_zeros(session[part] or {})
-            for part in [name for name, value in session.items() if not value and name in _SPARSE]:
-                del session[part]
-        for item in (*table["operations"], *table["block"]):
-            item["calls"] = _without_zeros(item["calls"])
+            for name in [name for name in _SPARSE if not session[name]]:
+                del session[name]
         return table
 
 
@@ -348,8 +350,8 @@ def from_dict(table: Mapping[str, Any]) -> Observation:
     """The Observation behind its JSON form; ValueError when it is none, unknown keys of a newer one are left out."""
     require_schema(table)
     try:
-        return _observation(table)
-    except (TypeError, AttributeError, KeyError) as error:
+        return _adapter().validate_python({name: value for name, value in table.items() if value != []})
+    except ValueError as error:
         raise ValueError(f"not an observation: {error}") from None
 
 
@@ -360,55 +362,8 @@ def require_schema(table: Mapping[str, Any]) -> None:
         raise ValueError(f"schema {schema!r} of an observation is not known; wanted {SCHEMA} or less: update ioassay")
 
 
-def _observation(table: Mapping[str, Any]) -> Observation:
-    fields = _known(Observation, table)
-    fields["operations"] = [_operation(item) for item in table.get("operations", ())]
-    fields["explained"] = [_explained(item) for item in table.get("explained", ())] or ()
-    fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
-    fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
-    fields["programs"] = [Program(**_known(Program, item)) for item in table.get("programs", ())] or ()
-    fields["block"] = [_requests(item) for item in table.get("block", ())]
-    return Observation(**fields)
-
-
-def _operation(item: Mapping[str, Any]) -> Operation:
-    fields = _known(Operation, item)
-    return Operation(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
-
-
-def _explained(item: Mapping[str, Any]) -> Explained:
-    parts = [Part(**{**_known(Part, each), "latency": _histogram(each.get("latency"))}) for each in item["parts"]]
-    return Explained(**{**_known(Explained, item), "parts": parts})
-
-
-def _requests(item: Mapping[str, Any]) -> Requests:
-    fields = _known(Requests, item)
-    return Requests(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
-
-
-def _session(item: Mapping[str, Any]) -> Session:
-    parts = {name: _calls(item.get(name) or {}) for name in _PARTS}
-    patterns = {name: Pattern(**_known(Pattern, item[name])) for name in _PATTERNS if item.get(name)}
-    return Session(**{**_known(Session, item), **dict.fromkeys(_PATTERNS), **parts, **patterns})
-
-
-def _calls(item: Mapping[str, Any]) -> Calls:
-    return Calls(**_known(Calls, item))
-
-
-def _without_zeros(item: Mapping[str, int]) -> dict[str, int]:
-    return {key: value for key, value in item.items() if value}
-
-
-def _histogram(item: Mapping[str, Any] | None) -> Histogram:
-    return Histogram(**_known(Histogram, item)) if item else Histogram()
-
-
-def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    names = _field_names(kind)
-    return {key: value for key, value in item.items() if key in names}
-
-
 @functools.cache
-def _field_names(kind: type) -> frozenset[str]:
-    return frozenset(entry.name for entry in dataclasses.fields(kind))
+def _adapter() -> TypeAdapter[Observation]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Observation)

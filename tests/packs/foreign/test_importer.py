@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from ioassay.errors import InputError
+from ioassay.packs.foreign import importer
 from ioassay.records.record import FAILED, OK
-from ioassay.store import frames, importer
+from ioassay.store import frames
 
-from .corpora import cases, has
+from ...corpora import cases, has
 
-FIO = Path(__file__).parent / "golden" / "fio"
+FIO = Path(__file__).parents[2] / "golden" / "fio"
 GOLDEN = FIO / "3.33"
 CLIENTS = GOLDEN / "clients"
 

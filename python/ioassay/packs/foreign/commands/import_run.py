@@ -32,10 +32,10 @@ def import_(
 
     Example: ioassay import fio.json --title "Before the update"
     """
-    from ioassay.api import run_results
+    from ioassay.packs.foreign import importer
 
     console.use_json(json)
-    run = run_results.import_results(files, output, title=title)
+    run = importer.import_results(files, output, title=title)
     run.publish()
     if json:
         console.emit(run.as_dict())

@@ -16,10 +16,8 @@ from xml.etree import ElementTree
 from ioassay import units
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import real
-from ioassay.formats.result_entry import Entry
+from ioassay.formats.result_entry import Entry, ResultFile
 
-WANTED = "the Phoronix Test Suite's composite.xml"
-_ROOT = "PhoronixTestSuite"
 _HEAD_CHARS = 2**16
 _BETTER = {"HIB": "score", "LIB": "cost"}
 _TIMES_S = {
@@ -33,25 +31,17 @@ _RATE = re.compile(r"([kKMGT]?i?B)/s(?:ec)?")
 _LONGEST_SLUG = 60
 
 
-def looks_like(text: str) -> bool:
-    """Whether it is a document of the suite's."""
-    return f"<{_ROOT}>" in text[:_HEAD_CHARS]
-
-
-def read(text: str, source: str) -> list[Entry]:
-    """The runs of each result in the file's order; InputError names `source` for what is no result file."""
+def _entries(text: str) -> list[Entry]:
+    """The runs of each result in the file's order; InputError for what is no result file."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InputError(f"{source}: declares entities, which no result file of the Phoronix Test Suite does")
+        raise InputError("declares entities, which no result file of the Phoronix Test Suite does")
     try:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(f"{source}: is no XML that the Phoronix Test Suite wrote: {error}") from None
+        raise InputError(f"is no XML that the Phoronix Test Suite wrote: {error}") from None
     runs: dict[tuple[str, str], list[Entry]] = {}
-    try:
-        for result in root.iter("Result"):
-            _add(result, runs)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+    for result in root.iter("Result"):
+        _add(result, runs)
     return [entry for found in runs.values() for entry in found]
 
 
@@ -96,3 +86,8 @@ def _metric(scale: str, proportion: str) -> tuple[str, float]:
 
 def _text(element: ElementTree.Element, name: str) -> str:
     return " ".join((element.findtext(name) or "").split())
+
+
+RESULTS = ResultFile(
+    "the Phoronix Test Suite's composite.xml", lambda text: "<PhoronixTestSuite>" in text[:_HEAD_CHARS], _entries
+)

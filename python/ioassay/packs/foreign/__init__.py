@@ -1,0 +1,29 @@
+"""Results and claims of tools that ioassay does not run itself, and `ioassay import`, which makes runs of results."""
+
+from ioassay.pack import Pack
+
+PACK = Pack(
+    "Outputs and results of tools that others ran",
+    claims={
+        "dd": "ioassay.packs.foreign.dd:CLAIMS",
+        "sysbench": "ioassay.packs.foreign.sysbench:CLAIMS",
+        "ioping": "ioassay.packs.foreign.ioping:CLAIMS",
+        "bonnie": "ioassay.packs.foreign.disk_tools:BONNIE",
+        "hdparm": "ioassay.packs.foreign.disk_tools:HDPARM",
+        "pgbench": "ioassay.packs.foreign.database_tools:PGBENCH",
+        "redis_benchmark": "ioassay.packs.foreign.database_tools:REDIS_BENCHMARK",
+        "elbencho": "ioassay.packs.foreign.elbencho:CLAIMS",
+        "vdbench": "ioassay.packs.foreign.vdbench:CLAIMS",
+    },
+    formats={
+        "sysbench": "ioassay.packs.foreign.sysbench:RESULTS",
+        "elbencho": "ioassay.packs.foreign.elbencho:RESULTS",
+        "vdbench": "ioassay.packs.foreign.vdbench:RESULTS",
+        "phoronix": "ioassay.packs.foreign.phoronix:RESULTS",
+    },
+    commands={
+        "import": ("ioassay.packs.foreign.commands.import_run", "Turn results from elsewhere into a run with a report.")
+    },
+    api={"import_results": "ioassay.packs.foreign.importer"},
+    before={"import": "doctor"},
+)
