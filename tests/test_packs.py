@@ -20,12 +20,16 @@ PACKAGE = ROOT / "python" / "ioassay"
 STUDY = 'title = "Null"\ndriver = "null"\nrepetitions = 2\n[factors]\nx = [1, 2]\n'
 LISTS = """
 import json
-from ioassay import drivers, formats, monitors, targets, analysis
+import ioassay
+from ioassay import cli, drivers, formats, monitors, targets, analysis
 from ioassay.report import figures
 from ioassay.store import importer
 rooms = [drivers, formats, monitors, targets, analysis, figures, importer]
 of = [room.REGISTRY for room in rooms]
-print(json.dumps({one.group: {name: str(one.load(name)) for name in one} for one in of}))
+lists = {one.group: {name: str(one.load(name)) for name in one} for one in of}
+lists["commands"] = {name: str(cli.named(name)) for name in cli.COMMANDS}
+lists["api"] = {name: str(getattr(ioassay, name)) for name in ioassay.__all__}
+print(json.dumps(lists))
 """
 
 

@@ -15,6 +15,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
@@ -91,6 +92,11 @@ class Source:
     def room(self) -> str:
         return room_of(self.name)
 
+    @property
+    def folder(self) -> str:
+        """That it lies in, as a dotted name: `packs.iozone.commands`."""
+        return ".".join(self.path.relative_to(PACKAGE).parts[:-1])
+
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.path.read_text(), str(self.path))
@@ -162,13 +168,18 @@ KINDS: dict[str, tuple[type[ast.AST], ...]] = {
 }  # fmt: skip
 
 
+def is_excepted(source: Source, table: dict[str, Any]) -> bool:
+    """The file, or the folder that it lies in, matches an entry of `but`."""
+    return any(fnmatch(name, one) for one in table.get("but", ()) for name in (source.name, source.folder))
+
+
 def rule_of_map(name: str, table: dict[str, Any]) -> Rule:
     """What is imported, named or written as a text (not in docstrings) may not match the patterns of a table."""
 
     def function(source: Source, node: ast.AST) -> Iterator[str]:
         text = node.value if isinstance(node, ast.Constant) and id(node) not in source.silent else None
         found = {"imports": imported(node), "names": [dotted(node)], "texts": [text] if isinstance(text, str) else []}
-        for kind in KINDS.keys() & table.keys() if source.name not in table.get("but", ()) else ():
+        for kind in KINDS.keys() & table.keys() if not is_excepted(source, table) else ():
             yield from (f"{said!r}: {table['instead']}" for said in found[kind] if re.search(table[kind], said))
 
     function.__name__ = name
@@ -345,7 +356,7 @@ def test_files_are_named_by_nouns_and_each_by_its_own() -> None:
         problems += [f"{at(path, 1)}: '{word}' in its name; name it after what it is about" for word in bad]
     places = defaultdict(list)
     for source in SOURCES:
-        if source.path.stem not in NAMES["shared"] and source.room != "cli":
+        if source.path.stem not in NAMES["shared"] and not re.search(r"^cli$|\.commands$", source.folder):
             places[source.path.stem].append(source.name)
     problems += [f"{' and '.join(names)} have one name" for names in places.values() if len(names) > 1]
     none_of(problems)

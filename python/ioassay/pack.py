@@ -45,7 +45,7 @@ class Pack:
         """`about` says in one sentence what the subject is.
 
         `api`: a name of `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command,
-        -> the one of the core that it precedes in a report or in the help; others end it.
+        -> the one of the core that it precedes in a report or in the help; others end the list.
         """
         self.about = about
         self.before = before or {}
@@ -76,7 +76,8 @@ def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
     for pack in built_in().values():
         for name, entry in pack.lists.get(group, {}).items():
             names = list(found)
-            place = names.index(pack.before[name]) if name in pack.before else len(names)
+            following = pack.before.get(name)
+            place = names.index(following) if following in names else len(names)
             found = dict([*list(found.items())[:place], (name, entry), *list(found.items())[place:]])
     return found
 

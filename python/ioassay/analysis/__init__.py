@@ -28,7 +28,6 @@ ANALYSES: dict[str, str] = listed(
         "conditions": "ioassay.analysis.machine_conditions",
         "verdict": "ioassay.analysis.claims.claim_verdicts",
         "drive": "ioassay.analysis.storage.drive_agreement",
-        "accountings": "ioassay.analysis.storage.timing_definitions",
         "describe": "ioassay.analysis.effects.descriptive",
         "stability": "ioassay.analysis.stability",
         "effect": "ioassay.analysis.effects.factor_effects",

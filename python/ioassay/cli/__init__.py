@@ -58,10 +58,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
             "Run a trace on a simulated SSD and report response times and the drive's activity.",
         ),
         "drive": ("ioassay.cli.drive", "List and show descriptions of drives, and compare them with measurements."),
-        "filesuite": (
-            "ioassay.cli.filesuite",
-            "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
-        ),
         "trace": ("ioassay.cli.trace", "Inspect, convert and generate traces of block requests."),
         "worker": (
             "ioassay.cli.worker",

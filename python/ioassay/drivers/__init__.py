@@ -18,9 +18,7 @@ __all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 DRIVERS: dict[str, str] = listed(
     "drivers",
     {
-        "filesuite": "ioassay.drivers.filesuite:Filesuite",
         "fio": "ioassay.drivers.fio:Fio",
-        "iozone": "ioassay.drivers.iozone:Iozone",
         "null": "ioassay.drivers.null:Null",
         "null_pure": "ioassay.drivers.null:NullPure",
         "simulate": "ioassay.drivers.simulate:Simulate",

@@ -26,8 +26,6 @@ PARSERS: dict[str, str] = listed(
     "claims",
     {
         "fio": "ioassay.formats.fio_claims",
-        "iozone": "ioassay.formats.iozone_claims",
-        "filesuite": "ioassay.formats.filesuite_json",
         "dd": "ioassay.formats.dd",
         "sysbench": "ioassay.formats.sysbench",
         "ioping": "ioassay.formats.ioping",

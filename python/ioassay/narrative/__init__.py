@@ -17,7 +17,6 @@ NARRATORS: dict[str, str] = {
     "conditions": "ioassay.narrative.conditions_text",
     "verdict": "ioassay.narrative.verdict_text",
     "drive": "ioassay.narrative.drive_text",
-    "accountings": "ioassay.narrative.timing_definitions_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
@@ -45,7 +44,6 @@ HEADINGS: dict[str, str] = {
     "effect": "Do the factors matter? Effects, lines, analyses of variance",
     "peak": "Where is the peak? Best levels, plateaus, scaling",
     "drive": "What did the drive itself count?",
-    "accountings": "Which timing definition matches the claims?",
 }
 """Of the groups of findings on the page."""
 

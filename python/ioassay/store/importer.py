@@ -49,7 +49,6 @@ FORMATS: dict[str, str] = listed(
         "sysbench": "ioassay.formats.sysbench_results",
         "elbencho": "ioassay.formats.elbencho_csv",
         "vdbench": "ioassay.formats.vdbench_results",
-        "iozone": "ioassay.formats.iozone_results",
         "phoronix": "ioassay.formats.phoronix_xml",
     },
 )

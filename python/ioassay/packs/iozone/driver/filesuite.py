@@ -1,6 +1,6 @@
 """The driver filesuite: IOzone's file tests by our own engine, `ioassay filesuite`, in a process of its own.
 
-Parameters are those of `drivers.file_tests`, and some that IOzone lacks. The target is a folder, in which the engine
+Parameters are those of `file_tests`, and some that IOzone lacks. The target is a folder, in which the engine
 creates and removes its file. `filesuite_outcome` turns its output into metrics and claims.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers import file_tests
-from ioassay.drivers.filesuite import filesuite_outcome
+from ioassay.packs.iozone.driver import file_tests, filesuite_outcome
 from ioassay.records.record import Warning_
 from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioassay import units, validation
-from ioassay.drivers import file_tests
 from ioassay.errors import InputError, one_line
-from ioassay.formats import filesuite_json
-from ioassay.formats.filesuite_json import Document, Pass
+from ioassay.packs.iozone.claims import filesuite_json
+from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
+from ioassay.packs.iozone.driver import file_tests
 from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Outcome, Parsed
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ioassay.cli import console, filesuite_iozone, options, syntax
-from ioassay.cli import filesuite_options as wanted
+from ioassay.cli import console, options, syntax
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 from ioassay.hints import nearest
+from ioassay.packs.iozone.commands import filesuite_iozone
+from ioassay.packs.iozone.commands import filesuite_options as wanted
 
 _T = TypeVar("_T")
 
@@ -79,7 +80,7 @@ def filesuite(
     """
     given = dict(locals())
     from ioassay import _core
-    from ioassay.cli import filesuite_files, filesuite_text
+    from ioassay.packs.iozone.commands import filesuite_files, filesuite_text
 
     if list_tests:
         known = _core.filesuite_tests()
@@ -109,7 +110,7 @@ def filesuite(
 
 def _latency_files(told: dict[str, Any]) -> list[Path]:
     from ioassay import _core
-    from ioassay.cli import filesuite_files
+    from ioassay.packs.iozone.commands import filesuite_files
 
     tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
     names = [name for test in tests for name in test["passes"]]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ioassay.errors import InputError
-from ioassay.formats.iozone_command import Invocation
 from ioassay.formats.number_parsing import line_end, whole_number
+from ioassay.packs.iozone.claims.iozone_command import Invocation
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ioassay.cli import console
-from ioassay.cli.filesuite_options import USUAL_STRIDE
+from ioassay.packs.iozone.commands.filesuite_options import USUAL_STRIDE
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
 SCHEMA = 1

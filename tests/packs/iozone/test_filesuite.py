@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from ioassay import _core
-from ioassay.cli import filesuite, filesuite_iozone
 from ioassay.errors import UsageError
-from ioassay.formats import filesuite_json, iozone_claims
+from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
+from ioassay.packs.iozone.commands import filesuite, filesuite_iozone
 
+from ...cli.conftest import Answer, ask, checked, command
 from . import file_calls
-from .conftest import Answer, ask, checked, command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "iozone" / "3.489"
 
 

@@ -5,12 +5,20 @@ The table of all tests is that of a Portuguese report of 2016 (DTrace next to IO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from ioassay.analysis.claims import published_results
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED
-from ioassay.analysis.storage.timing_definitions import (
+from ioassay.factors import level_phrase
+from ioassay.hints import document
+from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative.finding import Column, Finding, Table
+from ioassay.narrative.say import Say, say
+from ioassay.narrative.values import Shares
+from ioassay.packs.iozone.questions import timing_definitions
+from ioassay.packs.iozone.questions.timing_definitions import (
     PATH,
     WAYS,
     Cell,
@@ -18,23 +26,22 @@ from ioassay.analysis.storage.timing_definitions import (
     Status,
     TimingDefinitions,
 )
-from ioassay.factors import level_phrase
-from ioassay.hints import document
-from ioassay.narrative import average_change_text, phrases
-from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Shares
 from ioassay.records.record import Scalar
 from ioassay.stats.sample import median_of
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.units import format_size
 
+HEADING = "Which timing definition matches the claims?"
+CONCLUDES = False
 
-def findings(answers: Sequence[TimingDefinitions]) -> list[Finding]:
+
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """The answer, and folders compared."""
-    return [finding for one in answers for finding in _findings(one)]
+    return [finding for one in timing_definitions.analyse(records, study) for finding in findings(one)]
 
 
-def _findings(one: TimingDefinitions) -> Iterator[Finding]:
+def findings(one: TimingDefinitions) -> Iterator[Finding]:
     if one.seen:
         yield _compared(one)
     else:
@@ -49,7 +56,7 @@ def _findings(one: TimingDefinitions) -> Iterator[Finding]:
 
 def _compared(one: TimingDefinitions) -> Finding:
     passes, strays = [each for cell in one.cells for each in cell.passes], sum(cell.outliers() for cell in one.cells)
-    known = None if one.sized else published_results.rates_of(one.study)
+    known = None if one.sized else _published(one.study)
     caveats = [
         (say("timing.sizes"), one.sized),
         (
@@ -57,7 +64,7 @@ def _compared(one: TimingDefinitions) -> Finding:
             not one.sized,
         ),
         (say("timing.strays", n=strays, passes=len(passes)), strays),
-        (say("timing.published", source=known.source if known else ""), known),
+        (say("timing.published", source=known["source"] if known else ""), known),
         (say("timing.twins"), one.twins),
     ]
     return Finding(
@@ -76,9 +83,15 @@ def _compared(one: TimingDefinitions) -> Finding:
         },
         tables=[_sizes(one) if one.sized else _tests(one, known)],
         caveats=[str(caveat) for caveat, holds in caveats if holds],
-        details=[*_moved(one), *(known.reading if known else ())],
+        details=[*_moved(one), *(known["reading"] if known else ())],
         severity="warning" if one.unexplained else "info",
     )
+
+
+def _published(study: str) -> dict[str, Any] | None:
+    """What was published of the study called so."""
+    known = tomllib.loads(Path(__file__).with_name("published_rates.toml").read_text(encoding="utf-8"))
+    return known if study in known["studies"] else None
 
 
 def _agreement(one: TimingDefinitions) -> Iterator[Say]:
@@ -155,7 +168,7 @@ def _middle(values: Iterable[float | None]) -> float | None:
     return median_of([value and abs(value) for value in values])
 
 
-def _tests(one: TimingDefinitions, known: published_results.Rates | None) -> Table:
+def _tests(one: TimingDefinitions, known: Mapping[str, Any] | None) -> Table:
     """Tests across; for each place the claim, each definition, the verdict and the bytes down. Published rates last."""
     tests, shown = list(dict.fromkeys(cell.test for cell in one.cells)), dict(_ROWS)
     if one.twins:
@@ -168,9 +181,9 @@ def _tests(one: TimingDefinitions, known: published_results.Rates | None) -> Tab
         for where, own in places.items()
         for name, value in shown.items()
     ]
-    for disk in known.disks if known else ():
-        for source, rates in (("IOzone (KiB/s)", disk.claimed), ("DTrace (KiB/s)", disk.traced)):
-            rows.append([disk.name, source, *map(rates.get, tests)])
+    for disk in known["disk"] if known else ():
+        for source, rates in (("IOzone (KiB/s)", disk["claimed"]), ("DTrace (KiB/s)", disk["traced"])):
+            rows.append([disk["name"], source, *map(rates.get, tests)])
     return Table(["where", "", *tests], rows)
 
 

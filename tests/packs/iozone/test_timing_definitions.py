@@ -14,17 +14,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from corpora import cases
 from ioassay.analysis.measurements import passes
-from ioassay.analysis.storage import timing_definitions
-from ioassay.analysis.storage.timing_definitions import Status, TimingDefinitions
-from ioassay.narrative import timing_definitions_text
 from ioassay.narrative.finding import Finding
+from ioassay.packs.iozone.questions import timing_definitions, timing_definitions_text
+from ioassay.packs.iozone.questions.timing_definitions import Status, TimingDefinitions
 from ioassay.records.environment import Environment
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset
-from narrative import golden
+
+from ...corpora import cases
+from ...narrative import golden
 
 KIB, RECORD, FILE = 1024, 4096, 15 * 2**20
 BUFFERED = {
@@ -136,7 +136,7 @@ def answer(found: Dataset) -> TimingDefinitions:
 
 
 def analysed(found: Dataset) -> list[Finding]:
-    return timing_definitions_text.findings([answer(found)])
+    return [*timing_definitions_text.findings(answer(found))]
 
 
 def rows_of(finding: Finding, labels: int = 2) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The driver iozone: the real IOzone, where the user has it. Its licence is not free, and it is not part of ioassay.
 
-Parameters are those of `drivers.file_tests`. Its output is read by `formats.iozone_claims`, as of any IOzone run; the
+Parameters are those of `file_tests`. Its output is read by `iozone_claims`, as of any IOzone run; the
 driver `filesuite` does the same tests without it.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers import file_tests
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.formats import iozone_claims as claimed
-from ioassay.formats.iozone_reports import pass_of
+from ioassay.packs.iozone.claims import iozone_claims as claimed
+from ioassay.packs.iozone.claims.iozone_reports import pass_of
+from ioassay.packs.iozone.driver import file_tests
 from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 

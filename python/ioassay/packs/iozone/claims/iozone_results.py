@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats import iozone_claims
-from ioassay.formats.iozone_reports import pass_of, throughputs
-from ioassay.formats.iozone_table import PASSES
 from ioassay.formats.result_entry import Entry, size_level
+from ioassay.packs.iozone.claims import iozone_claims
+from ioassay.packs.iozone.claims.iozone_reports import pass_of, throughputs
+from ioassay.packs.iozone.claims.iozone_table import PASSES
 from ioassay.records.record import Claim
 
 WANTED = "IOzone's output or its -R report"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
-from ioassay.formats.iozone_command import Invocation, parse_invocation
-from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
-from ioassay.formats.iozone_table import PASSES, PATTERNS, Row, rows
 from ioassay.formats.number_parsing import lines_with, real, whole_number
+from ioassay.packs.iozone.claims.iozone_command import Invocation, parse_invocation
+from ioassay.packs.iozone.claims.iozone_reports import Throughput, matrices, throughputs
+from ioassay.packs.iozone.claims.iozone_table import PASSES, PATTERNS, Row, rows
 from ioassay.records.record import Claim, Warning_
 
 NAME = "iozone"

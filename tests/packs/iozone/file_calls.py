@@ -1,6 +1,6 @@
 """The calls on one file that strace recorded, pass by pass, as runs of equal steps: for goldens, and what is compared.
 
-    python tests/cli/file_calls.py IOZONE FOLDER     records the cases below with an installed IOzone, numbers alone
+    python tests/packs/iozone/file_calls.py IOZONE FOLDER   records the cases below with an IOzone, numbers alone
 
 A line of a pass is `call size first step count`: count calls of that size, the first at one offset, each a step further
 than the last. `lseek+read` is a read after a seek to its place. What follows the last transfer or seek is left out: it

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from ioassay import metrics
-from ioassay.drivers import driver, file_tests
-from ioassay.drivers.filesuite import Filesuite
-from ioassay.drivers.iozone import Iozone
+from ioassay.drivers import driver
+from ioassay.packs.iozone.driver import file_tests
+from ioassay.packs.iozone.driver.filesuite import Filesuite
+from ioassay.packs.iozone.driver.iozone import Iozone
 from ioassay.roles import Load, Parsed
 
-from ..cli.conftest import ask
-from ..corpora import cases
-from .trials import GOLDEN, ended, trial
+from ...cli.conftest import ask
+from ...corpora import cases
+from ...drivers.trials import GOLDEN, ended, trial
 
 NAMES = ["write", "rewrite", "read", "reread", "random-read", "random-write", "backward-read"]
 
