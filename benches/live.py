@@ -26,9 +26,9 @@ from pathlib import Path
 from monitor_cost import median_interval
 
 from ioassay import host
-from ioassay.drivers.fio import Fio
 from ioassay.live.page_server import PageServer
 from ioassay.live.run_state import RunState
+from ioassay.packs.fio.driver import Fio
 from ioassay.process import supervisor
 from ioassay.roles import Trial
 from ioassay.runner.current_rates import RateReader

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from ioassay import units
 from ioassay.errors import StudyError, UsageError
-from ioassay.study import catalog, machine_levels, overrides, plan, quick_profile
+from ioassay.packs.fio import quick_profile
+from ioassay.packs.fio.quick_profile import PROFILES
+from ioassay.study import catalog, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
-from ioassay.study.quick_profile import PROFILES
 
 from .cli import command_server
 from .cli.conftest import ask

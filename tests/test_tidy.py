@@ -35,12 +35,14 @@ CODE, NAMES, CRATES, LISTS = MAP["python"], MAP["names"], MAP["crates"], MAP["li
 
 
 def expanded(names: Iterable[str], above: Iterable[str]) -> Iterator[str]:
-    """The rooms of an entry of the map, whose names with @ stand for several."""
+    """The rooms of an entry of the map, whose names with @ or * stand for several."""
     for name in names:
         if name == "@rooms":
             yield from above
         elif name.startswith("@"):
             yield from expanded(MAP["groups"][name[1:]], above)
+        elif name.endswith(".*"):
+            yield from (f"packs.{path.name}" for path in PACKAGE.glob(f"{name.replace('.', '/')}/"))
         else:
             yield name
 
@@ -49,8 +51,7 @@ def rooms() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for room, names in MAP["rooms"].items():
         allowed = set(expanded(names, (name for name in found if not name.startswith("packs"))))
-        entries = PACKAGE.glob(f"{room.replace('.', '/')}/") if room.endswith("*") else ()
-        found |= {f"packs.{path.name}": allowed for path in entries} or {room: allowed}
+        found |= dict.fromkeys(expanded([room], ()), allowed)
     return found
 
 
@@ -84,7 +85,7 @@ class Source:
 
     @cached_property
     def name(self) -> str:
-        """Its dotted name without `ioassay.`: `drivers.fio.job`, `drivers`."""
+        """Its dotted name without `ioassay.`: `packs.fio.driver.job`, `drivers`."""
         parts = self.path.relative_to(PACKAGE).with_suffix("").parts
         return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ioassay.api.parameter_search import tune as tune
     from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
-    from ioassay.api.quick_study import quick as quick
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import import_results as import_results
     from ioassay.api.run_results import open as open
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.fio.quick_study import quick as quick
     from ioassay.simulator import simulate as simulate
     from ioassay.simulator import sweep as sweep
     from ioassay.simulator.results import Simulation as Simulation
@@ -90,7 +90,6 @@ _MODULES = {
     "doctor": "ioassay.api.diagnosis",
     "import_results": "ioassay.api.run_results",
     "open": "ioassay.api.run_results",
-    "quick": "ioassay.api.quick_study",
     "record": "ioassay.api.command_recording",
     "restore_settings": "ioassay.api.diagnosis",
     "serve": "ioassay.api.served_drive",

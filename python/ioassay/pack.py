@@ -37,6 +37,8 @@ class Pack:
         formats: Entries | None = None,
         analyses: Entries | None = None,
         figures: Entries | None = None,
+        histogram_logs: Entries | None = None,
+        study_files: Entries | None = None,
         executors: Entries | None = None,
         commands: Commands | None = None,
         api: Entries | None = None,
@@ -44,8 +46,10 @@ class Pack:
     ) -> None:
         """`about` says in one sentence what the subject is.
 
-        `api`: a name of `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command,
-        -> the one of the core that it precedes in a report or in the help; others end the list.
+        `histogram_logs`: a tool -> the module with its `histogram_logs(folder)` and `latency_windows(paths)`.
+        `study_files`: the ending of a file -> the module whose `study_table(path)` is the study in it. `api`: a name of
+        `import ioassay` -> the module that has it. `before`: a question of `analyses`, or a command, -> the one of the
+        core that it precedes in a report or in the help; others end the list.
         """
         self.about = about
         self.before = before or {}
@@ -57,6 +61,8 @@ class Pack:
             "formats": formats,
             "analyses": analyses,
             "figures": figures,
+            "histogram_logs": histogram_logs,
+            "study_files": study_files,
             "executors": executors,
             "commands": commands,
             "api": api,

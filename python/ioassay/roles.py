@@ -452,6 +452,13 @@ class Driver(DriverFacts, Protocol):
         """The same load where relative paths start from another folder; asked on a host that measures for another."""
         return params
 
+    def stated_in_file(self, params: Mapping[str, Any], option: str) -> str | None:
+        """What a file that the parameters name sets an option to, as a study would write it; None for nothing.
+
+        StudyError where the file sets several values.
+        """
+        return None
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """The command of one trial; None when the driver needs no process (null)."""
 

@@ -307,11 +307,13 @@ def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
 
 def _fixed(study: model.Study) -> Callable[[str], str | None]:
     """What a job file says of an option, which the winner is compared with."""
-    from ioassay.drivers.fio import jobfile
+    from ioassay.drivers import driver
+
+    made = driver(study.driver)
 
     def fixed(name: str) -> str | None:
         try:
-            return jobfile.fixed(study.params, name)
+            return made.stated_in_file(study.params, name)
         except StudyError as error:
             raise UsageError(f"{error}; wanted one to compare the winner with: --default {name}=VALUE") from None
 

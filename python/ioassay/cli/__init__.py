@@ -31,7 +31,6 @@ ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
 _ENTRIES: dict[str, tuple[str, str]] = listed(
     "commands",
     {
-        "quick": ("ioassay.cli.quick", "Measure the disk under PATH in about a minute, with a report."),
         "run": ("ioassay.cli.run", "Run a study and write its report."),
         "plan": ("ioassay.cli.plan", "Show trials, order, time and bytes written; run nothing."),
         "studies": ("ioassay.cli.studies", "List the built-in studies."),

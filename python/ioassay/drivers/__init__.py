@@ -18,7 +18,6 @@ __all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 DRIVERS: dict[str, str] = listed(
     "drivers",
     {
-        "fio": "ioassay.drivers.fio:Fio",
         "null": "ioassay.drivers.null:Null",
         "null_pure": "ioassay.drivers.null:NullPure",
         "simulate": "ioassay.drivers.simulate:Simulate",

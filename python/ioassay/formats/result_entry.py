@@ -33,8 +33,13 @@ class Entry:
     warnings: Sequence[Warning_] = ()
     problem: str = ""
     started_unix_s: float = 0.0
-    format: str = "fio"
-    """Of its file; the driver of the run's study, which has metrics of that name's plugin where there is one."""
+    format: str = ""
+    """Of its file, which its reader need not say; the driver of the run's study, which has metrics of that name's
+    plugin where there is one."""
+    responses: Sequence[str] | None = None
+    """Metrics to answer, in addition to rates and latencies of reads, writes and trims; None: all that it has."""
+    is_sum: bool = False
+    """It is other entries together, and no condition that could be chosen over these."""
 
 
 def quantities(row: Mapping[str, str], names: Mapping[str, tuple[str, float]], tool: str) -> dict[str, float]:

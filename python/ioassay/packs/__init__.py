@@ -6,4 +6,4 @@ A pack imports the core and no other pack; the core imports none, and finds what
 
 from __future__ import annotations
 
-PACKS = ("command", "iozone", "rocksdb", "stress_ng")
+PACKS = ("command", "fio", "iozone", "rocksdb", "stress_ng")

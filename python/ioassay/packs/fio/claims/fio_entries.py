@@ -1,0 +1,186 @@
+"""fio's JSON, JSON+, terse output and logs for `ioassay import`: one group of jobs is one entry.
+
+Of `fio --client` each client is a level of the factor `client`, and so are all of them together. Logs are told by their
+names; those of one prefix are one entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ioassay.formats.result_entry import Entry
+from ioassay.metrics import format_metric, latency_percentile
+from ioassay.packs.fio.claims import fio_clients, fio_json, fio_logs, fio_terse
+from ioassay.packs.fio.claims.fio_results import Clients, Job, Results, by_client
+from ioassay.packs.fio.driver import fio_metrics
+from ioassay.records.record import Warning_
+
+WANTED = "fio's JSON, JSON+ or terse output, a log *_bw.log, …"
+_NO_CONDITIONS = re.compile(
+    r"^(name|description|filename|directory|randseed|output|write_\w+_log|log_\w+|\w*percentile\w*|group_reporting)$"
+)
+"""Options that may differ between jobs of one load."""
+_SEVERAL = "several"
+_CLIENT = "client"
+_ALL_CLIENTS = "all clients"
+_SHOWN_DIFFERENCES = 3
+_HEAD_CHARS = 2**16
+
+
+def looks_like(text: str) -> bool:
+    """Whether it has fio's results."""
+    return '"fio version"' in text[:_HEAD_CHARS] or fio_terse.looks_like(text)
+
+
+def resembles(text: str) -> bool:
+    """Whether fio wrote it, in whatever form."""
+    return re.search(r"\bfio\b", text[:_HEAD_CHARS]) is not None or fio_json.looks_like(text)
+
+
+def grouped(files: Sequence[Path]) -> list[Entry]:
+    """An entry for the logs of each prefix."""
+    return [_read_logs(logs) for logs in fio_logs.grouped([path for path in files if fio_logs.is_log(path)])]
+
+
+def read(text: str, source: str) -> list[Entry]:
+    """The loads in a file; InputError names `source`."""
+    results = (fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse)(text, source)
+    if results.clients is not None:
+        return list(_entries_of_clients(results, results.clients))
+    return [_entry(results, jobs) for jobs in _groups(results.jobs).values()]
+
+
+def _groups(jobs: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
+    """The jobs that ran as one load, by their group."""
+    groups: dict[tuple[str, int], list[Job]] = {}
+    for job in jobs:
+        key = ("", job.group) if job.options else (job.name, job.group)
+        groups.setdefault(key, []).append(job)
+    return groups
+
+
+def _entries_of_clients(results: Results, clients: Clients) -> Iterator[Entry]:
+    """The loads of each client, those of which nothing is known, and all clients together."""
+    warnings = _option_warnings(clients)
+    loads = {client: _groups(jobs) for client, jobs in by_client(results.jobs).items()}
+    for client, groups in loads.items():
+        own = replace(results, disks=[disk for disk in results.disks if disk.client == client])
+        for jobs in groups.values():
+            yield _of_client(_entry(own, jobs), client, warnings)
+    signatures = [_signature(groups) for groups in loads.values()]
+    alike = bool(signatures) and all(signature == signatures[0] for signature in signatures)
+    unknown = Entry(label="", started_unix_s=results.started_unix_s, responses=())
+    first = next(iter(loads.values()), {})
+    expected = [_entry(results, jobs) for jobs in first.values()] if alike else [unknown]
+    for client, why in clients.absent.items():
+        for one in expected:
+            lost = replace(unknown, label=one.label, options=one.options, problem=why)
+            yield _of_client(lost, client)
+    if len(loads) > 1:
+        warnings = [*warnings, *_sum_warnings(results, clients)]
+        for entry in _entries_of_all(results, clients, alike=alike):
+            yield replace(_of_client(entry, _ALL_CLIENTS, warnings), is_sum=True)
+
+
+def _entries_of_all(results: Results, clients: Clients, *, alike: bool) -> Iterator[Entry]:
+    """The loads of all clients together: by group where all were given the same jobs, else one of them all."""
+    if not alike:
+        entry = _entry(results, results.jobs)
+        yield _with_several(_with_percentiles(entry, clients), results.jobs)
+        return
+    groups = _groups(results.jobs)
+    for jobs in groups.values():
+        entry = _entry(results, jobs)
+        yield _with_percentiles(entry, clients) if len(groups) == 1 else entry
+
+
+def _signature(groups: Mapping[tuple[str, int], Sequence[Job]]) -> dict[tuple[str, int], Any]:
+    """What two clients that were given the same job file have in common."""
+    return {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()}
+
+
+def _of_client(entry: Entry, client: str, warnings: Sequence[Warning_] = ()) -> Entry:
+    return replace(entry, options={_CLIENT: client, **entry.options}, warnings=[*entry.warnings, *warnings])
+
+
+def _with_several(entry: Entry, jobs: Sequence[Job]) -> Entry:
+    """The load of all clients, with options of which each has its own value marked as such."""
+    differing = {key for job in jobs for key in job.options} - entry.options.keys()
+    several = {key: _SEVERAL for key in sorted(differing) if not _NO_CONDITIONS.match(key)}
+    label = ", ".join(dict.fromkeys(job.name for job in jobs)) if several else entry.label
+    return replace(entry, label=label, options={**entry.options, **several})
+
+
+def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
+    """The load of all clients with fio's own percentiles of it, where there are no bins (plain JSON).
+
+    fio computes them from the servers' histograms added up (sum_thread_stats of its stat.c, from version 3.39 on).
+    """
+    stated = fio_metrics.metrics([clients.total]) if clients.total is not None else {}
+    percentiles = {name: value for name, value in stated.items() if latency_percentile(name) is not None}
+    return replace(entry, metrics={**percentiles, **entry.metrics})
+
+
+def _option_warnings(clients: Clients) -> list[Warning_]:
+    if not clients.unattributed:
+        return []
+    names = ", ".join(clients.unattributed)
+    text = f"fio's JSON does not say which client had which of these global options, which are left out: {names}"
+    return [Warning_("options-unattributed", text, "give them in the sections of the jobs, or use fio 3.39 or newer")]
+
+
+def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
+    """What is missing in the sum over all clients, and where fio's own sum is another."""
+    if clients.absent:
+        text = f"the sum over all clients lacks {', '.join(f'{name} ({why})' for name, why in clients.absent.items())}"
+        yield Warning_("clients-absent", text, "start fio --server there, and measure again")
+    if differences := fio_clients.differences(results):
+        shown = [
+            f"{one.metric} is {format_metric(one.metric, one.merged)} and not {format_metric(one.metric, one.stated)}"
+            for one in differences[:_SHOWN_DIFFERENCES]
+        ]
+        more = f", and {len(differences) - len(shown)} more differ" if len(differences) > len(shown) else ""
+        text = f"fio's own sum '{fio_clients.TOTAL}' differs from its clients together: {'; '.join(shown)}{more}"
+        yield Warning_("all-clients-differ", text, "use the values here, which are those of the clients' results")
+
+
+def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
+    errors = [f"{job.name}: fio's error {job.error}" for job in jobs if job.error]
+    problem = "; ".join(errors) or ("" if any(job.ios for job in jobs) else "no request was done")
+    return Entry(
+        label=jobs[0].name,
+        options=_shared_options(jobs),
+        metrics=fio_metrics.metrics(jobs),
+        buckets=fio_metrics.buckets(jobs),
+        parts=fio_metrics.parts(replace(results, jobs=jobs)),
+        problem=problem,
+        started_unix_s=results.started_unix_s,
+        responses=(),
+    )
+
+
+def _shared_options(jobs: Sequence[Job]) -> dict[str, str]:
+    """The options that all jobs of a group have in common; a job without a value for a flag has it set."""
+    common = dict(jobs[0].options)
+    for job in jobs[1:]:
+        common = {key: value for key, value in common.items() if job.options.get(key) == value}
+    return {key: value for key, value in common.items() if not _NO_CONDITIONS.match(key)}
+
+
+def _read_logs(logs: fio_logs.Logs) -> Entry:
+    found = logs.read()
+    return Entry(
+        label=logs.prefix,
+        files=logs.paths,
+        metrics=found.metrics,
+        buckets=found.buckets,
+        series=found.series,
+        warnings=list(found.warnings),
+        problem="" if found.metrics else "the logs hold no request",
+        started_unix_s=min(path.stat().st_mtime for path in logs.paths),
+        responses=(),
+    )

@@ -1,0 +1,337 @@
+"""Every path that a job reads or writes, found as fio finds them, so that each can be examined before anything runs.
+
+A job that only reads also writes where fio has to lay its file out first: when the file is missing or shorter than the
+job's size, fio writes it anew (`extend_file` in filesetup.c). A job whose *name* is a device loads that device
+(`exists_and_not_regfile` in filesetup.c). Paths that only fio can compute are refused.
+What else fio's processes must be able to change is at the end (`ioassay.runner.confinement` asks for it).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from ioassay.errors import StudyError
+from ioassay.packs.fio.driver import external_code
+from ioassay.packs.fio.driver.jobfile import computed, control_character
+from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
+from ioassay.roles import READ, WRITE, Confinement, Touch
+
+_DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
+MOST_FILES = 100_000
+"""Of one job: each is looked at before anything runs."""
+_WRITING_ACTIONS = ("write", "trim")
+_ACTIONS = ("add", "open", "close", "read", "write", "sync", "datasync", "trim")
+_LOG_LINE_BYTES = 4094
+_LOG_NAME_BYTES = 255
+_NAME_BYTES = 255
+"""NAME_MAX of Linux (limits.h): of a file or folder."""
+
+
+def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
+    """All paths of the jobs, each once with its strongest access; relative ones start at `folder`."""
+    strongest: dict[Path, str] = {}
+    for job in jobs:
+        for touch in _touches(job, folder):
+            if strongest.get(touch.path) != WRITE:
+                strongest[touch.path] = touch.access
+    return [Touch(path, access) for path, access in strongest.items()]
+
+
+def _touches(job: Section, folder: Path) -> Iterator[Touch]:
+    for name in ("filename", "directory", "opendir", "filename_format", "read_iolog", "replay_redirect", "mem"):
+        if computed(job.options.get(name, "")):
+            raise StudyError(
+                f"[{job.name}] {name}={job.options[name]} is computed by fio, so what it touches cannot be checked; "
+                "write the path itself"
+            )
+    if job.engine not in ELSEWHERE:
+        if "read_iolog" in job.options:
+            yield from _replayed(job, folder)
+        for path in _files(job, folder):
+            yield Touch(path, WRITE if job.writes or is_laid_out(job, path) else READ)
+    elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
+        yield from (Touch(path, WRITE) for path in _files(job, folder))
+    yield from overwritten_files(job, folder)
+
+
+def overwritten_files(job: Section, folder: Path) -> Iterator[Touch]:
+    """Files that a job overwrites and that are not what it loads.
+
+    mem=mmap:/path keeps the buffers in a file. The donor of e4defrag lies below `directory` as it stands
+    (engines/e4defrag.c).
+    """
+    if backing := job.options.get("mem", "").partition(":")[2]:
+        yield Touch(folder / backing, WRITE)
+    if donor := job.options.get("donorname", ""):
+        place = job.options.get("directory", "")
+        yield Touch(folder / (f"{place}/{donor}" if place else donor), WRITE)
+
+
+def _files(job: Section, folder: Path) -> Iterator[Path]:
+    for name in file_names(job, folder):
+        if name == "-":  # standard input or output
+            continue
+        longest = max(name.split("/"), key=lambda part: len(part.encode(errors="replace")))
+        if (size_bytes := len(longest.encode(errors="replace"))) > _NAME_BYTES:
+            raise StudyError(
+                f"[{job.name}] the file name {longest[:40]!r}… has {size_bytes} bytes; wanted at most {_NAME_BYTES}"
+            )
+        yield folder / name
+
+
+def file_names(job: Section, folder: Path) -> list[str]:
+    """The names of all files of a job and its clones, spelled as fio spells them (`add_file` in filesetup.c)."""
+    every = (name for option in job.files for name in _of_option(option, folder))
+    named = list(islice(every, MOST_FILES + 1))
+    if len(named) > MOST_FILES:
+        raise StudyError(f"[{job.name}] opens more than {MOST_FILES} files, which cannot all be looked at")
+    if named or "read_iolog" in job.options or any(option.name == "filename" for option in job.files):
+        return named
+    return list(_default_names(job, folder))
+
+
+def _of_option(option: FileOption, folder: Path) -> Iterator[str]:
+    """The files of one option. All clones share them, so that only the first folder of a list counts."""
+    first = next(iter(split(option.directory)), "")
+    names = split(option.value) if option.name == "filename" else _tree(option.value, folder)
+    return (f"{first}/{name}" if first else name for name in names)
+
+
+def split(text: str) -> list[str]:
+    """The names of a list separated by ':', where a backslash before ':' keeps it (`get_next_str` in options.c)."""
+    names = re.split(r"(?<!\\):", text.lstrip(":"))
+    return [name.replace("\\:", ":") for name in names if name]
+
+
+def _default_names(job: Section, folder: Path) -> Iterator[str]:
+    """Names that fio makes itself: each clone takes its own folder of the list, in turn (`set_name_idx`)."""
+    files = _files_by_number(job)
+    if (wanted := max(files, 1) * job.numjobs) > MOST_FILES:
+        raise StudyError(f"[{job.name}] makes {wanted} files; wanted at most {MOST_FILES}")
+    folders = split(job.options.get("directory", ""))
+    for clone in range(job.numjobs):
+        for name in _names_of_clone(job, folder, clone, files):
+            yield f"{folders[clone % len(folders)]}/{name}" if folders else name
+
+
+def _files_by_number(job: Section) -> int:
+    """`nrfiles`; an `opendir` that finds nothing sets it to 0 (`str_opendir_cb`), unless it is set after it."""
+    order = list(job.options)
+    if "opendir" in order and ("nrfiles" not in order or order.index("nrfiles") < order.index("opendir")):
+        return 0
+    return job.number("nrfiles", 1)
+
+
+def _names_of_clone(job: Section, folder: Path, clone: int, files: int) -> Iterator[str]:
+    if files == 1 and _exists_and_is_no_file(folder / job.name):
+        yield job.name
+        return
+    pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
+    for number in range(files):
+        name = re.sub(r"(?i)\$jobname", lambda _: job.name, pattern)
+        name = re.sub(r"(?i)\$jobnum", str(clone), name)
+        yield re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
+
+
+def _exists_and_is_no_file(path: Path) -> bool:
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _tree(text: str, folder: Path) -> Iterator[str]:
+    """Every regular file below a folder, no link followed (`recurse_dir` in filesetup.c). fio takes one folder only."""
+    for place, _, names in os.walk(folder / text):
+        inside = os.path.relpath(place, folder / text)
+        start = text if inside == "." else f"{text}/{inside}"
+        for name in names:
+            with suppress(OSError):
+                if stat.S_ISREG(os.lstat(Path(place, name)).st_mode):
+                    yield f"{start}/{name}"
+
+
+def is_laid_out(job: Section, path: Path) -> bool:
+    """Whether fio would write the file before reading it: it is missing, or shorter than the job wants.
+
+    What only fio can tell counts as too large: fio cuts a file to nothing before it lays it out.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return True
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    reach = reach_bytes(job, status.st_size)
+    return reach is None or reach > status.st_size
+
+
+def reach_bytes(job: Section, there_bytes: int) -> int | None:
+    """Up to where the job wants a file of `there_bytes`, at most; None when it cannot be told.
+
+    Without `size` and `filesize` fio takes the file as it is, and a percentage as `size` never reaches past its end.
+    """
+    each = _size_bytes(job)
+    if not each:
+        return each
+    offsets = [_offset_bytes(job, name, there_bytes) for name in ("offset", "offset_increment", "offset_align")]
+    if None in offsets:
+        return None
+    offset, increment, alignment = (found or 0 for found in offsets)
+    return each + offset + increment * (job.numjobs - 1) + alignment
+
+
+def _size_bytes(job: Section) -> int | None:
+    """The most that one file of the job is to have; 0 where nothing, or a share of what is there, is asked for."""
+    found = []
+    if "filesize" in job.options:  # a size, or a range of two
+        found.append([fio_bytes(text, job.kb_base) for text in re.split("[-:]", job.options["filesize"])])
+    if share := re.fullmatch(r"(\d+)%", job.options.get("size", "")):
+        found.append([0 if int(share[1]) <= 100 else None])
+    elif "size" in job.options:
+        names = [split(option.value) for option in job.files if option.name == "filename"]
+        files = sum(map(len, names)) or max(job.number("nrfiles", 1), 1)
+        whole = job.bytes("size")
+        found.append([None if whole is None else -(-whole // files)])
+    sizes = found[0] if found else [0]  # with filesize, size is no more than a limit
+    known = [size for size in sizes if size is not None]
+    return max(known) if len(known) == len(sizes) else None
+
+
+def _offset_bytes(job: Section, name: str, there_bytes: int) -> int | None:
+    """An offset, 0 where it is absent, None where it cannot be told (a number of zones)."""
+    text = job.options.get(name, "0")
+    if share := re.fullmatch(r"(\d+)%", text):
+        return -(-there_bytes * int(share[1]) // 100)
+    return fio_bytes(text, job.kb_base)
+
+
+def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
+    """The log that is replayed, and what it touches: the names it has, or the path it is redirected to."""
+    for text in split(job.options["read_iolog"]):
+        log = folder / text
+        yield Touch(log, READ)
+        if "replay_redirect" in job.options:
+            names = {job.options["replay_redirect"].replace("\\:", ":"): WRITE}
+        else:
+            names = _named_in(log, job.name)
+        yield from (Touch(folder / f"{place}{name}", access) for name, access in names.items() for place in places(job))
+
+
+def places(job: Section) -> list[str]:
+    """What may stand before a replayed name: fio adds those of a text log below the clone's folder, devices bare."""
+    return ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
+
+
+def _named_in(log: Path, job_name: str) -> dict[str, str]:
+    """Names in a text log of fio, each with its strongest access."""
+    try:
+        if not log.is_file():
+            raise StudyError(f"[{job_name}] read_iolog {log} is no regular file; wanted a log that can be read before")
+        lines = log.read_bytes().decode("utf-8").split("\n")
+    except OSError as error:
+        raise StudyError(f"[{job_name}] read_iolog {log} cannot be read: {error.strerror}") from None
+    except UnicodeError:
+        lines = []
+    heading = re.fullmatch(r"fio version ([23]) iolog\r?", lines[0] if lines else "")
+    if heading is None:
+        raise StudyError(
+            f"[{job_name}] read_iolog {log} is a binary trace, whose devices cannot be checked; add replay_redirect"
+        )
+    return _actions(lines[1:], int(heading[1]), log)
+
+
+def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
+    """`file action …`, in version 3 with a time stamp before. What fio could read otherwise is refused.
+
+    fio takes at most 4095 bytes as one line and 256 as one name, and no name that was not added (`read_iolog` in
+    iolog.c).
+    """
+    strongest: dict[str, str] = {}
+    for number, line in enumerate(lines, start=2):
+        line = line.removesuffix("\r")
+        words = line.split()[version - 2 :]
+        if not line.strip() or (len(words) >= 2 and words[1] == "wait"):
+            continue
+        if (
+            len(line.encode()) > _LOG_LINE_BYTES
+            or control_character(line) is not None
+            or words != _ascii_words(line)[version - 2 :]
+        ):
+            raise StudyError(
+                f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
+            )
+        if len(words) < 2 or len(words[0].encode()) > _LOG_NAME_BYTES or words[1] not in _ACTIONS:
+            wanted = f"wanted a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
+            raise StudyError(f"{log}, line {number}: '{line[:60]}' is no action of an iolog; {wanted}")
+        if words[1] != "add" and words[0] not in strongest:
+            raise StudyError(f"{log}, line {number}: {words[0]} was not added before; wanted a line '{words[0]} add'")
+        access = WRITE if words[1] in _WRITING_ACTIONS else READ
+        strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
+    return strongest
+
+
+def _ascii_words(line: str) -> list[str]:
+    return [word for word in re.split(r"[ \t]+", line) if word]
+
+
+_REPLACING = ("unlink", "unlink_each_loop", "fill_device")
+_REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
+_GROUPS = "sys/fs/cgroup"
+"""What fio's option `cgroup` writes below (cgroup.c)."""
+_DEVICES = {"libcufile": "nvidia*"}
+"""Engines that take device nodes of their own, by ioctl calls: their names below /dev."""
+
+
+def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
+    """What the processes of all these jobs need; relative paths start at `folder`."""
+    waivers = dict.fromkeys(filter(None, map(_waiver, jobs)))
+    return Confinement(
+        layouts=list(dict.fromkeys(path for job in jobs for path in _layouts(job, folder))),
+        host=list(dict.fromkeys(path for job in jobs for path in _of_host(job, root))),
+        waiver="; ".join(waivers),
+    )
+
+
+def _layouts(job: Section, folder: Path) -> Iterator[Path]:
+    """Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too."""
+    buffers = {touch.path for touch in overwritten_files(job, folder)}
+    replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
+    for touch in touches([job], folder):
+        if touch.access != WRITE or touch.path in buffers:
+            continue
+        # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
+        if replaces or "read_iolog" in job.options or is_laid_out(job, touch.path):
+            yield touch.path
+
+
+_SPDK_SOCKETS = "var/tmp"
+"""Where SPDK's block layer makes the socket that it reads its configuration through (json_config.c)."""
+
+
+def _of_host(job: Section, root: Path) -> Iterator[Path]:
+    if "cgroup" in job.options:
+        yield root / _GROUPS
+    if job.engine == "spdk_bdev" and not _maps_devices(job):
+        yield root / _SPDK_SOCKETS
+    if job.engine in _DEVICES:
+        yield from sorted((root / "dev").glob(_DEVICES[job.engine]))
+
+
+def _waiver(job: Section) -> str:
+    """Why a job's processes are not confined; '' where they are."""
+    if job.engine in SPDK:
+        return f"ioengine {job.engine} maps huge pages and devices by itself" if _maps_devices(job) else ""
+    consented = next(external_code.externals(job), None)
+    return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""
+
+
+def _maps_devices(job: Section) -> bool:
+    """spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`)."""
+    return job.engine != "spdk_bdev" or bool({"spdk_json_conf", "spdk_conf", "env_context"} & job.options.keys())

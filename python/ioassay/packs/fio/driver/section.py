@@ -1,0 +1,210 @@
+"""One fio job as fio resolves it: its options by canonical name, and what they mean for planning and judging.
+
+The same questions are asked of a study's parameters and of each section of a user's job file. Values are texts as
+they stand in a job file. Where fio would compute (`$ncpus*2`) the answer is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ioassay import units
+from ioassay.packs.fio.driver.fio_options import words
+
+SYNCHRONOUS = frozenset(
+    words(
+        "sync psync vsync pvsync pvsync2 mmap splice falloc ftruncate filecreate filestat filedelete e4defrag mtd "
+        "pmemblk libpmem dev-dax"
+    )
+)
+"""Engines that wait for each request, so that iodepth does nothing (FIO_SYNCIO in fio's engines/)."""
+DIRECTIONLESS = frozenset({"cpuio", "exec"})
+"""Engines that do no I/O at all."""
+SPDK = frozenset({"spdk_nvme", "spdk_bdev"})
+"""Engines that are plugins of SPDK's and no part of fio."""
+ELSEWHERE = DIRECTIONLESS | SPDK | frozenset(words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http"))
+"""Engines that load no local file or device."""
+CHANGES_FILES = frozenset(words("falloc ftruncate filecreate filedelete e4defrag"))
+"""Engines that change files whatever `rw` says."""
+PATTERNS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("read", "randread"), frozenset({"read"})),
+    **dict.fromkeys(("write", "randwrite"), frozenset({"write"})),
+    **dict.fromkeys(("trim", "randtrim"), frozenset({"trim"})),
+    **dict.fromkeys(("rw", "readwrite", "randrw"), frozenset({"read", "write"})),
+    **dict.fromkeys(("trimwrite", "randtrimwrite"), frozenset({"trim", "write"})),
+}
+"""Directions of each `rw` pattern."""
+_STOPS_EARLY = words(
+    "io_size number_ios exitall exitall_on_error exit_what steadystate fill_device latency_target create_only "
+    "read_iolog"
+)
+"""Options that may end a job before its run time."""
+_KILO = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_TIME_S = {"us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "": 1.0}
+
+
+def fio_bytes(text: str, kb_base: int = 1024) -> int | None:
+    """Bytes of a size as fio reads it (`__get_mult_bytes` in parse.c): with kb_base 1024, `4k` is 4096, `4KiB` 4000.
+
+    None for a percentage, a number of zones or what is not a size.
+    """
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.I):
+        return int(text, 16)
+    match = re.fullmatch(r"(\d{1,19})\s*(b|(?:([kmgtp])(b|i|ib)?))?", text.strip(), re.I)
+    if match is None:
+        return None
+    number, prefix, rest = int(match[1]), (match[3] or "").lower(), (match[4] or "").lower()
+    swapped = 1000 if kb_base == 1024 else 1024
+    return number * int((swapped if rest == "ib" else kb_base) ** _KILO[prefix])
+
+
+def fio_seconds(text: str) -> float | None:
+    """Seconds of a duration as fio reads it (`__get_mult_time` in parse.c); None when it is none."""
+    match = re.fullmatch(r"(\d{1,19})\s*([a-z]*)", text.strip(), re.I)
+    if match is None:
+        return None
+    unit = match[2].lower()
+    if unit in _TIME_S:
+        return int(match[1]) * _TIME_S[unit]
+    return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0}[unit] if unit in ("m", "h", "d") else None
+
+
+@dataclass(frozen=True)
+class FileOption:
+    """A `filename` or an `opendir`, with the `directory` in force where fio meets it."""
+
+    name: str
+    value: str
+    directory: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One job: `options` by canonical name in the order that fio meets them, [global] ones included."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[FileOption] = ()
+    """Every `filename` and `opendir` met: fio opens those of [global] and those of the job."""
+
+    @property
+    def title(self) -> str:
+        """What fio calls the job in its results."""
+        return self.options.get("name", self.name)
+
+    def flag(self, name: str) -> bool:
+        """Whether a boolean option is on; a bare name without a value is on."""
+        return self.options.get(name, "0") not in ("0", "false", "no")
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number; `default` where it is absent or computed by fio."""
+        text = self.options.get(name, "")
+        return int(text) if re.fullmatch(r"\d{1,19}", text) else default
+
+    def bytes(self, name: str) -> int | None:
+        """A size in bytes, None when absent, relative or computed."""
+        return fio_bytes(self.options[name], self.kb_base) if name in self.options else None
+
+    def seconds(self, name: str) -> float:
+        """A duration, 0 where it is absent."""
+        return fio_seconds(self.options.get(name, "0")) or 0.0
+
+    @property
+    def kb_base(self) -> int:
+        """1024 (fio's default, prefixes swapped) or 1000."""
+        return self.number("kb_base", 1024)
+
+    @property
+    def engine(self) -> str:
+        """The I/O engine; fio's default is psync. A plugin of SPDK's that is named by its path counts by its name."""
+        text = self.options.get("ioengine", "psync").removeprefix("external:")
+        name = text.rpartition("/")[2]
+        return name if name in SPDK else text
+
+    @property
+    def plugin(self) -> str:
+        """The path of an engine of SPDK's, where the job gives it; else ''."""
+        text = self.options.get("ioengine", "").removeprefix("external:")
+        return text if "/" in text and self.engine in SPDK else ""
+
+    @property
+    def pattern(self) -> str:
+        """`rw` without its step; fio's default is read."""
+        return self.options.get("rw", "read").partition(":")[0]
+
+    @property
+    def numjobs(self) -> int:
+        """How many times the job is cloned."""
+        return max(self.number("numjobs", 1), 1)
+
+    @property
+    def direct(self) -> bool:
+        """O_DIRECT: the last of `direct` and its opposite `buffered` counts."""
+        for name in reversed(list(self.options)):
+            if name in ("direct", "buffered"):
+                return self.flag(name) == (name == "direct")
+        return self.flag("atomic")
+
+    @property
+    def write_share(self) -> float:
+        """Share of writes in a mixed pattern, from 0 to 1: the last of rwmixread and rwmixwrite counts."""
+        for name in reversed(list(self.options)):
+            if name == "rwmixwrite":
+                return self.number(name, 50) / 100
+            if name == "rwmixread":
+                return 1 - self.number(name, 50) / 100
+        return 0.5
+
+    @property
+    def directions(self) -> frozenset[str]:
+        """What is asked for: a mixed pattern with a share of 0 % asks for one direction only, a replay for any."""
+        if self.engine in DIRECTIONLESS or self.flag("create_only") or "read_iolog" in self.options:
+            return frozenset()
+        asked = PATTERNS.get(self.pattern, frozenset())
+        if asked == {"read", "write"}:
+            idle = {0.0: "write", 1.0: "read"}.get(self.write_share)
+            return asked - {idle} if idle else asked
+        return asked
+
+    @property
+    def polled(self) -> bool:
+        """Whether completions are polled for, which takes a path that can (`hipri`; IORING_SETUP_IOPOLL)."""
+        return self.engine in ("io_uring", "io_uring_cmd", "pvsync2") and self.flag("hipri")
+
+    @property
+    def writes(self) -> bool:
+        """Whether data may be changed: by the pattern, or by an option that writes, trims or deletes."""
+        changing = ("unlink", "unlink_each_loop", "file_append", "fill_device")
+        return (
+            PATTERNS.get(self.pattern) != frozenset({"read"})
+            or self.engine in CHANGES_FILES
+            or any(self.flag(name) for name in changing)
+            or self.number("trim_percentage", 0) > 0
+        )
+
+    @property
+    def time_based(self) -> bool:
+        """Whether the job runs for its whole run time."""
+        return self.flag("time_based") and self.seconds("runtime") > 0
+
+    @property
+    def must_run_s(self) -> float | None:
+        """The run time that a proper result shows; None when something else may end the job."""
+        if not self.time_based or self.engine in DIRECTIONLESS or any(name in self.options for name in _STOPS_EARLY):
+            return None
+        return self.seconds("runtime")
+
+    def block_sizes_bytes(self) -> list[int]:
+        """Every request size that is named; of a range its two ends."""
+        text = self.options.get("bssplit") or self.options.get("bsrange") or self.options.get("bs", "4096")
+        sizes = [fio_bytes(part.partition("/")[0], self.kb_base) for part in re.split(r"[,:-]", text) if part]
+        return [size for size in sizes if size is not None]
+
+    def describe(self) -> str:
+        """The job in a few words: `randread 4 KiB, libaio, depth 32, 4 jobs`."""
+        sizes = "/".join(units.format_size(size) for size in dict.fromkeys(self.block_sizes_bytes()))
+        depth, jobs = self.number("iodepth", 1), self.numjobs
+        words = [f"{self.pattern} {sizes}", self.engine, f"depth {depth}" if depth > 1 else ""]
+        return ", ".join(filter(None, [*words, f"{jobs} jobs" if jobs > 1 else ""]))
