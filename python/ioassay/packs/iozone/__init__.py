@@ -12,7 +12,7 @@ PACK = Pack(
         "iozone": "ioassay.packs.iozone.claims.iozone_claims",
         "filesuite": "ioassay.packs.iozone.claims.filesuite_json",
     },
-    formats={"iozone": "ioassay.packs.iozone.claims.iozone_results"},
+    formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
     analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions_text"},
     commands={
         "filesuite": (

@@ -2,7 +2,7 @@
 
 Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
 -e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
-passes run and the first is reported. The table is read by `iozone_table`, -R and -t by `iozone_reports`.
+passes run and the first is reported. `iozone_table` reads what is printed, `Results` takes it in for `ioassay import`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,19 @@ from dataclasses import dataclass, replace
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
 from ioassay.formats.number_parsing import lines_with, real, whole_number
-from ioassay.packs.iozone.claims.iozone_command import Invocation, parse_invocation
-from ioassay.packs.iozone.claims.iozone_reports import Throughput, matrices, throughputs
-from ioassay.packs.iozone.claims.iozone_table import PASSES, PATTERNS, Row, rows
+from ioassay.formats.result_entry import Entry, size_level
+from ioassay.packs.iozone.claims.iozone_table import (
+    PASSES,
+    PATTERNS,
+    Invocation,
+    Row,
+    Throughput,
+    matrices,
+    parse_invocation,
+    pass_of,
+    rows,
+    throughputs,
+)
 from ioassay.records.record import Claim, Warning_
 
 NAME = "iozone"
@@ -31,6 +41,7 @@ _DOUBTS = {
 }
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
+_DIRECTIONS = ("read", "write")
 _JITTER_RECORDS = 100
 """With -K, two single bytes are read before every record of test 1 whose number this divides."""
 
@@ -198,4 +209,60 @@ def _of_processes(one: Throughput, run: _Run) -> Claim:
         record_bytes=record_bytes,
         includes=run.includes,
         unreported=() if "x" in run.asked.flags else ("stonewalled",),
+    )
+
+
+class Results:
+    """Results for `ioassay import`: of the table, of the report that -R adds for Excel, and of throughput mode (-t).
+
+    Each cell of the matrix, a file size with a record size, is an entry with the rate of each pass; so is what the
+    processes of one run have in throughput mode. The binary workbook of -b is not read: the output has its numbers.
+    """
+
+    WANTED = "IOzone's output or its -R report"
+    looks_like = staticmethod(looks_like)
+
+    @staticmethod
+    def read(text: str, source: str) -> list[Entry]:
+        """The cells in the order in which IOzone ran them; InputError names `source` when there are none."""
+        try:
+            claims = read(text)
+            if all(claim.test in PASSES for claim in claims):
+                return [_entry(cell) for cell in _cells(claims)]
+            counts = {one.test: str(one.processes) for one in throughputs(text)}
+            return [_entry(run, counts.get(run[0].test, "")) for run in _cells(claims)]
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+
+
+def _cells(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """The passes of each cell; a pass that the cell has already begins the same cell anew, a repetition."""
+    cells: list[list[Claim]] = []
+    for claim in claims:
+        last = cells[-1] if cells else []
+        same = last and (last[0].file_bytes, last[0].record_bytes) == (claim.file_bytes, claim.record_bytes)
+        if same and all(one.test != claim.test for one in last):
+            last.append(claim)
+        else:
+            cells.append([claim])
+    return cells
+
+
+def _entry(cell: Sequence[Claim], workers: str = "") -> Entry:
+    first = cell[0]
+    levels = {"file_size": first.file_bytes, "record_size": first.record_bytes}
+    options = {name: size_level(value) for name, value in levels.items() if value is not None}
+    metrics = {}
+    for claim in cell:
+        name = pass_of(claim.test)
+        if claim.rate_bytes_per_s:
+            metrics[f"{name}.bw"] = claim.rate_bytes_per_s
+        if name in _DIRECTIONS:
+            metrics |= {f"{name}.lat.{statistic}": value for statistic, value in claim.latency_ns.items()}
+    return Entry(
+        "iozone",
+        options={**options, **({"workers": workers} if workers else {})},
+        metrics=metrics,
+        warnings=warnings(cell),
+        problem="" if metrics else "IOzone's numbers are times of passes that ioassay has no metric for",
     )

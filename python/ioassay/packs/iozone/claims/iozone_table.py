@@ -1,4 +1,4 @@
-"""IOzone's table by the width of its columns: which test printed which number.
+"""What IOzone prints: its table by the width of the columns, the matrices of -R, the summaries of throughput mode (-t).
 
 Widths are least widths and nothing has to stand between two numbers: `8525047 1090631021388672 16468073` are four. So
 a row is read as IOzone prints it, test by test: a test that was not asked for prints its width in blanks, a number
@@ -9,13 +9,98 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import line_end, whole_number
-from ioassay.packs.iozone.claims.iozone_command import Invocation
+from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL
+
+# What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
+# and values may follow without a space (`-i0`). Only what a claim needs is kept.
+
+_VALUED = set("bdfgHijJklLmnPqrsStuUVXyY")
+"""Options with a value; -F takes words up to the next option, -+ has its second letter as value."""
+_VALUED_EXTRA = set("mstuxiwyCTBhV")
+"""Those of -+ that take the following word: -+m file, -+h host, …"""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a command line of IOzone asks for. Without -i, all tests run: `tests` is None."""
+
+    tests: frozenset[int] | None = None
+    flags: frozenset[str] = frozenset()
+    """Letters without a value, and -+n as '+n'."""
+    values: dict[str, list[str]] = field(default_factory=dict)
+    files: Sequence[str] = ()
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """-e and -c bring fsync and close into the interval."""
+        return tuple(name for flag, name in (("e", "fsync"), ("c", "close")) if flag in self.flags)
+
+    @property
+    def no_retest(self) -> bool:
+        """-+n: no rewrite, no reread, no second backward pass."""
+        return "+n" in self.flags
+
+    def runs(self, test: int) -> bool:
+        """Whether test -i `test` was asked for."""
+        return self.tests is None or test in self.tests
+
+
+def parse_invocation(words: Sequence[str]) -> Invocation:
+    """Read the words after the program's name; unknown options are taken as flags."""
+    flags: set[str] = set()
+    values: dict[str, list[str]] = {}
+    files: list[str] = []
+    for letter, value in _options(list(words)):
+        if value is None:
+            flags.add(letter)
+        elif letter == "F":
+            files.append(value)
+        else:
+            values.setdefault(letter, []).append(value)
+    tests = [int(value) for value in values.get("i", ()) if re.fullmatch(r"[0-9]{1,3}", value)]
+    return Invocation(frozenset(tests) if tests else None, frozenset(flags), values, files or values.get("f", []))
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Each option with its value, as getopt finds them."""
+    place = 0
+    while place < len(words):
+        word, place = words[place], place + 1
+        if not word.startswith("-") or len(word) < 2:
+            continue
+        if word.startswith("-+"):
+            yield f"+{word[2:3]}", None
+            place += word[2:3] in _VALUED_EXTRA and len(word) == 3 and _is_value(words, place)
+            continue
+        rest = word[1:]
+        while rest:
+            letter, rest = rest[0], rest[1:]
+            if letter == "F":
+                names = [rest] if rest else []
+                while _is_value(words, place):
+                    names.append(words[place])
+                    place += 1
+                yield from (("F", name) for name in names)
+                rest = ""
+            elif letter in _VALUED:
+                value = rest or (words[place] if place < len(words) else "")
+                place += not rest
+                yield letter, value
+                rest = ""
+            else:
+                yield letter, None
+
+
+def _is_value(words: Sequence[str], place: int) -> bool:
+    return place < len(words) and not words[place].startswith("-")
+
+
+# The table
 
 
 @dataclass(frozen=True)
@@ -153,3 +238,122 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
         return None
 
     return test_at(0, 24)
+
+
+# The matrices that -R prints after the table, and the summaries of throughput mode (-t)
+
+_MATRICES = {
+    "Writer": "write",
+    "Re-writer": "rewrite",
+    "Reader": "read",
+    "Re-Reader": "reread",
+    "Random read": "random-read",
+    "Random write": "random-write",
+    "Backward read": "backward-read",
+    "Record rewrite": "record-rewrite",
+    "Stride read": "stride-read",
+    "Fwrite": "fwrite",
+    "Re-Fwrite": "frewrite",
+    "Fread": "fread",
+    "Re-Fread": "freread",
+    "Pwrite": "pwrite",
+    "Re-Pwrite": "repwrite",
+    "Pread": "pread",
+    "Re-Pread": "repread",
+}
+_NAMES = {title.lower(): name for title, name in _MATRICES.items()}
+
+_THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
+_WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
+_EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
+
+_PROCESSES = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "reread",
+    "random readers": "random_read",
+    "random writers": "random_write",
+    "reverse readers": "backward_read",
+    "stride readers": "stride_read",
+    "mixed workload": "random_mix",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
+}
+"""What IOzone calls the processes of a test, and the pass that they do."""
+
+Cell = tuple[int, int]
+"""File and record in KiB."""
+
+
+def matrices(text: str, start: int = 0) -> dict[str, dict[Cell, int]]:
+    """Pass -> cell -> number, in IOzone's unit. Cells that were not measured (0) and processor use are left out.
+
+    A row has no cells beyond its own file size; a record that the crossover leaves out has a 0.
+    """
+    found: dict[str, dict[Cell, int]] = {}
+    for end, title in lines_with(text, ' report"', start):
+        match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
+        name = _NAMES.get(match[1].lower()) if match else None
+        if name is None:
+            continue
+        lines = next_lines(text, end, 200)
+        columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
+        if 0 in columns:
+            raise InputError(f"IOzone's {name} report has records of 0 kB; wanted 1 or more")
+        for line in lines[1:]:
+            row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
+            if row is None:
+                break
+            file_kib = whole_number(row[1], "file size")
+            for record_kib, value in zip(columns, row[2].split(), strict=False):
+                if value.strip("0"):
+                    found.setdefault(name, {})[file_kib, record_kib] = whole_number(value, f"{name} report")
+    return found
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What all processes of one test claim together."""
+
+    test: str
+    """'initial writers', 're-readers', …"""
+    rate: float
+    unit: str
+    """'kB/sec' or 'ops/sec'."""
+    processes: int
+    file_kib: int | None
+    record_kib: int | None
+
+    @property
+    def kind(self) -> str:
+        """Random mixes reads and writes, and says so by 'mixed workload'."""
+        if "mixed" in self.test:
+            return "mixed"
+        return "read" if "read" in self.test else "write"
+
+
+def throughputs(text: str) -> Iterator[Throughput]:
+    """The summaries in their order. The sizes are those said before the first."""
+    start = text.find("Throughput test with")
+    if start < 0:
+        return
+    each = _EACH.search(text, start, line_end(text, line_end(text, start) + 1))
+    workers = _WORKERS.match(text, start)
+    for _, line in lines_with(text, "Children see throughput", start):
+        if match := _THROUGHPUT.search(line):
+            yield Throughput(
+                test=re.sub(r"\s+", " ", match[2]),
+                rate=real(match[3], f"throughput of {match[2]}"),
+                unit=match[4],
+                processes=whole_number(workers[1] if workers else match[1], "number of processes"),
+                file_kib=whole_number(each[1], "file size") if each else None,
+                record_kib=whole_number(each[2], "record size") if each else None,
+            )
+
+
+def pass_of(test: str) -> str:
+    """The pass behind a name of IOzone's, as metrics call it: 'random_read' of 'random-read' and 'random readers'."""
+    return _PROCESSES.get(test, test.replace("-", "_"))

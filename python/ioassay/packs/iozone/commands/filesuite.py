@@ -3,121 +3,88 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ioassay.cli import console, options, syntax
+from ioassay.cli import console, syntax
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.iozone.commands import filesuite_iozone
-from ioassay.packs.iozone.commands import filesuite_options as wanted
+from ioassay.packs.iozone.commands import filesuite_options as options
 
 _T = TypeVar("_T")
+_FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
+_SAME = (
+    *("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions"),
+    *("jitter", "keep", "latencies", "processor", "remount", "stride"),
+)
+"""Options that the engine takes as they are."""
+_CHOICES = {"data": options.CONTENTS, "shuffle": options.SHUFFLES, "cache": options.CACHES, "check": options.CHECKS}
+_LEAST = {"stride": 1, "processor": 0, "repetitions": 1, "seed": 0, "order_seed": 0}
+_LISTS = {"files": "size", "records": "record"}
+_BOUNDS = {
+    "files_from": "min_size",
+    "files_to": "max_size",
+    "records_from": "min_record",
+    "records_to": "max_record",
+}
 
 
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.members["filesuite"] = filesuite_iozone.Command(filesuite)
+    app.members["filesuite"] = options.Command(filesuite)
 
 
-def filesuite(
-    auto: wanted.Auto = False,
-    tests: wanted.Tests = None,
-    threads: wanted.Threads = 0,
-    min_threads: wanted.MinThreads = None,
-    max_threads: wanted.MaxThreads = None,
-    processor: wanted.Processor = None,
-    stride: wanted.Stride = wanted.USUAL_STRIDE,
-    jitter: wanted.Jitter = False,
-    mmap: wanted.Mmap = False,
-    msync_async: wanted.MsyncAsync = False,
-    msync_sync: wanted.MsyncSync = False,
-    direct: wanted.Direct = False,
-    sync: wanted.Sync = False,
-    fill: wanted.Fill = None,
-    diagnose: wanted.Diagnose = False,
-    sizes: wanted.Sizes = None,
-    records: wanted.Records = None,
-    min_size: wanted.MinSize = None,
-    max_size: wanted.MaxSize = None,
-    min_record: wanted.MinRecord = None,
-    max_record: wanted.MaxRecord = None,
-    no_crossover: wanted.NoCrossover = False,
-    fsync: wanted.Fsync = False,
-    close: wanted.Close = False,
-    file: wanted.File = None,
-    files: wanted.Files = None,
-    keep: wanted.Keep = False,
-    overwrite: wanted.Overwrite = False,
-    remount: wanted.Remount = None,
-    repetitions: wanted.Repetitions = 1,
-    cache: wanted.CacheState = "leave",
-    data: wanted.Data = "random",
-    check: wanted.CheckWhen = None,
-    plain: wanted.Plain = False,
-    shuffle: wanted.Shuffle = "3.471",
-    seed: wanted.Seed = 1,
-    order_seed: wanted.OrderSeed = None,
-    format: wanted.Format = "text",
-    matrices: wanted.Matrices = False,
-    ops: wanted.OpsPerS = False,
-    us_per_op: wanted.UsPerOp = False,
-    per_thread: wanted.PerThread = False,
-    workbook: wanted.Workbook = None,
-    latencies: wanted.Latencies = False,
-    list_tests: wanted.ListTests = False,
-    posix_threads: wanted.PosixThreads = False,
-    no_stonewall: wanted.NoStonewall = False,
-    extensions: wanted.Extensions = False,
-    json: options.Json = False,
-) -> None:
+def filesuite(**given: Any) -> None:
     """Write and read a file in records, in thirteen ways, and report the speed of each pass.
 
     The letters are those of IOzone. The file is made for it, and deleted at the end unless -w keeps it.
 
     Examples: ioassay filesuite -s 64m -r 4k -i 0 -i 1; ioassay filesuite -a -g 64m
     """
-    given = dict(locals())
     from ioassay import _core
-    from ioassay.packs.iozone.commands import filesuite_files, filesuite_text
+    from ioassay.packs.iozone.commands import filesuite_results as results
 
-    if list_tests:
+    json, workbook = given["json"], given["workbook"]
+    if given["list_tests"]:
         known = _core.filesuite_tests()
-        console.emit({"tests": known}) if json else filesuite_text.tests(known)
+        console.emit({"tests": known}) if json else results.tests(known)
         return
-    if format not in wanted.FORMATS:
-        raise UsageError(f"--format is '{format}', wanted {', '.join(wanted.FORMATS)}{nearest(format, wanted.FORMATS)}")
-    told = wanted.setup(given, Path(f"ioassay-filesuite.{os.getpid()}.tmp"))
-    if format == "iozone":
-        wanted.need_kib(told)
-    files = _latency_files(told) if latencies else []
-    filesuite_files.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=overwrite)
-    found = _run(told, filesuite_text.progress(told, quiet=json))
-    filesuite_files.write_latencies(found["passes"])
-    result = filesuite_text.result(told, found)
+    _one_of("format", given["format"], options.FORMATS)
+    told = _setup(given)
+    if given["format"] == "iozone":
+        _need_kib(told)
+    files = _latency_files(told) if given["latencies"] else []
+    results.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=given["overwrite"])
+    found = _run(told, results.progress(quiet=json))
+    results.write_latencies(found["passes"])
+    result = results.result(told, found)
     if workbook:
-        title, unit = filesuite_text.command_line(told), filesuite_text.UNITS[told["unit"]]
-        filesuite_files.write_workbook(workbook, title, unit, result["passes"])
+        title, unit = results.command_line(told), results.UNITS[told["unit"]]
+        workbook.write_bytes(results.workbook(title, unit, result["passes"]))
     if json:
         console.emit(result)
-    elif format == "iozone":
-        filesuite_text.as_iozone(told, found, matrices=matrices, per_thread=per_thread)
+    elif given["format"] == "iozone":
+        results.as_iozone(told, found, matrices=given["matrices"], per_thread=given["per_thread"])
     else:
-        filesuite_text.describe(result, told["unit"], matrices=matrices, per_thread=per_thread)
+        results.describe(result, told["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
     _end(result)
 
 
-def _latency_files(told: dict[str, Any]) -> list[Path]:
+filesuite.__signature__ = options.signature()  # type: ignore[attr-defined]
+
+
+def _latency_files(told: Mapping[str, Any]) -> list[Path]:
     from ioassay import _core
-    from ioassay.packs.iozone.commands import filesuite_files
+    from ioassay.packs.iozone.commands import filesuite_results as results
 
     tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
     names = [name for test in tests for name in test["passes"]]
-    return filesuite_files.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
+    return results.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
 
 
-def _run(told: dict[str, Any], on_pass: Any) -> dict[str, Any]:
+def _run(told: Mapping[str, Any], on_pass: Any) -> dict[str, Any]:
     """The engine's results, with a line of progress meanwhile."""
     from ioassay import _core
 
@@ -140,18 +107,119 @@ def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
         raise UsageError(str(error).removeprefix("filesuite.")) from None
 
 
-def _end(result: dict[str, Any]) -> None:
+def _end(result: Mapping[str, Any]) -> None:
     """Passes that failed are in the result; that they did is the exit code."""
     bad = [one for one in result["passes"] if one["status"] != "ok"]
-    wrong = sum(one["differing_records"] for one in result["checked"]) or any(
-        one["reason"] for one in result["checked"]
-    )
+    wrong = any(one["differing_records"] or one["reason"] for one in result["checked"])
     if wrong:
         console.note("ioassay: the file does not hold what was written: see `checked` in --json")
     if bad:
-        first = bad[0]
+        first, others = bad[0], len(bad) - 1
         cell = f"{first['asked_file_bytes']} bytes in records of {first['record_bytes']}"
-        more = f" and {console.count(len(bad) - 1, 'other pass')}" if len(bad) > 1 else ""
-        console.note(f"ioassay: {first['name']} of {cell}{more} failed: {first['reason']}".replace("passs", "passes"))
+        more = f" and {others} other pass{'es' if others > 1 else ''}" if others else ""
+        console.note(f"ioassay: {first['name']} of {cell}{more} failed: {first['reason']}")
     if bad or wrong:
         raise console.Exit(IoassayError.exit_code)
+
+
+# What the engine is told, `_core.filesuite_run`, from the options. UsageError names a wrong one.
+
+
+def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
+    usual_check = "whole" if given["diagnose"] else "after" if given["plain"] else "inside"
+    given = {**given, "check": given["check"] or usual_check}
+    for name, least in _LEAST.items():
+        if given[name] is not None and given[name] < least:
+            raise UsageError(f"--{name.replace('_', '-')} is {given[name]}, wanted at least {least}")
+    for name, known in _CHOICES.items():
+        _one_of(name, given[name], known)
+    told: dict[str, Any] = {name: given[name] for name in _SAME}
+    told |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
+    told |= {name: given[name] for name in ("shuffle", "cache", "check")}
+    told |= _threads(given) | _mapping(given)
+    if given["diagnose"] and (given["check"], given["data"], given["fill"]) != ("whole", "random", None):
+        raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, wanted one of them")
+    if given["test"]:
+        told["tests"] = [number for text in given["test"] for number in _numbers(text)]
+    if given["order_seed"] is not None:
+        told["order_key"] = [given["order_seed"]]
+    if given["fill"] is not None:
+        if not 0 <= given["fill"] <= 255:
+            raise UsageError(f"--fill (-V) is {given['fill']}, wanted a byte: 0 to 255")
+        told["fill"] = given["fill"]
+    if given["ops"] and given["us_per_op"]:
+        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
+    told["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
+    told |= {key: [size_bytes(name, text) for text in given[name] or ()] for key, name in _LISTS.items()}
+    told |= {
+        key: size_bytes(name.replace("_", "-"), given[name]) for key, name in _BOUNDS.items() if given[name] is not None
+    }
+    if given["remount"] and given["threads"]:
+        raise UsageError("--remount (-U) and --threads (-t) are both given, wanted one of them")
+    return told
+
+
+def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of threads, and their files."""
+    least, most = given["min_threads"], given["max_threads"]
+    if (least is None) != (most is None):
+        missing = "--max-threads (-u)" if most is None else "--min-threads (-l)"
+        raise UsageError(f"{missing} is not given, wanted both of -l and -u, or -t alone")
+    if most is not None and given["threads"]:
+        raise UsageError("--threads (-t) and --max-threads (-u) are both given, wanted one of them")
+    workers, name = (given["threads"], "threads") if most is None else (most, "max-threads")
+    if workers < (most is not None):
+        raise UsageError(f"--{name} is {workers}, wanted at least {int(most is not None)}")
+    needing = {"files": "-F", "per_thread": "-C", "posix_threads": "-T", "no_stonewall": "-x"}
+    for option, letter in needing.items():
+        if given[option] and not workers:
+            raise UsageError(f"{letter} is given without threads, wanted -t, or -l and -u")
+    if given["workbook"] and workers:
+        raise UsageError("--workbook (-b) and threads are both given, wanted --json: a cell holds one pass")
+    if given["files"] and given["file"]:
+        raise UsageError("--files (-F) and --file (-f) are both given, wanted one of them")
+    return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
+
+
+def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether files are mapped, and what follows each write."""
+    if given["msync_async"] and given["msync_sync"]:
+        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, wanted one of them")
+    synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
+    if synced != "never" and not given["mmap"]:
+        raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
+    return {"mapped": synced} if given["mmap"] else {}
+
+
+def _need_kib(told: Mapping[str, Any]) -> None:
+    """UsageError for sizes that IOzone's table, which has whole kB, would show as something else."""
+    for size in (*told["files"], *told["records"]):
+        if size % 1024:
+            raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
+
+
+def size_bytes(name: str, text: str) -> int:
+    """Bytes of a size as IOzone reads it: a plain number is kB (1024 bytes), k, m and g say it; b is ours."""
+    match = re.fullmatch(r"(\d{1,15})([bkmg]?)", text.strip().lower())
+    if match is None:
+        wanted = "a whole number of kB, or one with k, m or g (powers of 1024), or with b for bytes"
+        raise UsageError(f"--{name} is '{text}', wanted {wanted}")
+    return int(match[1]) * _FACTORS[match[2]]
+
+
+def _numbers(text: str) -> list[int]:
+    """`3`, `0,1,2` or `0-7`."""
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part.strip())
+        if match is None:
+            raise UsageError(f"--test (-i) is '{text}', wanted numbers of tests, such as 0, 0,1 or 0-7")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if any(number > 12 for number in found):
+        raise UsageError(f"--test (-i) is '{text}', wanted 0 to 12 (see: ioassay filesuite --list-tests)")
+    return found
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}{nearest(value, known)}")

@@ -1,18 +1,19 @@
-"""The options of `ioassay filesuite`: IOzone's letters with their meanings, and names for what it has not.
+"""The options of `ioassay filesuite` and of IOzone 3.489: what each means, and what is made of IOzone's own.
 
-Only what they mean is here: the engine says which of them go together.
+The table of docs/filesuite.md is made of `IOZONE`. A refused option ends with a usage error that says what to use
+instead. `Command` reads IOzone's command lines: -+d, and -F with several names. Which options go together is the
+engine's business.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from ioassay.cli import syntax
+from ioassay.cli import options, syntax
 from ioassay.errors import UsageError
-from ioassay.hints import nearest
 
 CONTENTS = ("random", "iozone", "zeros")
 CHECKS = ("inside", "whole", "after", "off")
@@ -21,246 +22,267 @@ SHUFFLES = ("3.471", "3.489")
 FORMATS = ("text", "iozone")
 USUAL_STRIDE = 17
 
-_WHAT, _SIZES, _INTERVAL = "What is done", "Sizes: a plain number is kB; b, k, m, g", "What the clock includes"
-_FILE, _SHOWN, _MORE = "The file", "What comes out", "What IOzone cannot do"
-_FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+class _Option(NamedTuple):
+    kind: Any
+    names: str
+    """The last one, without its dashes, is that of the parameter."""
+    help: str
+    metavar: str | None = None
+    default: Any = None
 
 
-def _option(*names: str, help_: str, panel: str, metavar: str | None = None) -> Any:
-    return syntax.Option(*names, help=help_, panel=panel, metavar=metavar)
-
-
-Auto = Annotated[
-    bool, _option("-a", "--auto", help_="Double sizes: files 64k to 512m, records 4k to 16m.", panel=_WHAT)
-]
-Tests = Annotated[
-    list[str] | None,
-    _option("-i", "--test", help_="Test to run, 0 to 12; may be repeated. [0-7]", panel=_WHAT, metavar="N"),
-]
-Threads = Annotated[
-    int, _option("-t", "--threads", help_="Number of threads; each uses its own file.", panel=_WHAT, metavar="N")
-]
-MinThreads = Annotated[
-    int | None, _option("-l", "--min-threads", help_="Smallest number of threads; with -u.", panel=_WHAT, metavar="N")
-]
-MaxThreads = Annotated[
-    int | None,
-    _option("-u", "--max-threads", help_="Largest number of threads; each from -l on.", panel=_WHAT, metavar="N"),
-]
-Processor = Annotated[
-    int | None,
-    _option("-P", "--processor", help_="Processor of the first thread; the next follow.", panel=_WHAT, metavar="N"),
-]
-Stride = Annotated[
-    int, _option("-j", "--stride", help_="Records from one to the next in test 5.", panel=_WHAT, metavar="N")
-]
-Jitter = Annotated[bool, _option("-K", "--jitter", help_="Read single bytes elsewhere in test 1.", panel=_WHAT)]
-Mmap = Annotated[bool, _option("-B", "--mmap", help_="Map the file into memory, except in tests 6 and 7.", panel=_WHAT)]
-MsyncAsync = Annotated[bool, _option("-D", "--msync-async", help_="With -B: msync each record, no wait.", panel=_WHAT)]
-MsyncSync = Annotated[bool, _option("-G", "--msync-sync", help_="With -B: msync each record to the disk.", panel=_WHAT)]
-Direct = Annotated[bool, _option("-I", "--direct", help_="Use O_DIRECT, except in tests 6 and 7.", panel=_WHAT)]
-Sync = Annotated[bool, _option("-o", "--sync", help_="Write with O_SYNC, except in test 6.", panel=_WHAT)]
-Fill = Annotated[
-    int | None, _option("-V", "--fill", help_="Fill with this byte, and check what is read.", panel=_WHAT, metavar="N")
-]
-Diagnose = Annotated[bool, _option("--diagnose", help_="As -+d of IOzone: --data random --check whole.", panel=_WHAT)]
-Sizes = Annotated[
-    list[str] | None, _option("-s", "--size", help_="File size; may be repeated. [512k]", panel=_SIZES, metavar="SIZE")
-]
-Records = Annotated[
-    list[str] | None,
-    _option("-r", "--record", help_="Record size; may be repeated. [4k]", panel=_SIZES, metavar="SIZE"),
-]
-MinSize = Annotated[str | None, _option("-n", "--min-size", help_="Smallest file of -a.", panel=_SIZES, metavar="SIZE")]
-MaxSize = Annotated[str | None, _option("-g", "--max-size", help_="Largest file of -a.", panel=_SIZES, metavar="SIZE")]
-MinRecord = Annotated[
-    str | None, _option("-y", "--min-record", help_="Smallest record of -a.", panel=_SIZES, metavar="SIZE")
-]
-MaxRecord = Annotated[
-    str | None, _option("-q", "--max-record", help_="Largest record of -a.", panel=_SIZES, metavar="SIZE")
-]
-NoCrossover = Annotated[
-    bool, _option("-z", "--no-crossover", help_="With -a: records below 64k for large files, too.", panel=_SIZES)
-]
-Fsync = Annotated[bool, _option("-e", "--fsync", help_="Include fsync and fflush.", panel=_INTERVAL)]
-Close = Annotated[bool, _option("-c", "--close", help_="Include close. Without -e there is no fsync.", panel=_INTERVAL)]
-File = Annotated[
-    Path | None, _option("-f", "--file", help_="The test file; it is created and deleted.", panel=_FILE, metavar="FILE")
-]
-Files = Annotated[
-    list[Path] | None,
-    _option("-F", "--files", help_="Files of the threads; as many names as threads.", panel=_FILE, metavar="FILE"),
-]
-Keep = Annotated[bool, _option("-w", "--keep", help_="Keep the file; read one that is there.", panel=_FILE)]
-Overwrite = Annotated[bool, _option("--overwrite", help_="Replace an existing file.", panel=_FILE)]
-Remount = Annotated[
-    Path | None,
-    _option(
-        "-U", "--remount", help_="Unmount and mount this before each pass (root).", panel=_FILE, metavar="MOUNTPOINT"
+_HIDDEN = ""
+_OPTIONS: Mapping[str, Sequence[_Option]] = {
+    "What is done": (
+        _Option(bool, "-a --auto", "Double sizes: files 64k to 512m, records 4k to 16m."),
+        _Option(list[str], "-i --test", "Test to run, 0 to 12; may be repeated. [0-7]", "N"),
+        _Option(int, "-t --threads", "Number of threads; each uses its own file.", "N", 0),
+        _Option(int, "-l --min-threads", "Smallest number of threads; with -u.", "N"),
+        _Option(int, "-u --max-threads", "Largest number of threads; each from -l on.", "N"),
+        _Option(int, "-P --processor", "Processor of the first thread; the next follow.", "N"),
+        _Option(int, "-j --stride", "Records from one to the next in test 5.", "N", USUAL_STRIDE),
+        _Option(bool, "-K --jitter", "Read single bytes elsewhere in test 1."),
+        _Option(bool, "-B --mmap", "Map the file into memory, except in tests 6 and 7."),
+        _Option(bool, "-D --msync-async", "With -B: msync each record, no wait."),
+        _Option(bool, "-G --msync-sync", "With -B: msync each record to the disk."),
+        _Option(bool, "-I --direct", "Use O_DIRECT, except in tests 6 and 7."),
+        _Option(bool, "-o --sync", "Write with O_SYNC, except in test 6."),
+        _Option(int, "-V --fill", "Fill with this byte, and check what is read.", "N"),
+        _Option(bool, "--diagnose", "As -+d of IOzone: --data random --check whole."),
     ),
-]
-Repetitions = Annotated[int, _option("--repetitions", help_="Number of repetitions.", panel=_MORE, metavar="N")]
-CacheState = Annotated[
-    str, _option("--cache", help_="State of the page cache before each read.", panel=_MORE, metavar="|".join(CACHES))
-]
-Data = Annotated[str, _option("--data", help_="Content of the file.", panel=_MORE, metavar="|".join(CONTENTS))]
-CheckWhen = Annotated[
-    str | None,
-    _option("--check", help_="When to check what was read. [inside]", panel=_MORE, metavar="|".join(CHECKS)),
-]
-Seed = Annotated[int, _option("--seed", help_="Seed of --data random, and of iozone's byte.", panel=_MORE, metavar="N")]
-OrderSeed = Annotated[
-    int | None, _option("--order-seed", help_="Seed of the random order. [IOzone's]", panel=_MORE, metavar="N")
-]
-Shuffle = Annotated[
-    str,
-    _option("--shuffle", help_="IOzone's version whose random order it is.", panel=_MORE, metavar="|".join(SHUFFLES)),
-]
-Plain = Annotated[
-    bool, _option("--plain", help_="No priming reads, no unreported passes; check afterwards.", panel=_MORE)
-]
-Format = Annotated[str, _option("--format", help_="The result.", panel=_SHOWN, metavar="|".join(FORMATS))]
-Matrices = Annotated[bool, _option("-R", "--matrices", help_="Print a matrix per pass at the end.", panel=_SHOWN)]
-OpsPerS = Annotated[bool, _option("-O", "--ops", help_="Report operations per second, not bytes.", panel=_SHOWN)]
-UsPerOp = Annotated[bool, _option("-N", "--us-per-op", help_="Report microseconds per operation.", panel=_SHOWN)]
-PerThread = Annotated[bool, _option("-C", "--per-thread", help_="Show each thread's bytes and rate.", panel=_SHOWN)]
-Workbook = Annotated[
-    Path | None,
-    _option("-b", "--workbook", help_="Write the matrices as a workbook.", panel=_SHOWN, metavar="FILE.xls"),
-]
-Latencies = Annotated[
-    bool, _option("-Q", "--latencies", help_="Write the latency of each call, a file per pass.", panel=_SHOWN)
-]
-PosixThreads = Annotated[bool, syntax.Option("-T", "--posix-threads", hidden=True)]
-NoStonewall = Annotated[bool, syntax.Option("-x", "--no-stonewall", hidden=True)]
-Extensions = Annotated[bool, syntax.Option("-E", "--extensions", hidden=True)]
-ListTests = Annotated[bool, _option("--list-tests", help_="List the tests and exit.", panel=_SHOWN)]
+    "Sizes: a plain number is kB; b, k, m, g": (
+        _Option(list[str], "-s --size", "File size; may be repeated. [512k]", "SIZE"),
+        _Option(list[str], "-r --record", "Record size; may be repeated. [4k]", "SIZE"),
+        _Option(str, "-n --min-size", "Smallest file of -a.", "SIZE"),
+        _Option(str, "-g --max-size", "Largest file of -a.", "SIZE"),
+        _Option(str, "-y --min-record", "Smallest record of -a.", "SIZE"),
+        _Option(str, "-q --max-record", "Largest record of -a.", "SIZE"),
+        _Option(bool, "-z --no-crossover", "With -a: records below 64k for large files, too."),
+    ),
+    "What the clock includes": (
+        _Option(bool, "-e --fsync", "Include fsync and fflush."),
+        _Option(bool, "-c --close", "Include close. Without -e there is no fsync."),
+    ),
+    "The file": (
+        _Option(Path, "-f --file", "The test file; it is created and deleted.", "FILE"),
+        _Option(list[Path], "-F --files", "Files of the threads; as many names as threads.", "FILE"),
+        _Option(bool, "-w --keep", "Keep the file; read one that is there."),
+        _Option(bool, "--overwrite", "Replace an existing file."),
+        _Option(Path, "-U --remount", "Unmount and mount this before each pass (root).", "MOUNTPOINT"),
+    ),
+    "What IOzone cannot do": (
+        _Option(int, "--repetitions", "Number of repetitions.", "N", 1),
+        _Option(str, "--cache", "State of the page cache before each read.", "|".join(CACHES), CACHES[0]),
+        _Option(str, "--data", "Content of the file.", "|".join(CONTENTS), CONTENTS[0]),
+        _Option(str, "--check", "When to check what was read. [inside]", "|".join(CHECKS)),
+        _Option(bool, "--plain", "No priming reads, no unreported passes; check afterwards."),
+        _Option(str, "--shuffle", "IOzone's version whose random order it is.", "|".join(SHUFFLES), SHUFFLES[0]),
+        _Option(int, "--seed", "Seed of --data random, and of iozone's byte.", "N", 1),
+        _Option(int, "--order-seed", "Seed of the random order. [IOzone's]", "N"),
+    ),
+    "What comes out": (
+        _Option(str, "--format", "The result.", "|".join(FORMATS), FORMATS[0]),
+        _Option(bool, "-R --matrices", "Print a matrix per pass at the end."),
+        _Option(bool, "-O --ops", "Report operations per second, not bytes."),
+        _Option(bool, "-N --us-per-op", "Report microseconds per operation."),
+        _Option(bool, "-C --per-thread", "Show each thread's bytes and rate."),
+        _Option(Path, "-b --workbook", "Write the matrices as a workbook.", "FILE.xls"),
+        _Option(bool, "-Q --latencies", "Write the latency of each call, a file per pass."),
+        _Option(bool, "--list-tests", "List the tests and exit."),
+    ),
+    _HIDDEN: (
+        _Option(bool, "-T --posix-threads", ""),
+        _Option(bool, "-x --no-stonewall", ""),
+        _Option(bool, "-E --extensions", ""),
+    ),
+}
+"""Heading of the help -> its options, in order."""
 
 
-def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:
-    """What the engine is told, `_core.filesuite_run`, from the options by their names; UsageError names a wrong one.
+def signature() -> inspect.Signature:
+    """All options as parameters of the command."""
+    parameters = [_parameter(panel, each) for panel, rows in _OPTIONS.items() for each in rows]
+    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Json)
+    return inspect.Signature([*parameters, json])
 
-    `default` is the file if none is named.
-    """
-    same = (
-        *("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions"),
-        *("jitter", "keep", "latencies", "processor"),
+
+def _parameter(panel: str, each: _Option) -> inspect.Parameter:
+    names = each.names.split()
+    info = syntax.Option(*names, help=each.help, panel=panel or None, metavar=each.metavar, hidden=panel == _HIDDEN)
+    return inspect.Parameter(
+        names[-1].strip("-").replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if each.kind is bool else each.default,
+        annotation=Annotated[each.kind, info],
     )
-    told: dict[str, Any] = {name: given[name] for name in same}
-    told["path"] = given["file"] or default
-    told["remount"] = given["remount"]
-    told["stride"] = _at_least("stride", given["stride"], 1)
-    _at_least("processor", given["processor"] or 0, 0)
-    _at_least("repetitions", given["repetitions"], 1)
-    _at_least("seed", given["seed"], 0)
-    told |= _threads(given) | _mapping(given)
-    told["content"] = _one_of("data", given["data"], CONTENTS)
-    told["shuffle"] = _one_of("shuffle", given["shuffle"], SHUFFLES)
-    told["cache"] = _one_of("cache", given["cache"], CACHES)
-    usual_check = "whole" if given["diagnose"] else "after" if given["plain"] else "inside"
-    told["check"] = _one_of("check", given["check"] or usual_check, CHECKS)
-    if given["diagnose"] and (told["check"], told["content"], given["fill"]) != ("whole", "random", None):
-        raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, wanted one of them")
-    if given["tests"]:
-        told["tests"] = [number for text in given["tests"] for number in _numbers(text)]
-    if given["order_seed"] is not None:
-        told["order_key"] = [_at_least("order-seed", given["order_seed"], 0)]
-    if given["fill"] is not None:
-        if not 0 <= given["fill"] <= 255:
-            raise UsageError(f"--fill (-V) is {given['fill']}, wanted a byte: 0 to 255")
-        told["fill"] = given["fill"]
-    if given["ops"] and given["us_per_op"]:
-        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
-    told["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
-    return told | _matrix(given)
 
 
-def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of threads, and their files."""
-    least, most = given["min_threads"], given["max_threads"]
-    if (least is None) != (most is None):
-        missing = "--max-threads (-u)" if most is None else "--min-threads (-l)"
-        raise UsageError(f"{missing} is not given, wanted both of -l and -u, or -t alone")
-    if most is not None and given["threads"]:
-        raise UsageError("--threads (-t) and --max-threads (-u) are both given, wanted one of them")
-    workers = _at_least("threads", given["threads"], 0) if most is None else _at_least("max-threads", most, 1)
-    needing = {"files": "-F", "per_thread": "-C", "posix_threads": "-T", "no_stonewall": "-x"}
-    for name, letter in needing.items():
-        if given[name] and not workers:
-            raise UsageError(f"{letter} is given without threads, wanted -t, or -l and -u")
-    if given["workbook"] and workers:
-        raise UsageError("--workbook (-b) and threads are both given, wanted --json: a cell holds one pass")
-    if given["files"] and given["file"]:
-        raise UsageError("--files (-F) and --file (-f) are both given, wanted one of them")
-    return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
+BUILT, ALWAYS, REFUSED = "built", "always so", "refused"
 
 
-def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether files are mapped, and what follows each write."""
-    if given["msync_async"] and given["msync_sync"]:
-        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, wanted one of them")
-    synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
-    if synced != "never" and not given["mmap"]:
-        raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
-    return {"mapped": synced} if given["mmap"] else {}
+class IozoneOption(NamedTuple):
+    """One option as IOzone spells it."""
+
+    name: str
+    treatment: str
+    meaning: str
+    here: str = "the same"
+    """What ioassay does, or what to use instead."""
 
 
-def _matrix(given: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"files": _sizes("size", given["sizes"]), "records": _sizes("record", given["records"])}
-    bounds = {
-        "files_from": "min_size",
-        "files_to": "max_size",
-        "records_from": "min_record",
-        "records_to": "max_record",
-    }
-    for key, name in bounds.items():
-        if given[name] is not None:
-            told[key] = size_bytes(name.replace("_", "-"), given[name])
-    if given["remount"] and given["threads"]:
-        raise UsageError("--remount (-U) and --threads (-t) are both given, wanted one of them")
-    return told
+_QUEUES = (
+    "the driver fio with ioengine=io_uring or libaio and an iodepth: the C library's POSIX AIO serves the requests "
+    "of a file one by one, so that a depth never reaches the disk"
+)
+_THINK = "the driver fio with thinktime"
+_DEDUPE = "the driver fio with dedupe_percentage and buffer_compress_percentage"
+_LOCKS = "the driver stress_ng with the stressor lockf, which measures locks"
+_HOSTS = "a run on each host, and ioassay compare"
+
+_ROWS: Sequence[tuple[str, ...]] = (
+    ("-a", BUILT, "automatic matrix of sizes"),
+    ("-A", REFUSED, "automatic matrix, dense (deprecated)", "-a -z"),
+    ("-b", BUILT, "workbook of the matrices in a file", "the same (BIFF2, as IOzone's); an existing file is refused"),
+    ("-B", BUILT, "files are mapped into memory", "the same; tests 9 to 12 too; 6 and 7 stay with the C library"),
+    ("-c", BUILT, "close is in the interval"),
+    ("-C", BUILT, "bytes moved by each child", "the same for each thread"),
+    ("-d", REFUSED, "microseconds between the releases of children", "the driver fio with startdelay"),
+    ("-D", BUILT, "msync(MS_ASYNC) after each record", "the same; only with -B"),
+    ("-e", BUILT, "fsync and fflush are in the interval"),
+    ("-E", ALWAYS, "extension tests", "tests 9 to 12 are there; -i names them"),
+    ("-f", BUILT, "the test file", "the same; an existing file is refused"),
+    ("-F", BUILT, "names of the children's files", "the same; one for each thread of the largest number"),
+    ("-g", BUILT, "largest file of -a"),
+    ("-G", BUILT, "msync(MS_SYNC) after each record", "the same; only with -B"),
+    ("-h", BUILT, "help"),
+    ("-H", REFUSED, "POSIX AIO with a depth", _QUEUES),
+    ("-i", BUILT, "test to run"),
+    ("-I", BUILT, "O_DIRECT"),
+    ("-j", BUILT, "stride in records"),
+    ("-J", REFUSED, "milliseconds of computation before each call", _THINK),
+    ("-k", REFUSED, "POSIX AIO with a depth, without copies", _QUEUES),
+    ("-K", BUILT, "jitter in sequential reads", "the same: two single bytes before every 100th record"),
+    ("-l", BUILT, "smallest number of children", "the same for threads"),
+    ("-L", REFUSED, "size of a cache line", "nothing: buffers begin at pages"),
+    ("-m", REFUSED, "several buffers", "--data random, which writes from 256 KiB of buffers"),
+    ("-M", REFUSED, "uname in the output", "ioassay doctor, or the host facts of a run"),
+    ("-n", BUILT, "smallest file of -a"),
+    ("-N", BUILT, "microseconds an operation"),
+    ("-o", BUILT, "O_SYNC for writes"),
+    ("-O", BUILT, "operations a second"),
+    ("-p", REFUSED, "purge of the processor's cache before each call", "nothing: the purge would be in the interval"),
+    ("-P", BUILT, "first processor of the children", "the same, among the processors that the process may use"),
+    ("-q", BUILT, "largest record of -a"),
+    ("-Q", BUILT, "files of offsets and latencies", "the same for every test; existing files are refused"),
+    ("-r", BUILT, "record size"),
+    ("-R", BUILT, "matrices at the end"),
+    ("-s", BUILT, "file size"),
+    ("-S", REFUSED, "size of the processor's cache", "nothing: no cache is purged"),
+    ("-t", BUILT, "number of children", "threads"),
+    ("-T", ALWAYS, "children are threads", "they are"),
+    ("-u", BUILT, "largest number of children", "the same for threads"),
+    ("-U", BUILT, "mount point to remount", "the same, and only a filesystem of its own"),
+    ("-v", REFUSED, "version", "ioassay --version"),
+    ("-V", BUILT, "byte to write and check"),
+    ("-w", BUILT, "the file stays", "the same; a file that is there is read, if no test writes"),
+    ("-W", REFUSED, "file locks", _LOCKS),
+    ("-x", ALWAYS, "children are not stopped when one is done", "they never are"),
+    ("-X", REFUSED, "write calls from a file", "the driver fio with read_iolog"),
+    ("-y", BUILT, "smallest record of -a"),
+    ("-Y", REFUSED, "read calls from a file", "the driver fio with read_iolog"),
+    ("-z", BUILT, "no crossover"),
+    ("-Z", REFUSED, "mapping and calls mixed", "two runs, with -B and without"),
+    ("-+a", REFUSED, "percentage of data that compresses", _DEDUPE),
+    ("-+A", REFUSED, "madvise", "the driver fio with ioengine=mmap"),
+    ("-+b", REFUSED, "bursts of writes and pauses", "the driver fio with thinktime and thinktime_blocks"),
+    ("-+B", REFUSED, "sequential mix", "the driver fio with rw=rw"),
+    ("-+C", REFUSED, "percentage of duplicates within a file", _DEDUPE),
+    ("-+d", BUILT, "diagnosis: every byte is checked", "--data random --check whole"),
+    ("-+D", REFUSED, "O_DSYNC", "-o, or the driver fio with sync=dsync"),
+    ("-+E", REFUSED, "an existing file, only read", "-w, which reads an existing file where no test writes"),
+    ("-+F", REFUSED, "truncation before the mix", "-i 0 -i 8: the file is written first"),
+    ("-+h", REFUSED, "name of this host", _HOSTS),
+    ("-+H", REFUSED, "host of the PIT server", _HOSTS),
+    ("-+J", REFUSED, "computation is in the interval", _THINK),
+    ("-+k", REFUSED, "constant size of all files together", "-s with the size of each thread's file"),
+    ("-+K", REFUSED, "manual control of the mix", "the driver fio with rwmixread"),
+    ("-+l", REFUSED, "record locks", _LOCKS),
+    ("-+L", REFUSED, "record locks on a shared file", _LOCKS),
+    ("-+m", REFUSED, "list of client hosts", _HOSTS),
+    ("-+M", REFUSED, "duplicates and compression", _DEDUPE),
+    ("-+n", REFUSED, "no second passes", "nothing: each pass is a result of its own"),
+    ("-+N", REFUSED, "no truncation before the first write", "-i 9, which never truncates"),
+    ("-+p", REFUSED, "percentage of reads in the mix", "the driver fio with rwmixread"),
+    ("-+P", REFUSED, "service of the PIT server", _HOSTS),
+    ("-+q", REFUSED, "seconds between tests", "the key run.cooldown of a study"),
+    ("-+Q", REFUSED, "granule of duplicates", _DEDUPE),
+    ("-+r", REFUSED, "O_RSYNC and O_SYNC", "-o: Linux treats O_RSYNC as O_SYNC, which only writes feel"),
+    ("-+R", REFUSED, "file names from a file", "-F"),
+    ("-+S", REFUSED, "sets of duplicates", _DEDUPE),
+    ("-+t", REFUSED, "test of the network", _HOSTS),
+    ("-+T", REFUSED, "time stamps", "--json, where each pass has start_ns and end_ns"),
+    ("-+u", REFUSED, "processor use", "a study with the monitor cpu"),
+    ("-+V", REFUSED, "a shared file", "the driver fio with one filename and numjobs"),
+    ("-+w", REFUSED, "percentage of duplicates", _DEDUPE),
+    ("-+W", REFUSED, "first number of the children", _DEDUPE),
+    ("-+x", REFUSED, "factor between sizes", "-s and -r, each size named"),
+    ("-+X", REFUSED, "no I/O at all", "the driver null, which measures the overhead"),
+    ("-+y", REFUSED, "percentage of duplicates within and across files", _DEDUPE),
+    ("-+z", REFUSED, "histogram of latencies", '-Q, or the driver fio with logs = ["hist"]'),
+    ("-+Z", REFUSED, "the old content", "--data iozone"),
+)
+IOZONE = [IozoneOption(*row) for row in _ROWS]
+_DIAGNOSIS = "-+d"
+_INSTEAD = {option.name: option.here for option in IOZONE if option.treatment == REFUSED}
 
 
-def need_kib(told: Mapping[str, Any]) -> None:
-    """UsageError for sizes that IOzone's table, which has whole kB, would show as something else."""
-    for size in (*told["files"], *told["records"]):
-        if size % 1024:
-            raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
+class Command(syntax.Command):
+    """`ioassay filesuite`, which also reads what IOzone spells unlike others, and names what it refuses."""
+
+    def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
+        return super()._read(_usual_words(words))
+
+    def _option(self, name: str) -> syntax.Parameter:
+        _refuse(name)
+        return super()._option(name)
 
 
-def _sizes(name: str, texts: list[str] | None) -> list[int]:
-    return [size_bytes(name, text) for text in texts or ()]
+def _refuse(name: str) -> None:
+    if instead := _INSTEAD.get(name):
+        prefix, _, reason = instead.partition("nothing: ")
+        advice = f"leave it out: {reason}" if not prefix and reason else f"use {instead}"
+        raise UsageError(f"{name} of IOzone is not supported; {advice}")
 
 
-def size_bytes(name: str, text: str) -> int:
-    """Bytes of a size as IOzone reads it: a plain number is kB (1024 bytes), k, m and g say it; b is ours."""
-    match = re.fullmatch(r"(\d{1,15})([bkmg]?)", text.strip().lower())
-    if match is None:
-        wanted = "a whole number of kB, or one with k, m or g (powers of 1024), or with b for bytes"
-        raise UsageError(f"--{name} is '{text}', wanted {wanted}")
-    return int(match[1]) * _FACTORS[match[2]]
+def _usual_words(words: Sequence[str]) -> list[str]:
+    """-+d as --diagnose, and each name after -F as its own."""
+    usual: list[str] = []
+    naming = False
+    for place, word in enumerate(words):
+        if word == "--":
+            return [*usual, *words[place:]]
+        if word.startswith("-") and len(word) > 1:
+            naming = word in ("-F", "--files")
+            if word.startswith("-+") and word != _DIAGNOSIS:
+                _refuse(word[:3])
+                raise UsageError(f"No such option: {word}")
+            usual += [] if naming else ["--diagnose" if word == _DIAGNOSIS else word]
+            if naming and (place + 1 == len(words) or words[place + 1].startswith("-")):
+                raise UsageError(f"{word} is given without a name, wanted a file for each thread")
+        else:
+            usual += ["--files", word] if naming else [word]
+    return usual
 
 
-def _numbers(text: str) -> list[int]:
-    """`3`, `0,1,2` or `0-7`."""
-    found: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part.strip())
-        if match is None:
-            raise UsageError(f"--test (-i) is '{text}', wanted numbers of tests, such as 0, 0,1 or 0-7")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    if any(number > 12 for number in found):
-        raise UsageError(f"--test (-i) is '{text}', wanted 0 to 12 (see: ioassay filesuite --list-tests)")
-    return found
+def table() -> str:
+    """The options as rows of a table in Markdown."""
+    rows = [f"| `{option.name}` | {option.meaning} | {_cell(option)} |" for option in IOZONE]
+    return "\n".join(["| option | in IOzone | here |", "|---|---|---|", *rows])
 
 
-def _at_least(name: str, value: int, least: int) -> int:
-    if value < least:
-        raise UsageError(f"--{name} is {value}, wanted at least {least}")
-    return value
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}{nearest(value, known)}")
-    return value
+def _cell(option: IozoneOption) -> str:
+    if option.treatment == REFUSED:
+        text = option.here
+        return f"refused; {text.removeprefix('nothing: ')}" if text.startswith("nothing") else f"refused; use {text}"
+    return option.here if option.treatment == BUILT else f"accepted; {option.here}"

@@ -14,8 +14,8 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.hints import nearest, suggestion
-from ioassay.records.record import Claim
-from ioassay.roles import WRITE, Confinement, Driver, Estimate, Touch
+from ioassay.records.record import FAILED, Claim, Warning_
+from ioassay.roles import WRITE, Confinement, Driver, Estimate, Outcome, Parsed, Touch, Trial
 
 _PASSES = (
     "write rewrite",
@@ -53,6 +53,20 @@ class FileTests(Driver):
 
     measures = True
     length_key = "size"
+    own: Collection[str] = ()
+    """Parameters that only this driver has."""
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError names the parameter that is wrong."""
+        self.check(params, read(params, self.own))
+        if target.get("kind") != "folder":
+            wanted = "wanted 'folder': the tests make and remove their own file"
+            raise StudyError(f"is '{target.get('kind', 'nothing')}'; {wanted}", key="target.kind")
+        return ()
+
+    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
+        """StudyError for what this driver cannot do."""
+        raise NotImplementedError
 
     def access(self, params: Mapping[str, Any]) -> str:
         """A file is always made."""
@@ -64,12 +78,30 @@ class FileTests(Driver):
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """The page cache, where it is dropped."""
-        dropped = [_DROP_CACHES] if params.get("cache") == "drop-all" else []
-        return Confinement(host=dropped)
+        return Confinement(host=[_DROP_CACHES] if params.get("cache") == "drop-all" else [])
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Two passes a test, at the speed of a common disk."""
+        return read(params, self.own).estimate()
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """None: it lasts as long as its files take."""
         return None
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Failed with the reason unless every pass was done whole."""
+        if outcome is None:
+            return Parsed(FAILED, f"{self.name} was not started")
+        if outcome.timed_out:
+            took = units.format_duration(outcome.duration_s)
+            return Parsed(FAILED, f"{self.name} did not end within {took} and was ended; raise run.timeout")
+        if outcome.signal is not None:
+            return Parsed(FAILED, f"{self.name} was ended by signal {outcome.signal}")
+        return self.read_output(outcome)
+
+    def read_output(self, outcome: Outcome) -> Parsed:
+        """What a program that ended by itself left."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -85,11 +117,6 @@ class Wanted:
     threads: int
     flags: Sequence[str]
     """Letters, with their dash."""
-
-    @property
-    def direct(self) -> bool:
-        """Whether O_DIRECT is asked for."""
-        return "-I" in self.flags
 
     def options(self) -> list[str]:
         """The command line that both programs take. Sizes are in kB, as IOzone has them."""
@@ -138,9 +165,12 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
     if any(bounds) and (not auto or "size" in params):
         raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
-    sizes, records = _sizes(params, "size"), _sizes(params, "record")
+    sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
     if sizes and records and min(records) > max(sizes):
         raise StudyError(f"is {min(records)} bytes; wanted at most the file's {max(sizes)}", key="params.record")
+    threads = params.get("threads", 0)
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+        raise StudyError(f"wanted a whole number; found {threads!r}", key="params.threads")
     return Wanted(
         tests=_tests(params.get("tests", list(_AUTO_TESTS) if auto else list(_STUDIED))),
         sizes=sizes,
@@ -148,16 +178,9 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
         auto=auto,
         min_size=bounds[0],
         max_size=bounds[1],
-        threads=count_parameter(params, "threads", 0),
+        threads=threads,
         flags=[letter for name, letter in FLAGS.items() if flag(params, name)],
     )
-
-
-def need_folder(target: Mapping[str, Any]) -> None:
-    """StudyError unless the target is a folder: these tests make, truncate and remove their own file."""
-    if target.get("kind") != "folder":
-        seen = target.get("kind", "nothing")
-        raise StudyError(f"is '{seen}'; wanted 'folder': the tests make and remove their own file", key="target.kind")
 
 
 def flag(params: Mapping[str, Any], name: str) -> bool:
@@ -165,14 +188,6 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
     value = params.get(name, False)
     if not isinstance(value, bool):
         raise StudyError(f"wanted true or false; found {value!r}", key=f"params.{name}")
-    return value
-
-
-def count_parameter(params: Mapping[str, Any], name: str, usual: int) -> int:
-    """A parameter that counts, from 0 on."""
-    value = params.get(name, usual)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise StudyError(f"wanted a whole number; found {value!r}", key=f"params.{name}")
     return value
 
 
@@ -184,9 +199,13 @@ def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
     return str(value)
 
 
+def _listed(value: Any) -> Sequence[Any]:
+    """A list as such, as a text with commas, or of a single value."""
+    return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+
+
 def _tests(value: Any) -> list[int]:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
-    found = {_test(str(part).strip()) for part in parts}
+    found = {_test(str(part).strip()) for part in _listed(value)}
     if not found:
         raise StudyError("no test is named", key="params.tests")
     return sorted(found)
@@ -200,12 +219,6 @@ def _test(name: str) -> int:
         return int(name)
     hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {_LAST}")
     raise StudyError(f"no test is called '{name}'; {hint}", key="params.tests")
-
-
-def _sizes(params: Mapping[str, Any], name: str) -> list[int]:
-    value = params.get(name, [])
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
-    return [_size(name, part) for part in parts]
 
 
 def _size(name: str, value: Any) -> int:

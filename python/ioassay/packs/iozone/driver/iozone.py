@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay import units
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.packs.iozone.claims import iozone_claims as claimed
-from ioassay.packs.iozone.claims.iozone_reports import pass_of
+from ioassay.packs.iozone.claims import iozone_claims
+from ioassay.packs.iozone.claims.iozone_table import pass_of
 from ioassay.packs.iozone.driver import file_tests
-from ioassay.records.record import FAILED, OK, Claim, Warning_
-from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
+from ioassay.records.record import FAILED, OK, Claim
+from ioassay.roles import Command, Load, Outcome, Parsed, Tool, Trial
 
 MINIMUM = (3, 400)
-_POSITIONED = (9, 10, 11, 12)
+_POSITIONED = {9, 10, 11, 12}
 
 
 class Iozone(file_tests.FileTests):
@@ -41,55 +40,35 @@ class Iozone(file_tests.FileTests):
         if (int(found[1]), int(found[2])) < MINIMUM:
             raise ToolError(f"iozone is {found[1]}.{found[2]}; wanted 3.400 or newer, or the driver 'filesuite'")
 
-    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
-        """StudyError names the parameter that is wrong."""
-        wanted = file_tests.read(params)
+    def check(self, params: Mapping[str, Any], wanted: file_tests.Wanted) -> None:
+        """StudyError for tests that IOzone does not run so."""
         if 8 in wanted.tests and not wanted.threads:
             raise StudyError("test 8, the random mix, needs threads", key="params.tests")
         if not {0, 9, 11} & set(wanted.tests):
             raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
-        file_tests.need_folder(target)
-        return ()
-
-    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """Two passes a test, at the speed of a common disk."""
-        return file_tests.read(params).estimate()
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """IOzone in the folder of the target; threads as processes, each with a file, none stopped early (-x)."""
         wanted = file_tests.read(trial.params)
         file = file_tests.own_file(load.path, self.name)
-        argv = ["iozone", *wanted.options(), *(["-E"] if set(wanted.tests) & set(_POSITIONED) else [])]
+        argv = ["iozone", *wanted.options(), *(["-E"] if _POSITIONED & set(wanted.tests) else [])]
         if wanted.threads:
             argv += ["-t", str(wanted.threads), "-x", "-F", *(f"{file}.{number}" for number in range(wanted.threads))]
         else:
             argv += ["-f", str(file)]
         return Command(argv, wanted.timeout_s(), cwd=file.parent)  # it leaves files of its own where it runs
 
-    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+    def read_output(self, outcome: Outcome) -> Parsed:
         """Failed unless the output has a number for each pass that was asked for."""
-        if outcome is None:
-            return Parsed(FAILED, "iozone was not started")
-        if reason := _ended_badly(outcome):
-            return Parsed(FAILED, reason)
+        if outcome.exit_code:
+            return Parsed(FAILED, f"iozone exited with status {outcome.exit_code}{_said(outcome)}")
         try:
-            text = outcome.stdout.read_text(encoding="utf-8", errors="replace")
-            claims = claimed.read(text)
+            claims = iozone_claims.read(outcome.stdout.read_text(encoding="utf-8", errors="replace"))
         except InputError as error:
             return Parsed(FAILED, f"{error}{_said(outcome)}")
         values = file_tests.metrics(claims) or _rates(claims)
-        return Parsed(
-            OK, metrics=values, parts=file_tests.parts(claims), claims=claims, warnings=claimed.warnings(claims)
-        )
-
-
-def _ended_badly(outcome: Outcome) -> str:
-    if outcome.timed_out:
-        took = units.format_duration(outcome.duration_s)
-        return f"iozone did not end within {took} and was ended; raise run.timeout"
-    if outcome.signal is not None:
-        return f"iozone was ended by signal {outcome.signal}"
-    return f"iozone exited with status {outcome.exit_code}{_said(outcome)}" if outcome.exit_code else ""
+        warnings = iozone_claims.warnings(claims)
+        return Parsed(OK, metrics=values, parts=file_tests.parts(claims), claims=claims, warnings=warnings)
 
 
 def _said(outcome: Outcome) -> str:
@@ -104,6 +83,4 @@ def _said(outcome: Outcome) -> str:
 
 def _rates(claims: Sequence[Claim]) -> dict[str, float]:
     """Of processes, whose times IOzone does not tell: the rates that it prints."""
-    timed = [claim for claim in claims if claim.rate_bytes_per_s]
-    names = [pass_of(claim.test) for claim in timed]
-    return {f"{name}.bw": claim.rate_bytes_per_s or 0.0 for name, claim in zip(names, timed, strict=True)}
+    return {f"{pass_of(claim.test)}.bw": claim.rate_bytes_per_s for claim in claims if claim.rate_bytes_per_s}

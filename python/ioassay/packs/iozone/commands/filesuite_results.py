@@ -1,22 +1,33 @@
-"""What `ioassay filesuite` shows: one object for programs, a table that loses nothing to width, IOzone's own table."""
+"""What `ioassay filesuite` shows and leaves: one object for programs, a table that loses nothing to width, IOzone's own
+table, and where asked the workbook (-b) and the latencies of each call (-Q).
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
+import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ioassay.cli import console
+from ioassay.errors import SafetyRefusal, UsageError
 from ioassay.packs.iozone.commands.filesuite_options import USUAL_STRIDE
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
 SCHEMA = 1
 UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
 _MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
+_IOZONE_NAMES = {"write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rrol"}
+_BEGIN, _NUMBER, _LABEL, _END = 0x0009, 0x0003, 0x0004, 0x000A
+"""Records of BIFF2 (OpenOffice.org's documentation of the Excel file format, chapter 5)."""
+_BIFF2, _SHEET = 2, 0x0010
+_LARGEST_LABEL = 255
 
 
-def progress(told: Mapping[str, Any], *, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | None:
+def progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | None:
     """What to call with each pass, and with None at the end: one line, written over; None without a terminal."""
     if quiet or not sys.stderr.isatty():
         return None
@@ -55,12 +66,9 @@ def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_rate(one: Mapping[str, Any]) -> dict[str, Any]:
     took_ns = one["nanoseconds"]
-    return {
-        **{key: value for key, value in one.items() if key != "latencies"},
-        "path": str(one["path"]),
-        "bytes_per_s": one["bytes"] * 1e9 / took_ns if took_ns else None,
-        "operations_per_s": one["operations"] * 1e9 / took_ns if took_ns else None,
-    }
+    shown = {**one, "path": str(one["path"])}
+    shown.pop("latencies", None)
+    return shown | {f"{name}_per_s": one[name] * 1e9 / took_ns if took_ns else None for name in ("bytes", "operations")}
 
 
 def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -71,7 +79,8 @@ def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> di
     """
     own = _members(group, passes)
     good = [one for one in own if one["status"] == "ok"]
-    told = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": _parent_ns(group)}
+    parent_ns = max(int(group["end_ns"] - group["start_ns"]), 1)
+    told = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": parent_ns}
     if not good:
         return told
     rates = [one["bytes_per_s"] for one in good]
@@ -88,7 +97,7 @@ def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> di
         "span_ns": span_ns,
         "common_ns": max(min(ends) - max(starts), 0),
         "span_bytes_per_s": moved * 1e9 / span_ns,
-        "parent_bytes_per_s": moved * 1e9 / _parent_ns(group),
+        "parent_bytes_per_s": moved * 1e9 / parent_ns,
     }
 
 
@@ -96,10 +105,6 @@ def _members(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> l
     """The passes of the workers of a group."""
     keys = ("name", "asked_file_bytes", "record_bytes", "repetition", "workers")
     return [each for each in passes if all(each[key] == group[key] for key in keys)]
-
-
-def _parent_ns(group: Mapping[str, Any]) -> int:
-    return max(int(group["end_ns"] - group["start_ns"]), 1)
 
 
 def describe(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: bool = False) -> None:
@@ -117,14 +122,15 @@ def describe(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread:
         _describe_matrices(found["passes"], unit)
 
 
+def _cell(one: Mapping[str, Any]) -> list[str]:
+    return [format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]]
+
+
 def _row(one: Mapping[str, Any], unit: str, *, several: bool) -> list[str]:
     took = format_ns(one["nanoseconds"]) if one["nanoseconds"] else "-"
     cached = "-" if one["resident_share"] is None else f"{one['resident_share']:.1%}"
-    return [
-        *(format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]),
-        *([str(one["repetition"] + 1)] if several else []),
-        *(_value(one, unit), f"{one['operations']:,}", took, cached, _notes(one)),
-    ]
+    repetition = [str(one["repetition"] + 1)] if several else []
+    return [*_cell(one), *repetition, _value(one, unit), f"{one['operations']:,}", took, cached, _notes(one)]
 
 
 def _value(one: Mapping[str, Any], unit: str) -> str:
@@ -150,41 +156,39 @@ def _describe_groups(groups: Sequence[Mapping[str, Any]]) -> None:
     columns = ["file", "record", "pass", "workers", "sum", "all", "parent", "least", "most", "at once"]
     rows = []
     for one in groups:
-        cell = [format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]]
-        if "span_ns" not in one:
-            rows.append([*cell, f"0 of {one['workers']}", *(["-"] * 6)])
-            continue
-        names = ("sum", "span", "parent", "min", "max")
-        rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in names]
-        workers = f"{one['ok']} of {one['workers']}"
-        rows.append([*cell, workers, *rates, f"{one['common_ns'] / one['span_ns']:.0%}"])
+        shown = ["-"] * 6
+        if "span_ns" in one:
+            rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in ("sum", "span", "parent", "min", "max")]
+            shown = [*rates, f"{one['common_ns'] / one['span_ns']:.0%}"]
+        rows.append([*_cell(one), f"{one['ok']} of {one['workers']}", *shown])
     console.table(columns, rows)
 
 
 def _describe_threads(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
     rows = [
-        [
-            *(format_size(each["asked_file_bytes"]), format_size(each["record_bytes"]), each["name"]),
-            *(f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)),
-        ]
+        [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
         for each in passes
     ]
     console.line("")
     console.table(["file", "record", "pass", "thread", "moved", "result"], rows)
 
 
-def _describe_matrices(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
+_Matrix = tuple[str, Mapping[tuple[int, int], Mapping[str, Any]], Sequence[int], Sequence[int]]
+"""Name of a pass, its last results by sizes of file and record, and these sizes."""
+
+
+def _matrices(passes: Sequence[Mapping[str, Any]]) -> Iterator[_Matrix]:
     for name in dict.fromkeys(one["name"] for one in passes):
         own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in passes if one["name"] == name}
-        files, records = sorted({cell[0] for cell in own}), sorted({cell[1] for cell in own})
+        files, records = ({cell[place] for cell in own} for place in (0, 1))
+        yield name, own, sorted(files), sorted(records)
+
+
+def _describe_matrices(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
+    for name, own, files, records in _matrices(passes):
         console.line(f"\n{name}, file by record")
-        rows = [
-            [
-                format_size(file),
-                *(_value(own[file, record], unit) if (file, record) in own else "" for record in records),
-            ]
-            for file in files
-        ]
+        shown = {cell: _value(one, unit) for cell, one in own.items()}
+        rows = [[format_size(file), *(shown.get((file, record), "") for record in records)] for file in files]
         console.table(["", *map(format_size, records)], rows)
 
 
@@ -198,17 +202,18 @@ def tests(known: Sequence[Mapping[str, Any]]) -> None:
 def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool, per_thread: bool = False) -> None:
     """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
     unit = told["unit"]
-    if told["fsync"]:
-        console.line("\tInclude fsync in write timing")
-    if told["close"]:
-        console.line("\tInclude close in write timing")
-    if "mapped" in told:
-        console.line("\tUsing mmap files")
-    if unit in _MODES:
-        console.line(f"\t{_MODES[unit]}")
-    console.line(f"\tCommand line used: {command_line(told)}")
-    console.line(f"\tOutput is in {UNITS[unit]}")
-    console.line("\tTime Resolution = 0.000000001 seconds.")
+    said = {
+        "Include fsync in write timing": told["fsync"],
+        "Include close in write timing": told["close"],
+        "Using mmap files": "mapped" in told,
+        _MODES.get(unit, ""): unit in _MODES,
+        f"Command line used: {command_line(told)}": True,
+        f"Output is in {UNITS[unit]}": True,
+        "Time Resolution = 0.000000001 seconds.": True,
+    }
+    for line, applies in said.items():
+        if applies:
+            console.line(f"\t{line}")
     if found["groups"]:
         _throughput(told, found, per_thread=per_thread)
         return
@@ -262,3 +267,85 @@ def _throughput(told: Mapping[str, Any], found: Mapping[str, Any], *, per_thread
             moved, rate = each["bytes"] / 1024, (each["bytes_per_s"] or 0.0) / 1024
             count = f"Child[{each['worker']}] xfer count = {moved:10.2f} kB"
             console.line(f"\t{count}, Throughput = {rate:10.2f} kB/sec")
+
+
+# Files
+
+
+def latency_files(setup: Mapping[str, Any], names: Sequence[str], cells: int) -> list[Path]:
+    """A file for each pass and thread; UsageError where several passes would share one."""
+    if cells > 1 or setup["repetitions"] > 1:
+        seen = f"{cells} sizes and {setup['repetitions']} repetitions"
+        raise UsageError(f"--latencies (-Q) is given with {seen}, wanted one of each: a file holds one pass")
+    if setup["workers_from"] not in (None, setup["workers"]):
+        raise UsageError("--latencies (-Q) is given with several numbers of threads (-l, -u), wanted one")
+    children = range(setup["workers"]) if setup["workers"] else (None,)
+    return [_latency_file(name, child) for name in names for child in children]
+
+
+def refuse_existing(files: Sequence[Path], *, overwrite: bool) -> None:
+    """SafetyRefusal for a file that is there; --overwrite replaces it."""
+    for file in files:
+        if os.path.lexists(file) and not (overwrite and file.is_file()):
+            raise SafetyRefusal(f"{file}: exists; --overwrite replaces a regular file, or change the folder")
+
+
+def _latency_file(name: str, child: int | None) -> Path:
+    """Where the latencies of a pass go: IOzone's names for its four, the names of the passes for the others."""
+    child_name = "" if child is None else f"Child_{child}_"
+    return Path(f"{child_name}{_IOZONE_NAMES.get(name, name)}.dat")
+
+
+def write_latencies(passes: Sequence[Mapping[str, Any]]) -> None:
+    """A file for each pass that has latencies."""
+    for each in passes:
+        if "latencies" in each:
+            child = each["worker"] if each["workers"] else None
+            _latency_file(each["name"], child).write_text(each["latencies"], encoding="ascii")
+
+
+def workbook(title: str, unit: str, passes: Sequence[Mapping[str, Any]]) -> bytes:
+    """The matrices as one sheet: a block for each pass, record sizes above, file sizes at the left, in kB.
+
+    Of several repetitions it has the last.
+    """
+    return b"".join(_records(title, unit, passes))
+
+
+def _records(title: str, unit: str, passes: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    yield struct.pack("<HHHH", _BEGIN, 4, _BIFF2, _SHEET)
+    yield _label(0, 0, title)
+    yield _label(1, 0, f"rows: file size in kB; columns: record size in kB; values: {unit}")
+    row = 3
+    for name, own, files, records in _matrices(passes):
+        yield _label(row, 0, name)
+        for column, record in enumerate(records, 1):
+            yield _number(row + 1, column, record / 1024)
+        for line, file in enumerate(files, row + 2):
+            yield _number(line, 0, file / 1024)
+        for (file, record), each in own.items():
+            line, column = row + 2 + files.index(file), 1 + records.index(record)
+            value = _cell_value(each, unit)
+            yield _number(line, column, value) if value is not None else _label(line, column, each["status"])
+        row += len(files) + 3
+    yield struct.pack("<HH", _END, 0)
+
+
+def _cell_value(each: Mapping[str, Any], unit: str) -> float | None:
+    if each["nanoseconds"] is None:
+        return None
+    if unit == "kBytes/sec":
+        return float(each["bytes_per_s"] / 1024)
+    if unit == "ops/s":
+        return float(each["operations_per_s"])
+    return float(each["nanoseconds"] / 1000 / each["operations"])
+
+
+def _label(row: int, column: int, text: str) -> bytes:
+    letters = text.encode("latin-1", "replace")[:_LARGEST_LABEL]
+    head = struct.pack("<HHHH3xB", _LABEL, 8 + len(letters), row, column, len(letters))
+    return head + letters
+
+
+def _number(row: int, column: int, value: float) -> bytes:
+    return struct.pack("<HHHH3xd", _NUMBER, 15, row, column, value)
