@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -39,10 +39,8 @@ def written(folder: Path, files: Mapping[str, Any]) -> list[Path]:
 def answer(case: Mapping[str, Any], folder: Path) -> Any:
     """What the row's function returns for what it is given; `formats.read` where it names none."""
     if "by" in case:
-        module, _, name = case["by"].rpartition(".")
-        room = "ioassay" if module.startswith("packs.") else "ioassay.formats"
-        owner = import_module(f"{room}.{module}") if module else formats
-        return getattr(owner, name)(*map(argument, case["given"]))
+        room = "ioassay" if case["by"].startswith("packs.") else "ioassay.formats"
+        return resolve_name(f"{room}.{case['by']}")(*map(argument, case["given"]))
     if "jobs" in case:
         tables = [dict((*option.split("=", 1), "")[:2] for option in job.split()) for job in case["jobs"]]
         return job_facts([Job(table.pop("name", "job"), 0, 0, {}, options=table) for table in tables])

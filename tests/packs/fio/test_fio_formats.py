@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ioassay import formats
 from ioassay._core import Histogram, read_histogram_log
 from ioassay.errors import InputError
-from ioassay.packs.fio.claims import fio_claims, fio_clients, fio_json, fio_logs, fio_terse
+from ioassay.packs.fio.claims import fio_claims, fio_entries, fio_json, fio_logs, fio_terse
 from ioassay.packs.fio.claims.fio_logs import grouped, is_log, series_of
 from ioassay.packs.fio.claims.fio_results import Direction, Job, Latency, elapsed_s, merged_latency
 from ioassay.packs.fio.driver import fio_metrics
@@ -99,14 +99,14 @@ def test_fios_sum_is_that_of_its_clients(version: str, name: str) -> None:
     assert found.clients is not None and found.clients.total is not None
     assert found.clients.total.ios == sum(job.ios for job in found.jobs)
     assert not any("port" in disk.counts for disk in found.disks)
-    assert fio_clients.differences(found) == []
+    assert fio_entries.differences(found) == []
 
 
 @VERSIONS_WITH_CLIENTS
 def test_stages_make_fios_rate_too_high(version: str) -> None:
     """It divides the bytes of all stages by the time of the longest one."""
     found = fio_json.parse((GOLDEN / version / "clients" / "stages.json").read_text(), "it")
-    (difference,) = fio_clients.differences(found)
+    (difference,) = fio_entries.differences(found)
     assert difference.metric == "read.bw" and difference.stated > difference.merged
     each_s = [
         elapsed_s([job for job in found.jobs if job.client == name], ("read",)) for name in ("127.0.0.2", "127.0.0.3")
@@ -135,7 +135,7 @@ def test_a_sum_that_is_another_is_found(where: tuple[str, ...], metric: str) -> 
         table = table[key]
     table[where[-1]] = int(table[where[-1]] * 1.01) + 2
     found = fio_json.parse(json.dumps(document), "it")
-    assert [one.metric for one in fio_clients.differences(found)] == [metric]
+    assert [one.metric for one in fio_entries.differences(found)] == [metric]
 
 
 # Logs

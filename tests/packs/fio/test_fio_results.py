@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ioassay.metrics import metric
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.claims.fio_results import CpuUse, Direction, Job, Latency, Results, merged_latency
-from ioassay.packs.fio.driver import Fio, fio_metrics, logs
+from ioassay.packs.fio.driver import Fio, fio_metrics, job
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
 from ioassay.packs.fio.driver.section import Section
 from ioassay.records.record import Series
@@ -297,7 +297,7 @@ def write(folder: Path, kind: str, job: int, *lines: tuple[int, int, int]) -> No
 
 
 def read(folder: Path, *kinds: str) -> dict[tuple[str, int], Series]:
-    found, warnings = logs.series({"logs": list(kinds), "log_interval": "100ms"}, folder)
+    found, warnings = job.log_series({"logs": list(kinds), "log_interval": "100ms"}, folder)
     assert warnings == []
     return {(series.metric, series.job): series for series in found}
 
@@ -343,20 +343,20 @@ def test_jobs_past_the_ninth_keep_their_order_and_a_single_one_has_no_series(tmp
 
 
 def test_histograms_over_time_are_asked_for_and_leave_no_series(tmp_path: Path) -> None:
-    job = Section("job", {"rw": "randread"})
-    options = logs.options({"logs": ["hist"], "log_interval": "250ms"}, job, "raw/")
+    section = Section("job", {"rw": "randread"})
+    options = job.log_options({"logs": ["hist"], "log_interval": "250ms"}, section, "raw/")
     wanted = {"write_hist_log": "raw/log", "log_hist_msec": "250", "log_hist_coarseness": "2"}
     assert {name: options[name] for name in wanted} == wanted
-    assert "write_hist_log" not in logs.options({"logs": ["bw"]}, job)
+    assert "write_hist_log" not in job.log_options({"logs": ["bw"]}, section)
     shutil.copy(HISTOGRAMS / "coarse_clat_hist.1.log", tmp_path / "log_clat_hist.1.log")
-    assert logs.series({"logs": ["hist"]}, tmp_path) == ([], [])
+    assert job.log_series({"logs": ["hist"]}, tmp_path) == ([], [])
 
 
 @pytest.mark.parametrize("text", [None, "107, 0, 4096, 1, 2\n", "gibberish\n"])
 def test_histograms_that_are_missing_or_broken_are_a_warning(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "log_clat_hist.1.log").write_text(text)
-    _, (warning,) = logs.series({"logs": ["hist"]}, tmp_path)
+    _, (warning,) = job.log_series({"logs": ["hist"]}, tmp_path)
     assert warning.code == "log-unreadable" and "log_clat_hist.1.log" in warning.text
 
 
@@ -365,7 +365,7 @@ def test_a_log_that_is_missing_or_broken_is_a_warning_and_the_others_are_read(ve
         if not path.name.startswith("log_iops."):
             shutil.copy(path, tmp_path)
     (tmp_path / "log_lat.1.log").write_text("not a log\n")
-    found, warnings = logs.series(ALL, tmp_path)
+    found, warnings = job.log_series(ALL, tmp_path)
     assert [warning.code for warning in warnings] == ["log-unreadable", "log-unreadable"]
     assert "log_iops.1.log is not there" in warnings[0].text
     assert "log_lat.1.log" in warnings[1].text

@@ -4,7 +4,7 @@ JSON says the most and is preferred where several formats were asked for. Jobs m
 add up, the interval is the longest of the jobs that ran together, groups that ran one after the other add up. fio
 times each job from its first to its last request; fsyncs in between and `end_fsync` are inside. Percentiles are only
 told where there is one job, since those of several cannot be merged. Sizes and names come from the jobs' options
-(`fio_options`), the formats without them are read by `fio_text`.
+(`fio_job_options`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ from typing import Any
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
 from ioassay.metrics import percentile_name
-from ioassay.packs.fio.claims import fio_clients, fio_command, fio_json, fio_terse, fio_text
+from ioassay.packs.fio.claims import fio_job_options, fio_json, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_job_options import JobFacts, by_files, job_facts
-from ioassay.packs.fio.claims.fio_results import Job, Results, elapsed_s, in_direction, merged, merged_latency
+from ioassay.packs.fio.claims.fio_results import (
+    Job,
+    Results,
+    by_client,
+    elapsed_s,
+    in_direction,
+    merged,
+    merged_latency,
+)
 from ioassay.records.record import Claim
 
 NAME = "fio"
@@ -34,8 +42,9 @@ _WITHOUT_JOBS = re.compile(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd
 _SOURCE = "fio's output"
 
 
-matches = fio_command.is_fio
-expanded = fio_command.expanded
+matches = fio_job_options.is_fio
+expanded = fio_job_options.expanded
+named_servers = fio_job_options.named_servers
 
 
 def looks_like(text: str) -> bool:
@@ -45,10 +54,7 @@ def looks_like(text: str) -> bool:
 
 def prints(words: Sequence[str]) -> bool:
     """Whether a fio with these arguments runs jobs."""
-    return not any(
-        re.match(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd|server|crctest|cpuclock)", word)
-        for word in words
-    )
+    return not any(_WITHOUT_JOBS.match(word) for word in words)
 
 
 def split(text: str) -> list[str]:
@@ -60,7 +66,7 @@ def split(text: str) -> list[str]:
 
 def outputs(argv: Sequence[str]) -> list[str]:
     """The files that `--output` names, to which results go instead of standard output."""
-    return list(filter(None, fio_command.values(command_line.words_of(argv, matches), "output")))
+    return list(filter(None, fio_job_options.values(command_line.words_of(argv, matches), "output")))
 
 
 def inputs(argv: Sequence[str]) -> list[str]:
@@ -75,7 +81,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     claims of servers, whatever the format: their files are none of this host.
     """
     found = _of_report((split(text) or [text])[-1], command_line.words_of(argv, matches))
-    named = fio_clients.named_servers(argv)
+    named = named_servers(argv)
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
 
 
@@ -95,7 +101,7 @@ def _of_report(text: str, words: Sequence[str]) -> list[Claim]:
 
 def _with_options(results: Results, words: Sequence[str]) -> Results:
     """With the options of the command line, where it names every job of the results."""
-    options = fio_command.jobs_of(words)
+    options = fio_job_options.jobs_of(words)
     if not results.jobs or not all(job.name in options for job in results.jobs):
         return results
     return replace(results, jobs=[job.with_options(options[job.name]) for job in results.jobs])
@@ -106,7 +112,7 @@ def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts
 
     None where all are there. Where one of them maps its files, calls do not show all that they did.
     """
-    options, names = fio_command.jobs_of(words), {job.name for job in results.jobs} - {""}
+    options, names = fio_job_options.jobs_of(words), {job.name for job in results.jobs} - {""}
     if not names < options.keys():
         return None
     maps = any(table.get("ioengine") == "mmap" for table in options.values())
@@ -132,10 +138,10 @@ def _with_own_percentiles(job: Job) -> Job:
 
 def _last_terse(text: str, words: Sequence[str]) -> str:
     """The lines of the last report of a run that printed several: one for each process or group."""
-    if fio_command.option(words, "status-interval") is None:
+    if fio_job_options.option(words, "status-interval") is None:
         return text
-    alone = fio_command.option(words, "group_reporting") is not None
-    number = "1" if alone else fio_command.option(words, "numjobs") or "1"
+    alone = fio_job_options.option(words, "group_reporting") is not None
+    number = "1" if alone else fio_job_options.option(words, "numjobs") or "1"
     lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
     kinds = len({line.split(";")[2] for line in lines})
     return "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
@@ -182,7 +188,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     per_s = _rate([(part.operations_per_s, part.runtime_s) for part in parts], seconds)
     wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
     has_syncs = kind == ("write" if wrote else "read")
-    servers = fio_clients.servers(results)
+    servers = tuple(name for name in by_client(results.jobs) if name)
     laid_out = "Laying out IO file" in results.messages
     doubts = {
         "no-operations": counted and not operations,

@@ -6,16 +6,30 @@ names; those of one prefix are one entry.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ioassay.formats.result_entry import Entry
-from ioassay.metrics import format_metric, latency_percentile
-from ioassay.packs.fio.claims import fio_clients, fio_json, fio_logs, fio_terse
-from ioassay.packs.fio.claims.fio_results import Clients, Job, Results, by_client
+from ioassay.metrics import format_metric, latency_percentile, percentile_name
+from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse
+from ioassay.packs.fio.claims.fio_results import (
+    DIRECTIONS,
+    KINDS,
+    TOTAL,
+    Clients,
+    Direction,
+    Job,
+    Latency,
+    Results,
+    by_client,
+    elapsed_s,
+    in_direction,
+    merged_latency,
+)
 from ioassay.packs.fio.driver import fio_metrics
 from ioassay.records.record import Warning_
 
@@ -138,13 +152,13 @@ def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
     if clients.absent:
         text = f"the sum over all clients lacks {', '.join(f'{name} ({why})' for name, why in clients.absent.items())}"
         yield Warning_("clients-absent", text, "start fio --server there, and measure again")
-    if differences := fio_clients.differences(results):
+    if others := differences(results):
         shown = [
             f"{one.metric} is {format_metric(one.metric, one.merged)} and not {format_metric(one.metric, one.stated)}"
-            for one in differences[:_SHOWN_DIFFERENCES]
+            for one in others[:_SHOWN_DIFFERENCES]
         ]
-        more = f", and {len(differences) - len(shown)} more differ" if len(differences) > len(shown) else ""
-        text = f"fio's own sum '{fio_clients.TOTAL}' differs from its clients together: {'; '.join(shown)}{more}"
+        more = f", and {len(others) - len(shown)} more differ" if len(others) > len(shown) else ""
+        text = f"fio's own sum '{TOTAL}' differs from its clients together: {'; '.join(shown)}{more}"
         yield Warning_("all-clients-differ", text, "use the values here, which are those of the clients' results")
 
 
@@ -184,3 +198,82 @@ def _read_logs(logs: fio_logs.Logs) -> Entry:
         started_unix_s=min(path.stat().st_mtime for path in logs.paths),
         responses=(),
     )
+
+
+# Where fio's own sum over its clients is another than that of their results
+
+_SAME = 1e-6
+"""Relative: fio prints rates and latencies with six decimals."""
+_SAME_RATE_BYTES_PER_S = 1.0
+"""fio rounds a rate down to a whole number."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number of fio's own sum that is not that of its clients' results together."""
+
+    metric: str
+    """As in `ioassay.metrics`: 'read.bw', 'read.lat.p99'."""
+    stated: float
+    """By fio."""
+    merged: float
+    """Of the entries of all clients."""
+
+
+def differences(results: Results) -> list[Difference]:
+    """The numbers of fio's own sum that its clients' entries do not add up to."""
+    total = results.clients.total if results.clients is not None else None
+    if total is None:
+        return []
+    found: list[Difference] = []
+    for name in DIRECTIONS:
+        parts = in_direction(results.jobs, name)
+        if name in total.directions and any(part.ios for part in parts):
+            found += _different(name, total.directions[name], parts, results.jobs)
+    return found
+
+
+def _different(name: str, stated: Direction, parts: Sequence[Direction], jobs: Sequence[Job]) -> Iterator[Difference]:
+    label = "total" if name == "mixed" else name
+    took_s = elapsed_s(jobs, (name,))
+    ios, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
+    yield from _unless_same(f"{label}.ios", stated.ios, ios, 0)
+    yield from _unless_same(f"{label}.bytes", stated.bytes, volume, 0)
+    if took_s and stated.rate_bytes_per_s is not None:
+        yield from _unless_same(f"{label}.bw", stated.rate_bytes_per_s, volume / took_s, _SAME_RATE_BYTES_PER_S)
+    for kind in KINDS:
+        merged, own = merged_latency(jobs, name, kind), stated.latencies.get(kind)
+        if merged is not None and own is not None:
+            for statistic, pair in _statistics(own, merged).items():
+                yield from _unless_same(f"{label}.{kind}.{statistic}", *pair, 1.0)
+
+
+def _statistics(stated: Latency, merged: Latency) -> dict[str, tuple[float, float]]:
+    found = {
+        "mean": (stated.mean_ns, merged.mean_ns),
+        "stddev": (stated.stddev_ns, merged.stddev_ns),
+        "min": (stated.min_ns, merged.min_ns),
+        "max": (stated.max_ns, merged.max_ns),
+    }
+    if merged.bins:
+        own = _percentiles_ns(merged.bins, sorted(stated.percentiles_ns))
+        found |= {percentile_name(share): (stated.percentiles_ns[share], own[share]) for share in own}
+    return found
+
+
+def _percentiles_ns(bins: Mapping[int, int], shares: Sequence[float]) -> dict[float, float]:
+    """As fio defines them (calc_clat_percentiles): the first bin up to which a share of all requests lies."""
+    found: dict[float, float] = {}
+    total, reached = sum(bins.values()), 0
+    ascending = iter(sorted(bins))
+    value_ns = 0
+    for share in shares:
+        while reached < share / 100 * total and (following := next(ascending, None)) is not None:
+            value_ns, reached = following, reached + bins[following]
+        found[share] = value_ns
+    return found
+
+
+def _unless_same(metric: str, stated: float, merged: float, step: float) -> Iterator[Difference]:
+    if not math.isclose(stated, merged, rel_tol=_SAME if step else 0.0, abs_tol=step):
+        yield Difference(metric, stated, merged)

@@ -1,4 +1,4 @@
-"""fio's JSON and JSON+ of versions 2 and 3, also of `--client` (`fio_clients`), read into `fio_results`.
+"""fio's JSON and JSON+ of versions 2 and 3, also of `--client`, read into `fio_results`.
 
 Text that fio mixes into its own output, before, between and after its documents, is kept as messages. A value that fio
 cannot have written (text for a number, a negative count, more requests than a drive's life has room for) is refused by
@@ -19,10 +19,10 @@ from ioassay import validation
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, text_around, whole_number
 from ioassay.formats.redundancy import equal, quotient
-from ioassay.packs.fio.claims import fio_clients
 from ioassay.packs.fio.claims.fio_results import (
     DIRECTIONS,
     KINDS,
+    TOTAL,
     Clients,
     CpuUse,
     Direction,
@@ -32,6 +32,7 @@ from ioassay.packs.fio.claims.fio_results import (
     Results,
     SteadyState,
     by_client,
+    client_name,
 )
 from ioassay.records.record import Misfit
 from ioassay.validation import Amount, Count, Whole
@@ -228,7 +229,7 @@ def _results(text: str, source: str, messages: str) -> Results:
     plain = _one_filename(text)
     if _TABLES_OF_CLIENTS.search(text):
         of_clients = validation.read(_DocumentOfClients, plain, source, _UNKNOWN)
-        options = fio_clients.options_of(of_clients.get("global options", []))
+        options = _options_of(of_clients.get("global options", []))
         return _of_clients(of_clients, messages, options, {}, [])
     document = validation.read(_Document, plain, source, _UNKNOWN)
     shared = document.get("global options") or {}
@@ -237,7 +238,7 @@ def _results(text: str, source: str, messages: str) -> Results:
         return _run(document, jobs, messages, None)
     unattributed: list[str] = []
     if (clients := len({_client(entry) for entry in document["client_stats"]})) > 1:
-        shared, unattributed = fio_clients.shared_options(fio_clients.repeated_options(text), clients)
+        shared, unattributed = _shared_options(_repeated_options(text), clients)
     return _of_clients(document, messages, {}, shared, unattributed)
 
 
@@ -252,11 +253,11 @@ def _of_clients(
     total, jobs = None, []
     for entry in document.get("client_stats", []):
         job = _job(entry, options.get(_client(entry), shared))
-        if job.name == fio_clients.TOTAL and "job options" not in entry:
+        if job.name == TOTAL and "job options" not in entry:
             total = replace(job, client="")
         else:
             jobs.append(job)
-    absent = fio_clients.absent(messages, list(by_client(jobs)))
+    absent = _absent(messages, list(by_client(jobs)))
     return _run(document, jobs, messages, Clients(total, absent, unattributed))
 
 
@@ -272,13 +273,13 @@ def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Client
 
 
 def _client(entry: _JobTable) -> str:
-    return fio_clients.client_name(entry.get("hostname", ""), entry.get("port", 0))
+    return client_name(entry.get("hostname", ""), entry.get("port", 0))
 
 
 def _disk(disk: Mapping[str, Any]) -> Disk:
     counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float) and key != "port"}
     host, port = disk.get("hostname"), disk.get("port")
-    client = fio_clients.client_name(host, port) if isinstance(host, str) and isinstance(port, int) else ""
+    client = client_name(host, port) if isinstance(host, str) and isinstance(port, int) else ""
     return Disk(str(disk.get("name", "?")), counts, client)
 
 
@@ -360,3 +361,53 @@ def _latency(table: _DirectionTable, kind: str, ios: int, own: bool) -> Latency 
         count_stated="N" in found,
         percentile_unit_ns=float(own and unit_ns == 1),
     )
+
+
+# `fio --client`: fio connects to servers (`fio --server`) and calls each connection a client. Whose options are whose,
+# and who has no results: handle_ts, handle_job_opt and fio_client_add of fio's client.c, sum_thread_stats of stat.c.
+
+_OPTIONS_OF_ALL = re.compile(r'"global options"\s*:\s*(?=\{)')
+_UNREACHED = re.compile(r"^fio: failed to connect to (.+):(\d+)$", re.M)
+_GONE = re.compile(r"^(?:client: host=(.+) disconnected|fio: client (.+?)(?: timed out|, timeout on cmd .*))$", re.M)
+
+
+def _repeated_options(text: str) -> Sequence[tuple[str, str]]:
+    """The pairs of a document's global options, which fio repeats for each client in one table before version 3.39."""
+    place = _OPTIONS_OF_ALL.search(text)
+    if place is None:
+        return ()
+    pairs, _ = json.JSONDecoder(object_pairs_hook=list).raw_decode(text, place.end())
+    return [(key, value) for key, value in pairs if isinstance(value, str)]
+
+
+def _shared_options(pairs: Sequence[tuple[str, str]], clients: int) -> tuple[dict[str, str], list[str]]:
+    """The options that all clients were given, and those of which the repeated table does not say whose they are."""
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    shared = {key: own[0] for key, own in values.items() if len(own) >= clients and len(set(own)) == 1}
+    return shared, [key for key in values if key not in shared]
+
+
+def _absent(messages: str, present: Sequence[str]) -> dict[str, str]:
+    """Clients without results, of which fio's messages tell, and why. fio goes on without them."""
+    found = {
+        client_name(match[1], int(match[2][:5])): "fio could not connect to it"
+        for match in _UNREACHED.finditer(messages)
+    }
+    for match in _GONE.finditer(messages):
+        host = match[1] or match[2]  # fio does not print the port
+        name = f"{host}:?" if host in present else host
+        found.setdefault(name, "the connection was lost before it sent results")
+    return {name: why for name, why in found.items() if name not in present}
+
+
+def _options_of(listed: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The global options of each client, which fio lists apart from version 3.39 on."""
+    found: dict[str, dict[str, str]] = {}
+    for table in listed:
+        host, port = table.get("hostname"), table.get("port")
+        if isinstance(host, str) and isinstance(port, int):
+            name = client_name(host, port)
+            found[name] = {key: value for key, value in table.items() if isinstance(value, str) and key != "hostname"}
+    return found

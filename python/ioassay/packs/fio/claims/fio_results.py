@@ -19,6 +19,9 @@ DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
 KINDS = ("slat", "clat", "lat")
 _MANY = 10**9
+_DEFAULT_PORT = 8765
+TOTAL = "All clients"
+"""fio's name for its entry of all clients together."""
 
 
 @dataclass(frozen=True)
@@ -309,3 +312,10 @@ def merged(latencies: Sequence[Latency]) -> Latency | None:
         bins=bins,
         step_ns=max(latency.step_ns for latency in latencies),
     )
+
+
+def client_name(host: str, port: int) -> str:
+    """`HOST` at fio's own port, else `HOST:PORT`; the path of a socket, for which fio states a port as well."""
+    if not host or host.startswith("/") or port in (0, _DEFAULT_PORT):
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

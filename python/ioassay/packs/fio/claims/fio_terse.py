@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
-from ioassay.packs.fio.claims.fio_clients import TOTAL
-from ioassay.packs.fio.claims.fio_results import CpuUse, Direction, Job, Latency, Results
+from ioassay.packs.fio.claims.fio_results import TOTAL, CpuUse, Direction, Job, Latency, Results
 
 _HEAD = 5
 _DIRECTION = 41

@@ -14,9 +14,8 @@ from ioassay.errors import InputError
 from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
 from ioassay.formats.printed_quantity import Quantity
 from ioassay.formats.redundancy import equal, quotient
-from ioassay.packs.fio.claims.fio_clients import TOTAL
 from ioassay.packs.fio.claims.fio_job_options import JobFacts
-from ioassay.packs.fio.claims.fio_results import KINDS, Direction, Job, Latency, Results, in_direction
+from ioassay.packs.fio.claims.fio_results import KINDS, TOTAL, Direction, Job, Latency, Results, in_direction
 from ioassay.records.record import Misfit
 
 _DIRECTIONS = ("read", "write", "trim")

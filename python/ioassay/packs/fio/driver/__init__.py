@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,17 @@ from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.claims.fio_results import Results
 from ioassay.packs.fio.driver import (
-    cost,
     expansion,
-    external_code,
     fio_metrics,
     job,
     job_checks,
     jobfile,
-    layout,
-    logs,
     paths,
     spdk,
 )
 from ioassay.packs.fio.driver.fio_options import Names, canonical
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
-from ioassay.packs.fio.driver.section import ELSEWHERE, Section
+from ioassay.packs.fio.driver.section import ELSEWHERE, NO_COST, SERVED_S, Section, cost, timeout_s
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -73,28 +69,38 @@ class _View:
     stages: Sequence[Sequence[Section]]
     file: jobfile.JobFile | None = None
     text: str = ""
-    folder: Path = Path()
+    folder: Path = field(default_factory=lambda: Path().absolute())
     place: Path = Path()
     """Where the user's job file lies."""
 
+    @classmethod
+    def of(cls, params: Mapping[str, Any], name: str = "") -> _View:
+        """The view of a point; StudyError for a job file that cannot be."""
+        if "job" not in params:
+            alone = [job.section(params, name)]
+            return cls(alone, [alone])
+        text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio"))).absolute()
+        folder = Path(str(params.get("job_folder", place.parent)))
+        read = jobfile.parse(text, folder, os.environ, place)
+        set_by_factors = {canonical(key): value for key, value in params.items() if key not in job.OURS | _JOB_FILE}
+        if set_by_factors:
+            text = jobfile.rewrite(text, read, set_by_factors)
+            read = jobfile.parse(text, folder, os.environ, place)
+        return cls(read.sections, read.stages(), read, text, folder, place)
 
-def _view(params: Mapping[str, Any], name: str = "") -> _View:
-    if "job" not in params:
-        alone = [job.section(params, name)]
-        return _View(alone, [alone])
-    text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio"))).absolute()
-    folder = Path(str(params.get("job_folder", place.parent)))
-    original = jobfile.parse(text, folder, os.environ, place)
-    changes = _changes(params)
-    if changes:
-        text = jobfile.rewrite(text, original, changes)
-        original = jobfile.parse(text, folder, os.environ, place)
-    return _View(original.sections, original.stages(), original, text, folder, place)
+    @property
+    def engines(self) -> set[str]:
+        """Those of the jobs, and of sections in a job file that no job takes them from."""
+        lines = self.file.lines if self.file else ()
+        return {line.value for line in lines if line.name == "ioengine" and line.value} | {
+            section.engine for section in self.jobs
+        }
 
-
-def _changes(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What factors set in a job file."""
-    return {canonical(name): value for name, value in params.items() if name not in job.OURS | _JOB_FILE}
+    @property
+    def missing_plugin(self) -> str:
+        """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
+        wanted = [section for section in self.jobs if section.engine in spdk.ENGINES]
+        return next((why for section in wanted if (why := spdk.missing(section.engine, section.plugin))), "")
 
 
 class Fio(Driver):
@@ -106,6 +112,14 @@ class Fio(Driver):
 
     def __init__(self) -> None:
         self._names = Names()
+        self._views: dict[tuple[str, str], _View] = {}
+
+    def _view(self, params: Mapping[str, Any], name: str = "") -> _View:
+        """One reading of each point: a trial is confined to what was examined, whatever an included file says since."""
+        key = (name, repr(params))
+        if key not in self._views:
+            self._views[key] = _View.of(params, name)
+        return self._views[key]
 
     def tool(self) -> Tool:
         """fio, with its lists of engines and options."""
@@ -125,16 +139,16 @@ class Fio(Driver):
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Option names are known after `configure`."""
-        view = _view(params)
-        logs.check(params)
+        view = self._view(params)
+        job.check_logs(params)
         warnings: list[Warning_] = []
         for section in view.jobs:
             # As the user wrote them: the lab's own defaults are left out, which an older fio may not have.
-            self._names.check(list(section.options if "job" in params else job.settings(params)), _engines(view))
+            self._names.check(list(section.options if "job" in params else job.settings(params)), view.engines)
             warnings += job_checks.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
-            layout.check(view.jobs, view.folder)
+            paths.refuse_endless(view.jobs, view.folder)
             warnings += jobfile.warnings(view.file)
         elif problem := job.unwritable(str(target.get("path", ""))):
             raise StudyError(problem, key="target.path")
@@ -147,17 +161,17 @@ class Fio(Driver):
 
     def access(self, params: Mapping[str, Any]) -> str:
         """What the point's jobs do to the target; NOTHING for engines that load no local storage."""
-        jobs = [section for section in _view(params).jobs if section.engine not in ELSEWHERE]
+        jobs = [section for section in self._view(params).jobs if section.engine not in ELSEWHERE]
         if any(section.writes for section in jobs):
             return WRITE
         return READ if jobs else NOTHING
 
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """Every path that a job file names; for a study, what it overwrites beside its target."""
-        view = _view(params)
+        view = self._view(params)
         if view.file is None:
-            return [touch for section in view.jobs for touch in paths.overwritten_files(section, Path().absolute())]
-        return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
+            return [touch for section in view.jobs for touch in paths.overwritten_files(section, view.folder)]
+        return paths.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
     def in_folder(self, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
         """A job file's own paths start there."""
@@ -169,13 +183,13 @@ class Fio(Driver):
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
-        view = _view(params)
-        return paths.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
+        view = self._view(params)
+        return paths.confinement(view.jobs, view.folder)
 
     def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
         """Commands, code, networks and remote storage that the jobs name."""
-        view = _view(params)
-        return [each for section in view.jobs for each in external_code.externals(section)]
+        view = self._view(params)
+        return [each for section in view.jobs for each in paths.externals(section)]
 
     def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
         """Direct I/O, where an engine that moves data goes without."""
@@ -187,8 +201,8 @@ class Fio(Driver):
 
     def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
         """fio on a user's job file, and on one that is not there, so that it ends before any job begins."""
-        view = _view(params)
-        if view.file is None or _missing_plugin(view):
+        view = self._view(params)
+        if view.file is None or view.missing_plugin:
             return None
         # Redirected as for a trial, since fio merges traces while it still reads the file.
         text = jobfile.rewrite(view.text, view.file, {}, folder)
@@ -202,16 +216,16 @@ class Fio(Driver):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""
-        view = _view(params)
-        if _missing_plugin(view):
-            return cost.NONE
-        found = cost.estimate(view.stages, job_checks.target_bytes(target))
-        served_s = cost.SERVED_S if target.get("kind") == "virtual" else 0.0
+        view = self._view(params)
+        if view.missing_plugin:
+            return NO_COST
+        found = cost(view.stages, job_checks.target_bytes(target))
+        served_s = SERVED_S if target.get("kind") == "virtual" else 0.0
         return replace(found, seconds=found.seconds + served_s)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `runtime`, where all jobs run for one time."""
-        times_s = {section.must_run_s for section in _view(params).jobs}
+        times_s = {section.must_run_s for section in self._view(params).jobs}
         whole_s = times_s.pop() if len(times_s) == 1 else None
         part_s = short_s(whole_s, share) if whole_s is not None else None
         if part_s is None:
@@ -224,10 +238,10 @@ class Fio(Driver):
 
         None where an engine's plugin is missing; `parse` then says which, and how to get it.
         """
-        view, raw = _view(trial.params), raw.absolute()
+        view, raw = self._view(trial.params), raw.absolute()
         beside: Mapping[str, str] = {}
         environment: Mapping[str, str] = {}
-        if _missing_plugin(view):
+        if view.missing_plugin:
             return None
         if view.file is None:
             text, folder, beside = job.emit(trial, load, raw), raw, job.extra_files(trial, load)
@@ -247,7 +261,7 @@ class Fio(Driver):
         standard = ["--output-format=json+", f"--output={raw / RESULTS}", f"--eta={eta}", f"--aux-path={raw}"]
         return Command(
             argv=["fio", *standard, *options, str(raw / JOB)],
-            timeout_s=cost.timeout_s(view.stages, load.size_bytes or None),
+            timeout_s=timeout_s(view.stages, load.size_bytes or None),
             files={JOB: text, **beside},
             cwd=folder,
             env=environment,
@@ -261,23 +275,22 @@ class Fio(Driver):
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""
         try:
             if outcome is None:
-                why = _missing_plugin(_view(trial.params))
+                why = self._view(trial.params).missing_plugin
                 return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
-            return _read(trial, outcome, raw)
+            return _read(trial, self._view(trial.params, job.name_of(trial)).jobs, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
         except (ValueError, ArithmeticError, InputError) as error:
             return Parsed(FAILED, f"{RESULTS}: its numbers make no sense: {error}")
 
 
-def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
-    jobs = _view(trial.params, job.name_of(trial)).jobs
+def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) -> Parsed:
     results, unreadable = _results(raw / RESULTS)
     verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
     if results is None or verdict.reason:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
-    series, lost = logs.series(trial.params, raw)
+    series, lost = job.log_series(trial.params, raw)
     found = fio_metrics.metrics(results.jobs)
     return Parsed(
         OK,
@@ -294,12 +307,6 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
     )
 
 
-def _missing_plugin(view: _View) -> str:
-    """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
-    wanted = [section for section in view.jobs if section.engine in spdk.ENGINES]
-    return next((why for section in wanted if (why := spdk.missing(section.engine, section.plugin))), "")
-
-
 def _ungrouped(view: _View) -> dict[str, Any]:
     """What turns off group_reporting: fio would name a whole group after its first job and hide an idle one.
 
@@ -311,19 +318,13 @@ def _ungrouped(view: _View) -> dict[str, Any]:
     return {"group_reporting": False} if named and not hidden and not steady else {}
 
 
-def _engines(view: _View) -> set[str]:
-    """The engines of the jobs, and of sections in a job file that no job takes them from."""
-    named = {line.value for line in view.file.lines if line.name == "ioengine" and line.value} if view.file else set()
-    return named | {section.engine for section in view.jobs}
-
-
 def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
     """Options given before a job file are its [global] defaults: what the file sets itself stays as it is."""
     options = ["--clat_percentiles=1", "--lat_percentiles=1", "--slat_percentiles=1"]
     seeds = ("randseed", "randrepeat", "allrandrepeat")
     if not any(name in section.options for section in view.jobs for name in seeds):
         options += ["--randrepeat=0", f"--randseed={trial.seed % 2**63}"]
-    asked = logs.options(trial.params, view.jobs[0], f"{raw}/")
+    asked = job.log_options(trial.params, view.jobs[0], f"{raw}/")
     options += [f"--{name}={value}" for name, value in asked.items()]
     touched = paths.touches(view.jobs, view.folder)
     if not any(section.writes for section in view.jobs) and all(touch.access == READ for touch in touched):

@@ -11,16 +11,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from ioassay.errors import StudyError
-from ioassay.packs.fio.driver import external_code
+from ioassay.packs.fio.driver.fio_options import words
 from ioassay.packs.fio.driver.jobfile import computed, control_character
 from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
-from ioassay.roles import READ, WRITE, Confinement, Touch
+from ioassay.roles import READ, WRITE, Confinement, External, Touch
 
 _DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
 MOST_FILES = 100_000
@@ -328,10 +329,141 @@ def _waiver(job: Section) -> str:
     """Why a job's processes are not confined; '' where they are."""
     if job.engine in SPDK:
         return f"ioengine {job.engine} maps huge pages and devices by itself" if _maps_devices(job) else ""
-    consented = next(external_code.externals(job), None)
+    consented = next(externals(job), None)
     return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""
 
 
 def _maps_devices(job: Section) -> bool:
     """spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`)."""
     return job.engine != "spdk_bdev" or bool({"spdk_json_conf", "spdk_conf", "env_context"} & job.options.keys())
+
+
+# How large the files may become, as fio lays them out (`setup_files` in filesetup.c): upper bounds, since a sparse or
+# compressed file takes less. Sizes that only fio can compute are None.
+
+_EMPTY_FILES = frozenset(words("filecreate filestat filedelete dircreate dirstat dirdelete"))
+"""Engines that make files without content (engines/fileoperations.c)."""
+_WITHOUT_END = ("fill_device", "file_append")
+_DEPTH_SLACK_BYTES = 1 << 20
+
+
+def sized(touches: Sequence[Touch], jobs: Sequence[Section], folder: Path) -> list[Touch]:
+    """The touches of the jobs, each path that is written with the size it may grow to."""
+    ends: dict[Path, int | None] = {}
+    for job in jobs:
+        for path, size_bytes in _grown(job, folder):
+            known = ends.get(path, 0)
+            ends[path] = None if known is None or size_bytes is None else max(known, size_bytes)
+    return [replace(touch, size_bytes=ends.get(touch.path, 0)) if touch.access == WRITE else touch for touch in touches]
+
+
+def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
+    """StudyError for a job whose files grow with every trial, or until their file system is full."""
+    for job in jobs:
+        asked = [name for name in _WITHOUT_END if job.flag(name)]
+        if not asked or job.engine in ELSEWHERE:
+            continue
+        files = [touch.path for touch in touches([job], folder) if not touch.path.is_block_device()]
+        if files:
+            grows = "until its file system is full" if asked[0] == "fill_device" else "with every trial"
+            raise StudyError(
+                f"[{job.name}] {asked[0]} lets {files[0]} grow {grows}; remove it and give the file its size, or load "
+                "a device"
+            )
+
+
+def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
+    """Each path that the job writes, with the size it may grow to; None where only fio can tell."""
+    beside = {touch.path for touch in overwritten_files(job, folder)}
+    replayed = dict(_replayed_ends(job, folder))
+    for touch in touches([job], folder):
+        if touch.access != WRITE or touch.path.is_block_device():
+            continue
+        if touch.path in beside:
+            yield touch.path, _of_buffers(job) if "mem" in job.options else _of_file(job, touch.path)
+        elif "read_iolog" in job.options:
+            yield touch.path, replayed.get(touch.path)
+        elif job.engine in ELSEWHERE or job.engine in _EMPTY_FILES:
+            yield touch.path, 0
+        else:
+            yield touch.path, _of_file(job, touch.path)
+
+
+def _of_file(job: Section, path: Path) -> int | None:
+    there_bytes = path.stat().st_size if path.is_file() else 0
+    reach = reach_bytes(job, there_bytes)
+    return None if reach is None else max(reach, there_bytes)
+
+
+def _of_buffers(job: Section) -> int:
+    """mem=mmap:/path: all buffers of one job (`init_io_u_buffers` in backend.c)."""
+    return max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1) + _DEPTH_SLACK_BYTES
+
+
+def _replayed_ends(job: Section, folder: Path) -> Iterator[tuple[Path, int]]:
+    """The files of fio's own text logs, with the end of the last write to each."""
+    if "read_iolog" not in job.options or "replay_redirect" in job.options:
+        return
+    ends: dict[str, int] = {}
+    for name in split(job.options["read_iolog"]):
+        with (folder / name).open(encoding="utf-8") as lines:
+            heading = re.match(r"fio version (\d) iolog", next(lines, ""))
+            skipped = 1 if heading is not None and int(heading[1]) >= 3 else 0
+            for line in lines:
+                fields = line.split()[skipped:]
+                if len(fields) == 4 and fields[1] == "write" and fields[2].isdecimal() and fields[3].isdecimal():
+                    ends[fields[0]] = max(ends.get(fields[0], 0), int(fields[2]) + int(fields[3]))
+                elif fields:
+                    ends.setdefault(fields[0], 0)
+    for place in places(job):
+        yield from ((folder / f"{place}{name}", end_bytes) for name, end_bytes in ends.items())
+
+
+# What a job does that no check of paths can see; each needs the user's consent (`--allow-exec`). Engines are known by a
+# list of those whose effects are files and devices of this machine: one that is not on it counts as one that writes
+# elsewhere.
+
+_LOCAL = frozenset(
+    words(
+        "sync psync vsync pvsync pvsync2 libaio posixaio solarisaio io_uring io_uring_cmd mmap splice sg null cpuio "
+        "falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete fsync e4defrag mtd pmemblk "
+        "libpmem dev-dax"
+    )
+)
+_NETWORK = {
+    "net": "sends to another host, or listens on every network interface",
+    "netsplice": "sends to another host, or listens on every network interface",
+    "rdma": "sends to another host, or listens there",
+}
+_COMMANDS = ("exec_prerun", "exec_postrun")
+
+
+def externals(job: Section) -> Iterator[External]:
+    """All of one job, each by the option that does it."""
+    for name in _COMMANDS:
+        if command := job.options.get(name):
+            yield External(f"[{job.name}] {name}={command}", "runs a command through a shell")
+    if "profile" in job.options:
+        yield External(f"[{job.name}] profile={job.options['profile']}", "replaces the job by one of fio's own")
+    for name, value in job.options.items():
+        if "'" in value and any(word in value for word in ("$pagesize", "$mb_memory", "$ncpus")):
+            yield External(f"[{job.name}] {name}={value}", "gives its text to a shell")
+    if effect := _of_engine(job.options):
+        yield External(f"[{job.name}] ioengine={job.options['ioengine']}", effect)
+
+
+def _of_engine(options: Mapping[str, str]) -> str:
+    """What the engine does elsewhere; '' for one that loads this machine's files and devices."""
+    job = Section("", options)
+    text = options.get("ioengine", "")
+    if text.startswith("external:") or "/" in text:
+        return "loads a program's code into fio"
+    if job.engine in _NETWORK:
+        return _NETWORK[job.engine]
+    if job.engine == "exec":
+        return f"runs the program {options.get('program', 'that it names')}"
+    if job.engine in _LOCAL or job.engine in SPDK or not job.writes:
+        return ""
+    if job.engine == "nbd":
+        return f"writes to the server {options['uri']}, which cannot be examined" if "uri" in options else ""
+    return "writes to storage that cannot be examined"
