@@ -155,8 +155,10 @@ def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> lis
     """
     if not results.jobs:
         raise InputError(f"{_SOURCE} has no jobs: nothing was run")
-    jobs = [_counted_once(job) for job in results.jobs]
-    jobs = jobs if facts is None else [replace(job, options={}) for job in jobs]
+    jobs = []
+    for job in results.jobs:  # `mixed` only where unified_rw_reporting left nothing else
+        apart = {kind: found for kind, found in job.directions.items() if kind in KINDS}
+        jobs.append(replace(job, directions=apart or job.directions, options=job.options if facts is None else {}))
     if facts is None:
         parts = [(own, job_facts(own)) for own in by_files(jobs)]
     else:
@@ -165,12 +167,6 @@ def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> lis
         parts = [([job for job, own in zip(jobs, stated, strict=True) if own == each], each) for each in unlike]
     made = [_claim(section, replace(results, jobs=own), said) for own, said in parts for section in (*KINDS, "mixed")]
     return [claim for claim in made if claim is not None]
-
-
-def _counted_once(job: Job) -> Job:
-    """`mixed` only where unified_rw_reporting left nothing else."""
-    apart = {kind: found for kind, found in job.directions.items() if kind in KINDS}
-    return replace(job, directions=apart or job.directions)
 
 
 def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
@@ -189,6 +185,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
     has_syncs = kind == ("write" if wrote else "read")
     servers = tuple(name for name in by_client(results.jobs) if name)
+    syncs = [job.syncs for job in results.jobs if job.syncs is not None]
     laid_out = "Laying out IO file" in results.messages
     doubts = {
         "no-operations": counted and not operations,
@@ -208,7 +205,7 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         **_latencies(results.jobs, jobs, section, syncs=has_syncs),
         operations_per_s=per_s,
         operations_per_s_step=sum(part.operations_per_s_step for part in parts),
-        syncs=_syncs(results.jobs) if has_syncs else None,
+        syncs=sum(syncs) if has_syncs and syncs else None,
         writes_per_sync=facts.writes_per_sync if kind in ("write", "mixed") else None,
         errors=sum(job.errors for job in results.jobs),
         engine=facts.engine,
@@ -228,11 +225,6 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
         doubts=tuple(name for name, applies in doubts.items() if applies),
         misfits=tuple(each for job in jobs for each in job.all_misfits(section, syncs=has_syncs)),
     )
-
-
-def _syncs(jobs: Sequence[Job]) -> int | None:
-    known = [job.syncs for job in jobs if job.syncs is not None]
-    return sum(known) if known else None
 
 
 def _rate(printed: Sequence[tuple[float | None, float]], seconds: float) -> float | None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile, percentile_name
@@ -85,7 +84,9 @@ def _entries_of_clients(results: Results, clients: Clients) -> Iterator[Entry]:
         own = replace(results, disks=[disk for disk in results.disks if disk.client == client])
         for jobs in groups.values():
             yield _of_client(_entry(own, jobs), client, warnings)
-    signatures = [_signature(groups) for groups in loads.values()]
+    signatures = [
+        {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()} for groups in loads.values()
+    ]
     alike = bool(signatures) and all(signature == signatures[0] for signature in signatures)
     unknown = Entry(label="", started_unix_s=results.started_unix_s, responses=())
     first = next(iter(loads.values()), {})
@@ -110,11 +111,6 @@ def _entries_of_all(results: Results, clients: Clients, *, alike: bool) -> Itera
     for jobs in groups.values():
         entry = _entry(results, jobs)
         yield _with_percentiles(entry, clients) if len(groups) == 1 else entry
-
-
-def _signature(groups: Mapping[tuple[str, int], Sequence[Job]]) -> dict[tuple[str, int], Any]:
-    """What two clients that were given the same job file have in common."""
-    return {key: [(job.name, job.options) for job in jobs] for key, jobs in groups.items()}
 
 
 def _of_client(entry: Entry, client: str, warnings: Sequence[Warning_] = ()) -> Entry:

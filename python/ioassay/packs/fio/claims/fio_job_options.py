@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ioassay.formats import command_line
@@ -76,17 +77,18 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
         direct=_one(tables, _direct),
         paths=list(dict.fromkeys(path for paths in known for path in paths)) if all(known) else (),
         file_bytes=_one(tables, _file_bytes),
-        record_bytes=_record_bytes(tables),
+        record_bytes={
+            kind: size
+            for place, kind in enumerate(("read", "write", "trim"))
+            if (size := _one(tables, partial(_block_bytes, place)))
+        },
         paths_stated=all(map(_states_paths, tables)),
         synchronous=all(table.get("sync", "0") in ("1", "sync", "dsync") for table in tables),
         fsyncs=any(map(_synchronises, jobs)),
         writes_per_sync=_one(tables, _writes_per_sync),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
-        patterns={
-            "read": _one(tables, lambda table: _pattern(table, "read")) or "",
-            "write": _one(tables, lambda table: _pattern(table, "write")) or "",
-        },
+        patterns={kind: _one(tables, partial(_pattern, kind)) or "" for kind in ("read", "write")},
         working_set_bytes=_working_set_bytes(jobs),
         runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
     )
@@ -152,7 +154,7 @@ def _kinds(table: Mapping[str, str]) -> set[str]:
     return {next((kind for kind in ("read", "write", "trim") if kind in rw), "read")}
 
 
-def _pattern(table: Mapping[str, str], kind: str) -> str:
+def _pattern(kind: str, table: Mapping[str, str]) -> str:
     """Where requests of one direction go; '' where other options or a number behind `rw` say more than it.
 
     Verification reads what was written in an order of its own.
@@ -178,11 +180,8 @@ def _working_set_bytes(jobs: Sequence[Job]) -> int | None:
     if any("filename" in table for table in tables):
         return None
     entries = Counter(job.name for job in jobs)  # one for each process, or one for all of them with group_reporting
-    return size * sum(max(number, _processes(jobs, name)) for name, number in entries.items())
-
-
-def _processes(jobs: Sequence[Job], name: str) -> int:
-    return max(int(_number(job.options, "numjobs")) for job in jobs if job.name == name)
+    clones = {name: max(int(_number(job.options, "numjobs")) for job in jobs if job.name == name) for name in entries}
+    return size * sum(max(number, clones[name]) for name, number in entries.items())
 
 
 def _paths(job: Job) -> list[str]:
@@ -234,16 +233,7 @@ def _file_bytes(table: Mapping[str, str]) -> int | None:
     return _size_option(table, "filesize") or (None if several else _size_option(table, "size"))
 
 
-def _record_bytes(tables: Sequence[Mapping[str, str]]) -> dict[str, int]:
-    found = {}
-    for place, kind in enumerate(("read", "write", "trim")):
-        size = _one(tables, lambda table, place=place: _block_bytes(table, place))  # type: ignore[misc]
-        if size:
-            found[kind] = size
-    return found
-
-
-def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
+def _block_bytes(place: int, table: Mapping[str, str]) -> int | None:
     """`bs` is one size, or those of reads, writes and trims; a missing one is that before it."""
     if table.keys() & {"bsrange", "blocksize_range", "bssplit"}:
         return None
@@ -257,13 +247,8 @@ def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
 
     Its clock stops while it verifies between its loops.
     """
-    reasons = {
-        "ramp": ("ramp_time", "latency_target"),
-        "pre-read": ("pre_read",),
-    }
-    found = [
-        reason for reason, names in reasons.items() if any(_number(table, name) for table in tables for name in names)
-    ]
+    reasons = {"ramp": ("ramp_time", "latency_target"), "pre-read": ("pre_read",)}
+    found = [why for why, names in reasons.items() if any(_number(table, name) for table in tables for name in names)]
     ends = all(_number(table, "end_fsync") or _number(table, "fsync_on_close") for table in tables)
     return [*found, *(["end-fsync"] if ends else []), *(["pauses"] if any(map(_verifies, tables)) else [])]
 
@@ -350,9 +335,8 @@ def option(words: Sequence[str], name: str) -> str | None:
 def named_servers(argv: Sequence[str]) -> tuple[str, ...]:
     """What a command line gives to `--client`: servers, and files that list some."""
     found = values(command_line.words_of(argv, is_fio), "client")
-    return tuple(dict.fromkeys(_server(text) for text in found if text))
-
-
-def _server(text: str) -> str:
-    host, _, port = _KIND.sub("", text).partition(",")
-    return client_name(host or "localhost", int(port) if re.fullmatch(r"\d{1,5}", port) else 0)
+    parts = [_KIND.sub("", text).partition(",") for text in found if text]
+    ports = [int(port) if re.fullmatch(r"\d{1,5}", port) else 0 for _, _, port in parts]
+    return tuple(
+        dict.fromkeys(client_name(part[0] or "localhost", port) for part, port in zip(parts, ports, strict=True))
+    )

@@ -45,12 +45,7 @@ class LogResults:
         """Keep a distribution, and the statistics of it that are metrics."""
         values_ns, counts = histogram.buckets()
         self.buckets.append(Buckets(direction, kind, values_ns, counts))
-        statistics = {
-            "mean": histogram.mean,
-            "stddev": histogram.stddev,
-            "min": histogram.min,
-            "max": histogram.max,
-        }
+        statistics = {name: getattr(histogram, name) for name in ("mean", "stddev", "min", "max")}
         found = {name: float(value) for name, value in statistics.items() if value is not None}
         quantiles = histogram.quantiles([percent / 100 for percent in PERCENTILES])
         found |= dict(zip(map(percentile_name, PERCENTILES), quantiles, strict=True))
@@ -153,9 +148,12 @@ def _read_values(kind: str, paths: Sequence[Path], results: LogResults) -> None:
         elif single:
             results.metrics |= _rates(direction, parts)
         else:
-            results.warnings[_averaged(kind)] = None
+            text = f"the {kind} log holds averages over windows: its mean weights all windows alike, and it has no "
+            remedy = "for percentiles import fio's JSON+ or a log made without log_avg_msec"
+            results.warnings[Warning_("log-averaged", f"{text}percentiles", remedy)] = None
+    single_in = {name for name, parts in _by_direction(summaries) if any(map(_per_request, parts))}
     for series in series_of(kind, paths, _WINDOW_MS):
-        if kind in LATENCIES or not _is_single(series.metric, summaries):
+        if kind in LATENCIES or series.metric.partition(".")[0] not in single_in:
             results.series.append(series)
             if series.job == -1 and series.value:
                 results.metrics.setdefault(series.metric, sum(series.value) / len(series.value))
@@ -194,11 +192,6 @@ def _per_request(part: DirectionSummary) -> bool:
     return any(part.block_sizes)
 
 
-def _is_single(metric: str, summaries: Sequence[LogSummary]) -> bool:
-    direction = metric.partition(".")[0]
-    return any(_per_request(part) for name, parts in _by_direction(summaries) if name == direction for part in parts)
-
-
 def _rates(direction: str, parts: Sequence[DirectionSummary]) -> dict[str, float]:
     """Volume and rates of a log with a line for each request: its values are the rates of single requests."""
     volume = sum(size * count for part in parts for size, count in part.block_sizes.items())
@@ -208,11 +201,6 @@ def _rates(direction: str, parts: Sequence[DirectionSummary]) -> dict[str, float
     if elapsed_s > 0:
         found |= {f"{direction}.bw": volume / elapsed_s, f"{direction}.iops": requests / elapsed_s}
     return found
-
-
-def _averaged(kind: str) -> Warning_:
-    text = f"the {kind} log holds averages over windows: its mean weights all windows alike, and it has no percentiles"
-    return Warning_("log-averaged", text, "for percentiles import fio's JSON+ or a log made without log_avg_msec")
 
 
 def _doubts(paths: Sequence[Path], summaries: Sequence[LogSummary], kind: str) -> Iterator[Warning_]:
@@ -238,7 +226,10 @@ def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Seque
         metric = f"{direction}.{kind}.mean" if kind in LATENCIES else f"{direction}.{kind}"
         of_jobs = [job.get(direction, {}) for job in jobs]
         of_weights = [weight.get(direction, {}) for weight in weighting] if len(weighting) == len(jobs) else []
-        merged = _average(of_jobs, of_weights) if kind in LATENCIES else _sum(of_jobs)
+        if kind in LATENCIES:
+            merged = _average(of_jobs, of_weights)
+        else:  # a job that logged nothing in a window completed nothing in it
+            merged = {at_s: sum(job.get(at_s, 0.0) for job in of_jobs) for at_s in set().union(*of_jobs)}
         made.append(_as_series(metric, merged, -1))
         if len(jobs) > 1:
             made += [_as_series(metric, windows, number) for number, windows in enumerate(of_jobs)]
@@ -248,11 +239,6 @@ def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Seque
 def _as_series(metric: str, windows: _Windows, job: int) -> Series:
     times_s = sorted(windows)
     return Series(metric, times_s, [windows[time_s] for time_s in times_s], job)
-
-
-def _sum(jobs: Sequence[_Windows]) -> _Windows:
-    """A job that logged nothing in a window completed nothing in it."""
-    return {time_s: sum(job.get(time_s, 0.0) for job in jobs) for time_s in set().union(*jobs)}
 
 
 def _average(jobs: Sequence[_Windows], weights: Sequence[_Windows]) -> _Windows:

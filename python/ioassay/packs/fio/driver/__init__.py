@@ -286,7 +286,8 @@ class Fio(Driver):
 
 def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) -> Parsed:
     results, unreadable = _results(raw / RESULTS)
-    verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
+    messages = outcome.stderr.read_text(encoding="utf-8", errors="replace") if outcome.stderr.is_file() else ""
+    verdict = judge(results, jobs, outcome, messages, unreadable)
     if results is None or verdict.reason:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
@@ -345,10 +346,3 @@ def _results(path: Path) -> tuple[Results | None, str]:
         return None, f"{path.name}: {error.strerror}: fio wrote no results"
     except InputError as error:
         return None, str(error)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

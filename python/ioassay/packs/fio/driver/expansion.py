@@ -94,7 +94,10 @@ def confirm(jobs: JobFile, folder: Path, place: Path, output: str, messages: str
     `output` and `messages` are fio's stdout and stderr. A warning where this fio was built without debug output.
     """
     if ABSENT not in messages:
-        raise StudyError(f"fio does not take it: {_complaints(output, messages)}", source=str(place))
+        printed = [line.strip() for line in (messages + "\n" + output).split("\n")]
+        telling = dict.fromkeys([line for line in printed if line and not _NOISE.match(line)][:4])
+        said = "; ".join(telling)[:400] or "it ended without a word, as where it crashes"
+        raise StudyError(f"fio does not take it: {said}", source=str(place))
     if "debug tracing not included" in output + messages:
         text = f"{place}: this fio has no debug output, so its reading of the job file was not compared with the lab's"
         return [Warning_("reading-unconfirmed", text, "use a fio that was built with debug output, as Debian's is")]
@@ -133,21 +136,11 @@ def _different_options(heading: str, own: Sequence[Option], options: Options) ->
         here, there = ours.get(name, []), options.values.get(name, [])
         if not there:
             there = options.of_engine.get(name, [])[-len(here) :]
-        if len(here) != len(there) or not all(map(_same, here, there)):
+        # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
+        same = (computed(mine) or mine.strip() == theirs.strip() for mine, theirs in zip(here, there, strict=False))
+        if len(here) != len(there) or not all(same):
             yield f"[{heading}] {name}: fio reads {_listed(there)}, the lab {_listed(here)}"
-
-
-def _same(ours: str, theirs: str) -> bool:
-    """A sum that only fio can do is fio's; no path and no engine is computed (`paths`, `external`)."""
-    return computed(ours) or ours.strip() == theirs.strip()
 
 
 def _listed(values: Iterable[str]) -> str:
     return ", ".join(f"'{value[:80]}'" for value in values) or "none"
-
-
-def _complaints(output: str, messages: str) -> str:
-    """What fio said, without its debug output."""
-    lines = [line.strip() for line in (messages + "\n" + output).split("\n")]
-    telling = [line for line in lines if line and not _NOISE.match(line)]
-    return "; ".join(dict.fromkeys(telling[:4]))[:400] or "it ended without a word, as where it crashes"

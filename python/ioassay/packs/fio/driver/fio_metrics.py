@@ -29,7 +29,13 @@ _OF_SECTION = ("bw", "iops", "ios", "bytes", "runtime")
 
 def metrics(jobs: Sequence[Job]) -> dict[str, float]:
     """All metrics of jobs taken as one load, named as in `ioassay.metrics`; directions without I/O are left out."""
-    found: dict[str, float] = _totals(jobs)
+    done = [found for job in jobs for name, found in job.directions.items() if name != "mixed"]
+    ios, volume = sum(found.ios for found in done), sum(found.bytes for found in done)
+    took_s = elapsed_s(jobs, ("read", "write", "trim"))
+    found: dict[str, float] = {}
+    if ios and took_s > 0:
+        found = {"total.bw": volume / took_s, "total.iops": ios / took_s}
+        found |= {"total.ios": ios, "total.bytes": volume, "total.runtime": took_s}
     for direction, name in _NAMES.items():
         ios = sum(part.ios for part in in_direction(jobs, direction))
         if ios:
@@ -47,16 +53,6 @@ def _of_direction(jobs: Sequence[Job], direction: str, ios: int) -> dict[str, fl
         if latency := merged_latency(jobs, direction, kind):
             found |= {f"{kind}.{statistic}": value for statistic, value in _statistics(latency).items()}
     return found
-
-
-def _totals(jobs: Sequence[Job]) -> dict[str, float]:
-    done = [found for job in jobs for name, found in job.directions.items() if name != "mixed"]
-    ios, volume = sum(found.ios for found in done), sum(found.bytes for found in done)
-    took_s = elapsed_s(jobs, ("read", "write", "trim"))
-    if not ios or took_s <= 0:
-        return {}
-    rates = {"total.bw": volume / took_s, "total.iops": ios / took_s}
-    return {**rates, "total.ios": ios, "total.bytes": volume, "total.runtime": took_s}
 
 
 def _statistics(latency: Latency) -> dict[str, float]:
@@ -98,13 +94,11 @@ def by_section(jobs: Sequence[Job]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in names:
         of_section = metrics([job for job in jobs if job.name == name])
-        found |= {f"{name}/{key}": value for key, value in of_section.items() if _is_told(key)}
+        for key, value in of_section.items():
+            direction, _, quantity = key.partition(".")
+            if direction in _NAMES.values() and (quantity in _OF_SECTION or quantity.startswith(KINDS)):
+                found[f"{name}/{key}"] = value
     return found
-
-
-def _is_told(key: str) -> bool:
-    direction, _, quantity = key.partition(".")
-    return direction in _NAMES.values() and (quantity in _OF_SECTION or quantity.startswith(KINDS))
 
 
 def buckets(jobs: Sequence[Job]) -> list[Buckets]:

@@ -222,14 +222,6 @@ def _range(text: str) -> str:
     return f"{low_bytes}-{high_bytes}"
 
 
-def _range_each(text: str) -> str:
-    return ",".join(_range(part) for part in text.split(","))
-
-
-def _size_or_range(text: str) -> str:
-    return _range(text) if "-" in text else _size(text)
-
-
 def _split(text: str) -> str:
     """`4k/30:16k/60:64k/10[,…write[,…trim]]`: the size before the first slash of each part, in bytes."""
     return ",".join(":".join(_split_part(part) for part in each.split(":")) for each in text.split(","))
@@ -283,11 +275,6 @@ def _time(unit_s: float, suffix: str) -> Callable[[str], str]:
     return convert
 
 
-def _delay(text: str) -> str:
-    """`startdelay` may be a range of two times."""
-    return "-".join(_time(1.0, "us")(part.strip()) for part in text.split("-"))
-
-
 _COLON_LISTS = {"percentile_list", "file_service_type", "ignore_error"}
 _WRITERS: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("bs", "ba", "rate", "rate_min"), _size_each),
@@ -309,11 +296,11 @@ _WRITERS: dict[str, Callable[[str], str]] = {
         _time(1e-6, ""),
     ),
     **dict.fromkeys(("rate_cycle", "log_avg_msec", "log_hist_msec", "bwavgtime", "iopsavgtime"), _time(1e-3, "")),
-    "filesize": _size_or_range,
-    "bsrange": _range_each,
+    "filesize": lambda text: _range(text) if "-" in text else _size(text),
+    "bsrange": lambda text: ",".join(map(_range, text.split(","))),
     "bssplit": _split,
     "cmdprio_bssplit": _split,
     "rw": _pattern,
     "random_distribution": _distribution,
-    "startdelay": _delay,
+    "startdelay": lambda text: "-".join(_time(1.0, "us")(part.strip()) for part in text.split("-")),
 }

@@ -11,11 +11,11 @@ import errno
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ioassay import units
-from ioassay.packs.fio.claims.fio_results import Direction, Job, Latency, Results
+from ioassay.packs.fio.claims.fio_results import Direction, Job, Results
 from ioassay.packs.fio.driver.section import Section
 from ioassay.records.record import Warning_
 from ioassay.roles import Outcome
@@ -24,6 +24,9 @@ LEAST_SHARE_OF_RUNTIME = 0.9
 _MOST_SHARE_OF_RUNTIME, _MOST_OVERRUN_S = 1.2, 1.0
 _REFILL_BYTES_PER_S = 2e9
 """Bandwidth of one job from which on making fresh data is seen: fio 3.33 fills 4 to 5 GB/s on a common core."""
+_ANY = frozenset({"any"})
+_EMPTY = re.compile(r"\s*(note:|valid values|:|\{|\}|[\w/ .]+ : )")
+"""Lines that say nothing of what went wrong."""
 _REMEDIES: tuple[tuple[str, str], ...] = (
     (r"appears mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
     (r"bad ioops version|/spdk_\w+ not loadable", "the plugin is none of the installed fio's: build SPDK with "
@@ -73,7 +76,11 @@ def judge(
     done = results.jobs
     if why := _unpolled(done, jobs, outcome):
         return Verdict(why, cannot=True)
-    reason = _ended_badly(outcome, messages) or _errors(done) or exited or _idle(done, jobs) or _short(done, jobs)
+    reason = _ended_badly(outcome, messages) or _errors(done) or exited or _idle(done, jobs)
+    for job, wanted_s in _timed(done, jobs) if not reason else ():
+        if _ran_s(job) < LEAST_SHARE_OF_RUNTIME * wanted_s:
+            reason = f"job {job.name} ran {_ran_s(job):.3g} s of the {wanted_s:.3g} s asked for"
+            break
     return Verdict(_explained(reason, messages)) if reason else Verdict("", tuple(_suspicions(done, jobs, messages)))
 
 
@@ -89,18 +96,15 @@ def _unpolled(done: Sequence[Job], asked: Sequence[Section], outcome: Outcome) -
     failed = [job for job in done if job.error]
     if outcome.timed_out or not failed or not all(job.name in polled for job in failed):
         return ""
-    if any(job.error != errno.EOPNOTSUPP or _moved(job, polled[job.name]) for job in failed):
-        return ""
+    for job in failed:
+        moved = {name: direction.bytes for name, direction in job.directions.items()}
+        in_polled = ("read", "mixed") if "read" in polled[job.name] else (*moved,)
+        if job.error != errno.EOPNOTSUPP or any(moved.get(name) for name in in_polled):
+            return ""
     return (
         "the path to the target cannot be polled for completions (hipri): the kernel says EOPNOTSUPP to the first "
         "request. It takes a file system and a device that can, such as XFS on NVMe with nvme.poll_queues=4; or hipri=0"
     )
-
-
-def _moved(job: Job, asked: frozenset[str]) -> int:
-    """Bytes that it moved in the direction whose requests are polled for."""
-    found = {name: direction.bytes for name, direction in job.directions.items()}
-    return found.get("read", 0) + found.get("mixed", 0) if "read" in asked else sum(found.values())
 
 
 def _ended_badly(outcome: Outcome, messages: str) -> str:
@@ -114,14 +118,14 @@ def _ended_badly(outcome: Outcome, messages: str) -> str:
 
 
 def _errors(jobs: Sequence[Job]) -> str:
-    failed = {_title(job): job.error for job in jobs if job.error and not _goes_on(job)}
-    return "; ".join(f"{title} ended with error {code} ({os.strerror(code)})" for title, code in failed.items())
-
-
-def _title(job: Job) -> str:
-    """The job, with its engine where a refusal may be the engine's: fio 3.33 has no word for that."""
-    refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
-    return f"job {job.name}{' of ioengine io_uring' if refused else ''}"
+    said: dict[str, None] = {}
+    for job in jobs:
+        if job.error and not _goes_on(job):
+            # fio 3.33 has no word for a refusal that may be the engine's.
+            refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
+            title = f"job {job.name}{' of ioengine io_uring' if refused else ''}"
+            said[f"{title} ended with error {job.error} ({os.strerror(job.error)})"] = None
+    return "; ".join(said)
 
 
 def _goes_on(job: Job) -> bool:
@@ -135,29 +139,14 @@ def _idle(done: Sequence[Job], asked: Sequence[Section]) -> str:
     if not done:
         return "fio ran no job"
     for direction in ("read", "write", "trim"):
-        wanted = any(direction in job.directions for job in asked)
-        if wanted and not sum(_ios(job, direction) for job in done):
+        # A job with unified reporting hides which requests are in a direction, so all of them count.
+        in_it = [found for job in done for name, found in job.directions.items() if name in (direction, "mixed")]
+        if any(direction in job.directions for job in asked) and not sum(found.ios for found in in_it):
             return f"fio did no {direction} at all, though it was asked for"
-    idle = [job.name for job in done if not job.ios and _asked_of(job, asked)]
-    if idle:
+    wanted = {section.title: section.directions for section in reversed(asked)}
+    if idle := [job.name for job in done if not job.ios and wanted.get(job.name, _ANY)]:
         return f"job {idle[0]} did no I/O at all"
     return "" if sum(job.ios for job in done) or not any(job.directions for job in asked) else "fio did no I/O at all"
-
-
-def _ios(job: Job, direction: str) -> int:
-    """Requests in a direction; a job with unified reporting hides which, so all of them count."""
-    return sum(found.ios for name, found in job.directions.items() if name in (direction, "mixed"))
-
-
-def _asked_of(job: Job, asked: Sequence[Section]) -> frozenset[str]:
-    return next((section.directions for section in asked if section.title == job.name), frozenset({"any"}))
-
-
-def _short(done: Sequence[Job], asked: Sequence[Section]) -> str:
-    for job, wanted_s in _timed(done, asked):
-        if _ran_s(job) < LEAST_SHARE_OF_RUNTIME * wanted_s:
-            return f"job {job.name} ran {_ran_s(job):.3g} s of the {wanted_s:.3g} s asked for"
-    return ""
 
 
 def _ran_s(job: Job) -> float:
@@ -177,18 +166,18 @@ def _timed(done: Sequence[Job], asked: Sequence[Section]) -> Iterator[tuple[Job,
 
 def _explained(reason: str, messages: str) -> str:
     """The reason, fio's first words, and the remedy that fits them."""
-    lines = [line.strip() for line in dict.fromkeys(messages.splitlines()) if _is_telling(line)]
+    lines = [line.strip() for line in dict.fromkeys(messages.splitlines()) if line.strip() and not _EMPTY.match(line)]
     said = f"; fio says: {' / '.join(lines[:3])[:400]}" if lines else ""
     remedy = next((advice for pattern, advice in _REMEDIES if re.search(pattern, f"{messages}\n{reason}", re.I)), "")
     return f"{reason}{said}" + (f"; {remedy}" if remedy else "")
 
 
-def _is_telling(line: str) -> bool:
-    return bool(line.strip()) and not re.match(r"\s*(note:|valid values|:|\{|\}|[\w/ .]+ : )", line)
-
-
 def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) -> Iterator[Warning_]:
-    yield from _notes(messages)
+    for line in dict.fromkeys(line.strip() for line in messages.splitlines() if line.strip()):
+        if "synchronous I/O engine" in line:
+            yield Warning_("iodepth-ignored", line, "use ioengine = 'libaio' or 'io_uring', or numjobs")
+        else:
+            yield Warning_("fio-note", line)
     if failed := [job for job in done if job.error and _goes_on(job)]:
         text = f"job {failed[0].name} continued after errors, the first of which was: {os.strerror(failed[0].error)}"
         yield Warning_("requests-failed", text, "the record's claims have their number; dmesg may have the cause")
@@ -202,31 +191,10 @@ def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) ->
             text = f"job {job.name} ran {_ran_s(job):.3g} s instead of {wanted_s:.3g} s: requests took very long"
             yield Warning_("over-run", text, "look at the latencies' maxima and at dmesg")
             break
-    if any(_makes_data(job.options) and _write_rate(job) > _REFILL_BYTES_PER_S for job in done):
+    refilled = [job.directions.get("write") for job in done if job.options.get("refill_buffers", "0") != "0"]
+    if any(one and one.bytes > _REFILL_BYTES_PER_S * one.runtime_s > 0 for one in refilled):
         text = "writing is so fast that making fresh data for each request may limit it"
         yield Warning_("refill-limits", text, "use more jobs, or set refill_buffers = 0 if the drive does not compress")
-
-
-def _makes_data(options: Mapping[str, str]) -> bool:
-    return options.get("refill_buffers", "0") != "0"
-
-
-def _write_rate(job: Job) -> float:
-    written = job.directions.get("write")
-    return written.bytes / written.runtime_s if written and written.runtime_s else 0.0
-
-
-def _notes(messages: str) -> Iterator[Warning_]:
-    """What fio said beside an ok result, each line once."""
-    for line in dict.fromkeys(_lines(messages)):
-        if "synchronous I/O engine" in line:
-            yield Warning_("iodepth-ignored", line, "use ioengine = 'libaio' or 'io_uring', or numjobs")
-        else:
-            yield Warning_("fio-note", line)
-
-
-def _lines(messages: str) -> Iterable[str]:
-    return (line.strip() for line in messages.splitlines() if line.strip())
 
 
 _ROOM = 2.0
@@ -240,20 +208,15 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
     for job in results.jobs:
         kept: dict[str, Direction] = {}
         for name, direction in job.directions.items():
-            bad = _impossible(direction.latencies)
+            own, whole = direction.latencies, direction.latencies.get("lat")
+            bad = [
+                kind for kind in ("slat", "clat") if whole and kind in own and own[kind].max_ns > _ROOM * whole.max_ns
+            ]
             gone |= dict.fromkeys(bad)
-            left = {kind: latency for kind, latency in direction.latencies.items() if kind not in bad}
-            kept[name] = replace(direction, latencies=left)
+            kept[name] = replace(direction, latencies={kind: one for kind, one in own.items() if kind not in bad})
         jobs.append(replace(job, directions=kept))
     if not gone:
         return results, []
     text = f"fio's {' and '.join(gone)} is longer than requests took as a whole, so it is left out"
     remedy = "use the total latency (lat); with sqthread_poll fio cannot tell submission from completion"
     return replace(results, jobs=jobs), [Warning_("impossible-latency", text, remedy)]
-
-
-def _impossible(latencies: Mapping[str, Latency]) -> list[str]:
-    whole = latencies.get("lat")
-    if whole is None:
-        return []
-    return [kind for kind in ("slat", "clat") if kind in latencies and latencies[kind].max_ns > _ROOM * whole.max_ns]

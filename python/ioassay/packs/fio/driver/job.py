@@ -90,7 +90,9 @@ def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
     """
     job = section(trial.params)
     storage = _over_spdk(job, load, folder) if job.engine in spdk.ENGINES else _storage(job, load)
-    lines = {**job.options, **_seed(job, trial.seed), **storage, **log_options(trial.params, job)}
+    # fio reads a signed 64-bit number.
+    seed = {} if "randseed" in job.options else {"randrepeat": "0", "randseed": str(trial.seed % 2**63)}
+    lines = {**job.options, **seed, **storage, **log_options(trial.params, job)}
     return "\n".join([f"[{name_of(trial)}]", *(f"{name}={value}" for name, value in lines.items())]) + "\n"
 
 
@@ -106,12 +108,6 @@ def name_of(trial: Trial) -> str:
     return f"ioassay-{trial.id}"
 
 
-def _seed(job: Section, seed: int) -> dict[str, str]:
-    if "randseed" in job.options:
-        return {}
-    return {"randrepeat": "0", "randseed": str(seed % 2**63)}  # fio reads a signed 64-bit number
-
-
 def _storage(job: Section, load: Load) -> dict[str, str]:
     if job.engine == "nbd" and "uri" not in job.options:
         return _over_nbd(job, load)
@@ -124,7 +120,9 @@ def _storage(job: Section, load: Load) -> dict[str, str]:
         return {"filename": file_name(load.path), **area}
     if load.new_file is None:
         raise ToolError(f"{load.path}: is a folder in which no file can be made; wanted a file or a device")
-    return {"filename": file_name(load.new_file(_IN_FOLDER, _end_bytes(job, area))), **area}
+    steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
+    end_bytes = int(area.get("offset", 0)) + steps + int(area["size"])
+    return {"filename": file_name(load.new_file(_IN_FOLDER, end_bytes)), **area}
 
 
 def _over_nbd(job: Section, load: Load) -> dict[str, str]:
@@ -185,12 +183,6 @@ def _area(job: Section, load_bytes: int) -> dict[str, str]:
             f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
         )
     return {name: str(value) for name, value in given.items()}
-
-
-def _end_bytes(job: Section, area: Mapping[str, str]) -> int:
-    """Where the jobs' areas end."""
-    steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
-    return int(area.get("offset", 0)) + steps + int(area["size"])
 
 
 def _absolute(text: str, whole_bytes: int) -> int:
@@ -260,16 +252,12 @@ def log_series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list
             if kind == HISTOGRAMS:
                 fio_logs.latency_windows(_required_logs(raw, "clat_hist"))
             else:
-                made += _log_series_of(kind, raw, _log_interval_ms(params))
+                paths = _required_logs(raw, kind)
+                weights = _log_files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
+                made += fio_logs.series_of(kind, paths, _log_interval_ms(params), weights)
         except (OSError, IoassayError, ValueError) as error:
             warnings.append(Warning_("log-unreadable", f"{kind} log: {error}", "look into the trial's raw folder"))
     return made, warnings
-
-
-def _log_series_of(kind: str, raw: Path, interval_ms: int) -> list[Series]:
-    paths = _required_logs(raw, kind)
-    weights = _log_files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
-    return fio_logs.series_of(kind, paths, interval_ms, weights)
 
 
 def _required_logs(raw: Path, kind: str) -> list[Path]:

@@ -25,29 +25,23 @@ _PERCENTAGES = ("rwmixread", "rwmixwrite", "percentage_random", "buffer_compress
 
 def check(job: Section, target: Target, engines: Sequence[str] = ()) -> list[Warning_]:
     """All checks of one job. `engines` are those of the installed fio (empty: not known). Raises StudyError."""
-    _engine(job, engines)
-    return [warning for one in _CHECKS for warning in one(job, target)]
+    if engines and job.engine not in engines and "/" not in job.engine and job.engine not in spdk.ENGINES:
+        close = difflib.get_close_matches(job.engine, engines, 1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
+    if job.pattern not in PATTERNS:
+        wanted = f"wanted one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
+        raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")
+    way = list(_check_way(job, target))
+    _check_numbers(job)
+    return [*way, *(warning for one in _CHECKS for warning in one(job, target))]
 
 
 def _refuse(name: str, message: str) -> StudyError:
     return StudyError(message, key=f"params.{name}")
 
 
-def _engine(job: Section, engines: Sequence[str]) -> None:
-    if engines and job.engine not in engines and "/" not in job.engine and job.engine not in spdk.ENGINES:
-        close = difflib.get_close_matches(job.engine, engines, 1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
-
-
-def _pattern(job: Section, target: Target) -> Iterator[Warning_]:
-    if job.pattern not in PATTERNS:
-        wanted = f"wanted one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
-        raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")
-    yield from ()
-
-
-def _numbers(job: Section, target: Target) -> Iterator[Warning_]:
+def _check_numbers(job: Section) -> None:
     for name in (*_COUNTS, *_PERCENTAGES):
         for text in job.options.get(name, "").split(","):
             if text and "$" not in text and not text.isdecimal():
@@ -59,15 +53,10 @@ def _numbers(job: Section, target: Target) -> Iterator[Warning_]:
         for text in job.options.get(name, "").split(","):
             if text.isdecimal() and int(text) > 100:
                 raise _refuse(name, f"is {text} %; wanted 0 to 100")
-    yield from ()
-
-
-def _run_time(job: Section, target: Target) -> Iterator[Warning_]:
     if "runtime" in job.options and not job.seconds("runtime") and job.flag("time_based"):
         raise _refuse("runtime", f"is '{job.options['runtime']}', so nothing would be measured; wanted more than 0")
     if job.flag("time_based") and "runtime" not in job.options:
         raise _refuse("time_based", "needs a run time; add runtime")
-    yield from ()
 
 
 def _area(job: Section, target: Target) -> Iterator[Warning_]:
@@ -139,7 +128,7 @@ def _caches(job: Section, target: Target) -> Iterator[Warning_]:
         yield Warning_("direct-ignored", text, "trim and write in jobs of their own, or use ioengine = 'nbd'")
 
 
-def _mixes(job: Section, target: Target) -> Iterator[Warning_]:
+def _options(job: Section, target: Target) -> Iterator[Warning_]:
     named = [name for name in ("bssplit", "bsrange", "bs") if name in job.options]
     if len(named) > 1:
         text = f"{named[0]} is used, and {' and '.join(named[1:])} is not"
@@ -147,24 +136,15 @@ def _mixes(job: Section, target: Target) -> Iterator[Warning_]:
     if "rwmixread" in job.options and "rwmixwrite" in job.options:
         text = "rwmixread and rwmixwrite are both given; fio takes the last one"
         yield Warning_("mix-given-twice", text, "remove one of them")
-
-
-def _repeats(job: Section, target: Target) -> Iterator[Warning_]:
     if "randseed" in job.options or job.flag("allrandrepeat"):
         text = "the random seed is fixed, so every repetition asks for the same blocks in the same order"
         yield Warning_("fixed-seed", text, "remove randseed and allrandrepeat: each repetition then has its own seed")
     if job.flag("gtod_reduce"):
         yield Warning_("no-latency", "gtod_reduce leaves out all latencies", "remove gtod_reduce to have latencies")
-
-
-def _verify(job: Section, target: Target) -> Iterator[Warning_]:
-    """fio 3.33 takes the time of reading back only after the last write: 8 MiB were seen in 2 ms."""
+    # fio 3.33 takes the time of reading back only after the last write: 8 MiB were seen in 2 ms.
     if "verify" in job.options and job.number("verify_backlog", 0) > 0 and "read" not in job.directions:
         text = "with verify_backlog fio counts what it reads back but hardly its time, so that read.bw and read.iops "
         yield Warning_("verify-rates", f"{text}mean nothing", "leave verify_backlog out where reading is of interest")
-
-
-def _host(job: Section, target: Target) -> Iterator[Warning_]:
     commands = [name for name in ("exec_prerun", "exec_postrun") if name in job.options]
     if job.engine == "exec":
         commands.append("ioengine=exec")
@@ -174,6 +154,9 @@ def _host(job: Section, target: Target) -> Iterator[Warning_]:
     for name in ("ioscheduler", "cgroup_nodelete"):
         if name in job.options:
             raise _refuse(name, "changes this machine and leaves it so after the run; remove it, and set it yourself")
+    if "unique_filename" in job.options:
+        text = "unique_filename has an effect only where a server of fio makes the load (fio --client)"
+        yield Warning_("only-of-clients", text, "leave it out")
 
 
 # The way to the target: the engines of the kernel load a file or a device; nbd and SPDK's bring their own transport,
@@ -200,15 +183,12 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
     elif way == "nbd":
         raise StudyError(f"nbd needs a target that is reached by NBD: {_SERVES}, or its uri", key="params.ioengine")
     if _is_file(job, target) and job.pattern.endswith("trim"):
-        text = f"'{job.pattern}' needs a block device: a file cannot be trimmed; use {_trimmable(target)}"
+        virtual = target.get("kind") == "virtual"
+        use = "target.form = 'device', or ioengine = 'nbd'" if virtual else "target.kind = 'device'"
+        text = f"'{job.pattern}' needs a block device: a file cannot be trimmed; use {use}"
         raise StudyError(text, key="params.rw")
-    if target.get("kind") == "folder" and job.engine not in ELSEWHERE:
-        _require_size(job, target)
-
-
-def _require_size(job: Section, target: Target) -> None:
-    """All that is free is no size to fill a file to."""
-    if target.get("size") is None and job.bytes("size") is None:
+    sized = target.get("size") is not None or job.bytes("size") is not None
+    if target.get("kind") == "folder" and job.engine not in ELSEWHERE and not sized:  # all that is free is no size
         raise StudyError("is missing; wanted the size of the file to make in the folder", key="target.size")
 
 
@@ -242,30 +222,4 @@ def _is_file(job: Section, target: Target) -> bool:
     return target.get("kind") in ("file", "folder")
 
 
-def _trimmable(target: Target) -> str:
-    if target.get("kind") == "virtual":
-        return "target.form = 'device', or ioengine = 'nbd'"
-    return "target.kind = 'device'"
-
-
-def _clients(job: Section, target: Target) -> Iterator[Warning_]:
-    if "unique_filename" in job.options:
-        text = "unique_filename has an effect only where a server of fio makes the load (fio --client)"
-        yield Warning_("only-of-clients", text, "leave it out")
-
-
-_CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
-    _pattern,
-    _check_way,
-    _numbers,
-    _run_time,
-    _area,
-    _alignment,
-    _depth,
-    _caches,
-    _mixes,
-    _repeats,
-    _verify,
-    _host,
-    _clients,
-)
+_CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (_area, _alignment, _depth, _caches, _options)

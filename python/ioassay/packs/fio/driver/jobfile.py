@@ -335,7 +335,8 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     lines = text.split("\n")
     added: list[str] = []
     for name, value in changes.items():
-        replacement, family = f"{name}={write(name, value)}", _family(name)
+        replacement = f"{name}={write(name, value)}"
+        family = next((family for family in FAMILIES if name in family), frozenset({name}))
         if inside := family & jobs.included:
             raise StudyError(
                 f"an included file sets {min(inside)}; write it into the job file itself", key=f"factors.{name}"
@@ -347,21 +348,13 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
             added.append(replacement)
     for line in jobs.lines:
         if log_folder is not None and line.name in LOGS:
-            lines[line.number - 1] = f"{line.name}={log_folder / _log_name(line, jobs)}"
+            given = Path(line.value or "").name or jobs.headings[line.section]  # the job's name, as fio takes it
+            place = log_folder / re.sub(r"[^\w.-]", "-", given)
+            lines[line.number - 1] = f"{line.name}={place}"
     for number, path in jobs.beside.items():
         lines[number - 1] = f"include {path}"
     head = ["[global]", *added] if added else []
     return "\n".join([*head, *lines])
-
-
-def _family(name: str) -> frozenset[str]:
-    return next((family for family in FAMILIES if name in family), frozenset({name}))
-
-
-def _log_name(line: Line, jobs: JobFile) -> str:
-    """fio takes the job's name where a log option has no value."""
-    given = Path(line.value or "").name or jobs.headings[line.section]
-    return re.sub(r"[^\w.-]", "-", given)
 
 
 def writes_logs(jobs: JobFile) -> bool:
@@ -432,12 +425,12 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
         "target": {"kind": "null"},
         "params": {"job": text, "job_path": str(place), "job_folder": str(Path.cwd())},
         "analysis": {"responses": list(dict.fromkeys(responses))},
-        "figures": [figure for direction in directions for figure in _figures(direction)],
+        "figures": [
+            figure
+            for direction in directions
+            for figure in (
+                {"kind": "cdf", "name": f"{direction}_latency_cdf", "direction": direction, "latency": "lat"},
+                {"kind": "order", "name": f"{direction}_bw_order", "y": f"{direction}.bw"},
+            )
+        ],
     }
-
-
-def _figures(direction: str) -> list[dict[str, Any]]:
-    return [
-        {"kind": "cdf", "name": f"{direction}_latency_cdf", "direction": direction, "latency": "lat"},
-        {"kind": "order", "name": f"{direction}_bw_order", "y": f"{direction}.bw"},
-    ]

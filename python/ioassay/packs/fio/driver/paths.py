@@ -88,8 +88,7 @@ def _files(job: Section, folder: Path) -> Iterator[Path]:
 
 def file_names(job: Section, folder: Path) -> list[str]:
     """The names of all files of a job and its clones, spelled as fio spells them (`add_file` in filesetup.c)."""
-    every = (name for option in job.files for name in _of_option(option, folder))
-    named = list(islice(every, MOST_FILES + 1))
+    named = list(islice(_named(job.files, folder), MOST_FILES + 1))
     if len(named) > MOST_FILES:
         raise StudyError(f"[{job.name}] opens more than {MOST_FILES} files, which cannot all be looked at")
     if named or "read_iolog" in job.options or any(option.name == "filename" for option in job.files):
@@ -97,11 +96,12 @@ def file_names(job: Section, folder: Path) -> list[str]:
     return list(_default_names(job, folder))
 
 
-def _of_option(option: FileOption, folder: Path) -> Iterator[str]:
-    """The files of one option. All clones share them, so that only the first folder of a list counts."""
-    first = next(iter(split(option.directory)), "")
-    names = split(option.value) if option.name == "filename" else _tree(option.value, folder)
-    return (f"{first}/{name}" if first else name for name in names)
+def _named(options: Sequence[FileOption], folder: Path) -> Iterator[str]:
+    """The files of options. All clones share them, so that only the first folder of a list counts."""
+    for option in options:
+        first = next(iter(split(option.directory)), "")
+        names = split(option.value) if option.name == "filename" else _tree(option.value, folder)
+        yield from (f"{first}/{name}" if first else name for name in names)
 
 
 def split(text: str) -> list[str]:
@@ -112,7 +112,10 @@ def split(text: str) -> list[str]:
 
 def _default_names(job: Section, folder: Path) -> Iterator[str]:
     """Names that fio makes itself: each clone takes its own folder of the list, in turn (`set_name_idx`)."""
-    files = _files_by_number(job)
+    order = list(job.options)
+    # An `opendir` that finds nothing sets `nrfiles` to 0 (`str_opendir_cb`), unless it is set after it.
+    emptied = "opendir" in order and ("nrfiles" not in order or order.index("nrfiles") < order.index("opendir"))
+    files = 0 if emptied else job.number("nrfiles", 1)
     if (wanted := max(files, 1) * job.numjobs) > MOST_FILES:
         raise StudyError(f"[{job.name}] makes {wanted} files; wanted at most {MOST_FILES}")
     folders = split(job.options.get("directory", ""))
@@ -121,30 +124,16 @@ def _default_names(job: Section, folder: Path) -> Iterator[str]:
             yield f"{folders[clone % len(folders)]}/{name}" if folders else name
 
 
-def _files_by_number(job: Section) -> int:
-    """`nrfiles`; an `opendir` that finds nothing sets it to 0 (`str_opendir_cb`), unless it is set after it."""
-    order = list(job.options)
-    if "opendir" in order and ("nrfiles" not in order or order.index("nrfiles") < order.index("opendir")):
-        return 0
-    return job.number("nrfiles", 1)
-
-
 def _names_of_clone(job: Section, folder: Path, clone: int, files: int) -> Iterator[str]:
-    if files == 1 and _exists_and_is_no_file(folder / job.name):
-        yield job.name
-        return
+    with suppress(OSError):
+        if files == 1 and not stat.S_ISREG((folder / job.name).lstat().st_mode):
+            yield job.name
+            return
     pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
     for number in range(files):
         name = re.sub(r"(?i)\$jobname", lambda _: job.name, pattern)
         name = re.sub(r"(?i)\$jobnum", str(clone), name)
         yield re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
-
-
-def _exists_and_is_no_file(path: Path) -> bool:
-    try:
-        return not stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
 
 
 def _tree(text: str, folder: Path) -> Iterator[str]:
@@ -263,7 +252,7 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
         if (
             len(line.encode()) > _LOG_LINE_BYTES
             or control_character(line) is not None
-            or words != _ascii_words(line)[version - 2 :]
+            or words != [word for word in re.split(r"[ \t]+", line) if word][version - 2 :]
         ):
             raise StudyError(
                 f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
@@ -276,10 +265,6 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
         access = WRITE if words[1] in _WRITING_ACTIONS else READ
         strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
     return strongest
-
-
-def _ascii_words(line: str) -> list[str]:
-    return [word for word in re.split(r"[ \t]+", line) if word]
 
 
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
@@ -380,7 +365,9 @@ def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
         if touch.access != WRITE or touch.path.is_block_device():
             continue
         if touch.path in beside:
-            yield touch.path, _of_buffers(job) if "mem" in job.options else _of_file(job, touch.path)
+            # mem=mmap:/path: all buffers of one job (`init_io_u_buffers` in backend.c).
+            buffers = max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1) + _DEPTH_SLACK_BYTES
+            yield touch.path, buffers if "mem" in job.options else _of_file(job, touch.path)
         elif "read_iolog" in job.options:
             yield touch.path, replayed.get(touch.path)
         elif job.engine in ELSEWHERE or job.engine in _EMPTY_FILES:
@@ -393,11 +380,6 @@ def _of_file(job: Section, path: Path) -> int | None:
     there_bytes = path.stat().st_size if path.is_file() else 0
     reach = reach_bytes(job, there_bytes)
     return None if reach is None else max(reach, there_bytes)
-
-
-def _of_buffers(job: Section) -> int:
-    """mem=mmap:/path: all buffers of one job (`init_io_u_buffers` in backend.c)."""
-    return max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1) + _DEPTH_SLACK_BYTES
 
 
 def _replayed_ends(job: Section, folder: Path) -> Iterator[tuple[Path, int]]:

@@ -43,7 +43,11 @@ def missing(engine: str, given: str = "", environment: Mapping[str, str] = os.en
             f"SPDK's fio plugin '{engine}' is not {given or place}: build SPDK with ./configure --with-fio=<fio's "
             f"sources, of the installed version>, and set {VARIABLE}=<spdk>/build/fio"
         )
-    if engine == "spdk_nvme" and _huge_pages() == 0:
+    try:
+        huge_pages = int(_HUGE_PAGES.read_text())
+    except (OSError, ValueError):
+        huge_pages = 0
+    if engine == "spdk_nvme" and not huge_pages:
         return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"
     return ""
 
@@ -78,21 +82,7 @@ def configuration(address: str, nqn: str) -> str:
     host, _, port = address.rpartition(":")
     attach = {
         "method": "bdev_nvme_attach_controller",
-        "params": {
-            "name": _BDEV,
-            "trtype": "TCP",
-            "adrfam": "IPv4",
-            "traddr": host,
-            "trsvcid": port,
-            "subnqn": nqn,
-        },
+        "params": {"name": _BDEV, "trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": nqn},
     }
     alone = {"method": "bdev_set_options", "params": {"bdev_auto_examine": False}}
     return json.dumps({"subsystems": [{"subsystem": "bdev", "config": [alone, attach]}]}, indent=1)
-
-
-def _huge_pages() -> int:
-    try:
-        return int(_HUGE_PAGES.read_text())
-    except (OSError, ValueError):
-        return 0
