@@ -73,7 +73,6 @@ def quick(
 
 
 def _choice(path: Path, budget_s: float) -> Choice:
-
     if not path.is_dir():
         what = "is no folder" if path.exists() else "no such folder"
         raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
@@ -102,7 +101,6 @@ def _compromise(choice: Choice, budget_s: float) -> list[Warning_]:
 
 def _left_behind(folder: Path) -> list[Warning_]:
     """Test files of earlier runs of this study that were killed together with all that could have removed them."""
-
     from ioassay.targets import ownership_mark
 
     found = []

@@ -245,10 +245,10 @@ def _latencies(all_jobs: Sequence[Job], jobs: Sequence[Job], direction: str, *, 
         if latency is None:
             continue
         shares = {percentile_name(percent): value_ns for percent, value_ns in latency.percentiles_ns.items()}
-        coarse = {"min": latency.min_ns, "max": latency.max_ns, **shares}
-        fine = {"mean": latency.mean_ns, "stddev": latency.stddev_ns}
-        statistics_ns |= {f"{prefix}{name}": value_ns for name, value_ns in (fine | coarse).items() if value_ns}
-        steps_ns |= {f"{prefix}{name}": latency.step_ns for name, value_ns in coarse.items() if value_ns}
+        known = {f"{prefix}{name}": value_ns for name, value_ns in (latency.statistics_ns | shares).items() if value_ns}
+        statistics_ns |= known
+        fine = (f"{prefix}mean", f"{prefix}stddev")
+        steps_ns |= {name: latency.step_ns for name in known if name not in fine}
     timed = max((one.count for prefix, one in latencies.items() if one and prefix != "sync."), default=0)
     made = sum(part.ios for part in in_direction(jobs, direction))
     return {

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile, percentile_name
@@ -22,7 +23,6 @@ from ioassay.packs.fio.claims.fio_results import (
     Clients,
     Direction,
     Job,
-    Latency,
     Results,
     by_client,
     elapsed_s,
@@ -78,7 +78,10 @@ def _groups(jobs: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
 
 def _entries_of_clients(results: Results, clients: Clients) -> Iterator[Entry]:
     """The loads of each client, those of which nothing is known, and all clients together."""
-    warnings = _option_warnings(clients)
+    text = "fio's JSON does not say which client had which of these global options, which are left out: "
+    remedy = "give them in the sections of the jobs, or use fio 3.39 or newer"
+    named = ", ".join(clients.unattributed)
+    warnings = [Warning_("options-unattributed", text + named, remedy)] if named else []
     loads = {client: _groups(jobs) for client, jobs in by_client(results.jobs).items()}
     for client, groups in loads.items():
         own = replace(results, disks=[disk for disk in results.disks if disk.client == client])
@@ -133,14 +136,6 @@ def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
     stated = fio_metrics.metrics([clients.total]) if clients.total is not None else {}
     percentiles = {name: value for name, value in stated.items() if latency_percentile(name) is not None}
     return replace(entry, metrics={**percentiles, **entry.metrics})
-
-
-def _option_warnings(clients: Clients) -> list[Warning_]:
-    if not clients.unattributed:
-        return []
-    names = ", ".join(clients.unattributed)
-    text = f"fio's JSON does not say which client had which of these global options, which are left out: {names}"
-    return [Warning_("options-unattributed", text, "give them in the sections of the jobs, or use fio 3.39 or newer")]
 
 
 def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
@@ -204,57 +199,41 @@ _SAME_RATE_BYTES_PER_S = 1.0
 """fio rounds a rate down to a whole number."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A number of fio's own sum that is not that of its clients' results together."""
+class Difference(NamedTuple):
+    """A metric of fio's own sum, stated by fio, that is not that of its clients' results merged."""
 
     metric: str
-    """As in `ioassay.metrics`: 'read.bw', 'read.lat.p99'."""
     stated: float
-    """By fio."""
     merged: float
-    """Of the entries of all clients."""
 
 
 def differences(results: Results) -> list[Difference]:
     """The numbers of fio's own sum that its clients' entries do not add up to."""
     total = results.clients.total if results.clients is not None else None
-    if total is None:
-        return []
     found: list[Difference] = []
     for name in DIRECTIONS:
         parts = in_direction(results.jobs, name)
-        if name in total.directions and any(part.ios for part in parts):
+        if total is not None and name in total.directions and any(part.ios for part in parts):
             found += _different(name, total.directions[name], parts, results.jobs)
     return found
 
 
 def _different(name: str, stated: Direction, parts: Sequence[Direction], jobs: Sequence[Job]) -> Iterator[Difference]:
-    label = "total" if name == "mixed" else name
     took_s = elapsed_s(jobs, (name,))
     ios, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
-    yield from _unless_same(f"{label}.ios", stated.ios, ios, 0)
-    yield from _unless_same(f"{label}.bytes", stated.bytes, volume, 0)
+    pairs: list[tuple[str, float, float, float]] = [("ios", stated.ios, ios, 0), ("bytes", stated.bytes, volume, 0)]
     if took_s and stated.rate_bytes_per_s is not None:
-        yield from _unless_same(f"{label}.bw", stated.rate_bytes_per_s, volume / took_s, _SAME_RATE_BYTES_PER_S)
+        pairs.append(("bw", stated.rate_bytes_per_s, volume / took_s, _SAME_RATE_BYTES_PER_S))
     for kind in KINDS:
         merged, own = merged_latency(jobs, name, kind), stated.latencies.get(kind)
-        if merged is not None and own is not None:
-            for statistic, pair in _statistics(own, merged).items():
-                yield from _unless_same(f"{label}.{kind}.{statistic}", *pair, 1.0)
-
-
-def _statistics(stated: Latency, merged: Latency) -> dict[str, tuple[float, float]]:
-    found = {
-        "mean": (stated.mean_ns, merged.mean_ns),
-        "stddev": (stated.stddev_ns, merged.stddev_ns),
-        "min": (stated.min_ns, merged.min_ns),
-        "max": (stated.max_ns, merged.max_ns),
-    }
-    if merged.bins:
-        own = _percentiles_ns(merged.bins, sorted(stated.percentiles_ns))
-        found |= {percentile_name(share): (stated.percentiles_ns[share], own[share]) for share in own}
-    return found
+        if merged is None or own is None:
+            continue
+        pairs += [(f"{kind}.{key}", own.statistics_ns[key], ns, 1.0) for key, ns in merged.statistics_ns.items()]
+        for share, ns in _percentiles_ns(merged.bins, sorted(own.percentiles_ns)).items() if merged.bins else ():
+            pairs.append((f"{kind}.{percentile_name(share)}", own.percentiles_ns[share], ns, 1.0))
+    for key, said, merged_value, step in pairs:
+        if not math.isclose(said, merged_value, rel_tol=_SAME if step else 0.0, abs_tol=step):
+            yield Difference(f"{'total' if name == 'mixed' else name}.{key}", said, merged_value)
 
 
 def _percentiles_ns(bins: Mapping[int, int], shares: Sequence[float]) -> dict[float, float]:
@@ -268,8 +247,3 @@ def _percentiles_ns(bins: Mapping[int, int], shares: Sequence[float]) -> dict[fl
             value_ns, reached = following, reached + bins[following]
         found[share] = value_ns
     return found
-
-
-def _unless_same(metric: str, stated: float, merged: float, step: float) -> Iterator[Difference]:
-    if not math.isclose(stated, merged, rel_tol=_SAME if step else 0.0, abs_tol=step):
-        yield Difference(metric, stated, merged)

@@ -46,6 +46,11 @@ class Latency:
     percentile_unit_ns: float = 0.0
     """To which fio rounds percentiles up; 0 where fio's ways are not known to be behind these numbers."""
 
+    @property
+    def statistics_ns(self) -> dict[str, float]:
+        """Those that every format prints, by name."""
+        return {"mean": self.mean_ns, "stddev": self.stddev_ns, "min": self.min_ns, "max": self.max_ns}
+
 
 @dataclass(frozen=True)
 class Direction:

@@ -8,7 +8,7 @@ number of requests. Version 2 does not say which program wrote it, and is refuse
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
@@ -92,7 +92,11 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
     volume_kib, rate_kib_s, iops, runtime_ms = (whole_number(field, f"{name} {what}") for what, field in heads)
     runtime_s = runtime_ms / 1e3
     ios = whole_number(round(iops * runtime_s), f"{name} IOPS times runtime")
-    percentiles_ns = dict(_percentiles(fields[12:32]))
+    percentiles_ns = {}  # fields such as `99.900000%=236`; unused ones are `0%=0`
+    for field in fields[12:32]:
+        share, _, time_us = field.partition("%=")
+        if percentage := real(share, "percentile"):
+            percentiles_ns[percentage] = real(time_us, f"{share}%") * 1e3
     latencies = {
         "slat": _latency(f"{name} slat", fields[4:8], ios, {}),
         "clat": _latency(f"{name} clat", fields[8:12], ios, percentiles_ns),
@@ -114,11 +118,3 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
 def _latency(what: str, four: Sequence[str], ios: int, percentiles_ns: Mapping[float, float]) -> Latency | None:
     low, high, mean, deviation = (real(field, what) * 1e3 for field in four)
     return Latency(ios, mean, deviation, low, high, {}, percentiles_ns, _STEP_NS, 1e-3) if high and ios else None
-
-
-def _percentiles(fields: Sequence[str]) -> Iterator[tuple[float, float]]:
-    """Fields such as `99.900000%=236`; unused ones are `0%=0`."""
-    for field in fields:
-        share, _, time_us = field.partition("%=")
-        if percentage := real(share, "percentile"):
-            yield percentage, real(time_us, f"{share}%") * 1e3

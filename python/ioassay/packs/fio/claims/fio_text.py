@@ -109,7 +109,12 @@ def parse(text: str, source: str) -> tuple[Results, Mapping[str, JobFacts]]:
         if match := _JOB.match(line):
             blocks.append(_Block(match))
         elif match := _SETTINGS.match(line):
-            said = JobFacts(engine=match[5], record_bytes=dict(_sizes(match[4])))
+            sizes = {  # by direction, where all requests are of one size with all its digits: not 16.0Ki
+                _DIRECTIONS["RWT".index(letter)]: whole_number(low, "bs")
+                for letter, low, high in _BLOCKS.findall(match[4])
+                if low == high and low.isdecimal()
+            }
+            said = JobFacts(engine=match[5], record_bytes=sizes)
             facts[match[1]] = said if facts.get(match[1], said) == said else JobFacts()  # of another run beside it
         elif match := _GROUP.match(line):
             sums[int(match[1])] = []
@@ -128,13 +133,6 @@ def parse(text: str, source: str) -> tuple[Results, Mapping[str, JobFacts]]:
     if not _SERVER.search(text):  # each server has groups of its own
         jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
     return Results("", jobs, messages=text), facts
-
-
-def _sizes(blocks: str) -> Iterator[tuple[str, int]]:
-    """By direction, where all requests are of one size that is printed with all its digits."""
-    for letter, low, high in _BLOCKS.findall(blocks):
-        if low == high and low.isdecimal():  # not 16.0Ki
-            yield _DIRECTIONS["RWT".index(letter)], whole_number(low, "bs")
 
 
 def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> Iterator[Misfit]:

@@ -6,12 +6,11 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import closing, console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.analysis.effects.descriptive import ConditionMean
     from ioassay.analysis.storage.workload_profile import Profile
     from ioassay.api.run_results import Run
 
@@ -46,29 +45,21 @@ def quick(
     study = QuickStudy.fitting(path, options.seconds("--budget", budget))
     run = session.measure(session.ready(partial(study.begin, output)), wait_quiet_s=wait_quiet_s, live=live)
     if json:
+        from ioassay.analysis.effects import descriptive
+
+        disk = run.records.host.get("disk", {})
         console.emit(
             {
                 **run.as_dict(),
-                "target": _target(path, run),
+                "target": {"path": str(path.resolve()), **run.records.studies[0].target.model_dump(), "disk": disk},
                 "profile": asdict(study.profile),
-                "rows": [row.as_dict() for row in _rows(run)],
+                "rows": [row.as_dict() for row in descriptive.headline(run.records, run.records.studies)],
                 "seconds": time.monotonic() - began_s,
             }
         )
     else:
         closing.say(run, _table(run))
     session.end(run)
-
-
-def _rows(run: Run) -> list[ConditionMean]:
-    from ioassay.analysis.effects.descriptive import headline
-
-    return headline(run.records, run.records.studies)
-
-
-def _target(path: Path, run: Run) -> dict[str, Any]:
-    study = run.records.studies[0]
-    return {"path": str(path.resolve()), **study.target.model_dump(), "disk": run.records.host.get("disk", {})}
 
 
 def _table(run: Run) -> list[str]:

@@ -17,7 +17,6 @@ from typing import Any
 
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
-from ioassay.packs.fio.claims.fio_results import Results
 from ioassay.packs.fio.driver import (
     expansion,
     fio_metrics,
@@ -74,10 +73,10 @@ class _View:
     """Where the user's job file lies."""
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], name: str = "") -> _View:
+    def of(cls, params: Mapping[str, Any]) -> _View:
         """The view of a point; StudyError for a job file that cannot be."""
         if "job" not in params:
-            alone = [job.section(params, name)]
+            alone = [job.section(params)]
             return cls(alone, [alone])
         text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio"))).absolute()
         folder = Path(str(params.get("job_folder", place.parent)))
@@ -102,6 +101,17 @@ class _View:
         wanted = [section for section in self.jobs if section.engine in spdk.ENGINES]
         return next((why for section in wanted if (why := spdk.missing(section.engine, section.plugin))), "")
 
+    @property
+    def ungrouped(self) -> dict[str, Any]:
+        """What turns off group_reporting: fio would name a whole group after its first job and hide an idle one.
+
+        It changes the report only, but for a steady state, which fio then looks for in the whole group.
+        """
+        named = self.file is not None and any(line.name == "group_reporting" for line in self.file.lines)
+        kept = self.file is not None and "group_reporting" in self.file.included
+        kept = kept or any("steadystate" in section.options for section in self.jobs)
+        return {"group_reporting": False} if named and not kept else {}
+
 
 class Fio(Driver):
     """Runs fio. Implements `roles.Driver`."""
@@ -112,13 +122,12 @@ class Fio(Driver):
 
     def __init__(self) -> None:
         self._names = Names()
-        self._views: dict[tuple[str, str], _View] = {}
+        self._views: dict[str, _View] = {}
 
-    def _view(self, params: Mapping[str, Any], name: str = "") -> _View:
+    def _view(self, params: Mapping[str, Any]) -> _View:
         """One reading of each point: a trial is confined to what was examined, whatever an included file says since."""
-        key = (name, repr(params))
-        if key not in self._views:
-            self._views[key] = _View.of(params, name)
+        if (key := repr(params)) not in self._views:
+            self._views[key] = _View.of(params)
         return self._views[key]
 
     def tool(self) -> Tool:
@@ -252,7 +261,7 @@ class Fio(Driver):
         else:
             redirected = raw if jobfile.writes_logs(view.file) else None
             _require_plain(raw)
-            text, folder = jobfile.rewrite(view.text, view.file, _ungrouped(view), redirected), view.folder
+            text, folder = jobfile.rewrite(view.text, view.file, view.ungrouped, redirected), view.folder
             options = _command_line(trial, view, raw)
             environment = {"TMPDIR": os.environ.get("TMPDIR", "")}  # as its ${TMPDIR} was read
         if "spdk_bdev" in {section.engine for section in view.jobs}:
@@ -277,7 +286,9 @@ class Fio(Driver):
             if outcome is None:
                 why = self._view(trial.params).missing_plugin
                 return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
-            return _read(trial, self._view(trial.params, job.name_of(trial)).jobs, outcome, raw)
+            view = self._view(trial.params)
+            jobs = view.jobs if view.file else [replace(view.jobs[0], name=job.name_of(trial))]
+            return _read(trial, jobs, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
         except (ValueError, ArithmeticError, InputError) as error:
@@ -285,7 +296,13 @@ class Fio(Driver):
 
 
 def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) -> Parsed:
-    results, unreadable = _results(raw / RESULTS)
+    results, unreadable = None, ""
+    try:
+        results = fio_json.parse((raw / RESULTS).read_text(encoding="utf-8", errors="replace"), RESULTS)
+    except OSError as error:
+        unreadable = f"{RESULTS}: {error.strerror}: fio wrote no results"
+    except InputError as error:
+        unreadable = str(error)
     messages = outcome.stderr.read_text(encoding="utf-8", errors="replace") if outcome.stderr.is_file() else ""
     verdict = judge(results, jobs, outcome, messages, unreadable)
     if results is None or verdict.reason:
@@ -308,17 +325,6 @@ def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) ->
     )
 
 
-def _ungrouped(view: _View) -> dict[str, Any]:
-    """What turns off group_reporting: fio would name a whole group after its first job and hide an idle one.
-
-    It changes the report only, but for a steady state, which fio then looks for in the whole group.
-    """
-    named = view.file is not None and any(line.name == "group_reporting" for line in view.file.lines)
-    hidden = view.file is not None and "group_reporting" in view.file.included
-    steady = any("steadystate" in section.options for section in view.jobs)
-    return {"group_reporting": False} if named and not hidden and not steady else {}
-
-
 def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
     """Options given before a job file are its [global] defaults: what the file sets itself stays as it is."""
     options = ["--clat_percentiles=1", "--lat_percentiles=1", "--slat_percentiles=1"]
@@ -336,13 +342,3 @@ def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
 def _require_plain(raw: Path) -> None:
     if problem := job.unwritable(str(raw)):
         raise ToolError(f"the run's folder {problem}: give another with --output")
-
-
-def _results(path: Path) -> tuple[Results | None, str]:
-    """The results, or why there are none."""
-    try:
-        return fio_json.parse(path.read_text(encoding="utf-8", errors="replace"), path.name), ""
-    except OSError as error:
-        return None, f"{path.name}: {error.strerror}: fio wrote no results"
-    except InputError as error:
-        return None, str(error)

@@ -51,13 +51,9 @@ def _of_direction(jobs: Sequence[Job], direction: str, ios: int) -> dict[str, fl
         found |= {"bw": volume / took_s, "iops": ios / took_s}
     for kind in KINDS:
         if latency := merged_latency(jobs, direction, kind):
-            found |= {f"{kind}.{statistic}": value for statistic, value in _statistics(latency).items()}
+            shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
+            found |= {f"{kind}.{name}": value for name, value in (latency.statistics_ns | shares).items()}
     return found
-
-
-def _statistics(latency: Latency) -> dict[str, float]:
-    found = {"mean": latency.mean_ns, "stddev": latency.stddev_ns, "min": latency.min_ns, "max": latency.max_ns}
-    return found | {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
 
 
 def percentiles_ns(latency: Latency) -> Mapping[float, float]:

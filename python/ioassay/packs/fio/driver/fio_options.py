@@ -27,31 +27,18 @@ def words(text: str) -> list[str]:
 LINE_BYTES = 8190
 """What fgets takes at once into fio's buffer (OPT_LEN_MAX, 8192), less the line's end: fio reads what lies behind it as
 another line."""
-ALIASES: dict[str, str] = {
-    "blockalign": "ba",
-    "blocksize": "bs",
-    "blocksize_range": "bsrange",
-    "blocksize_unaligned": "bs_unaligned",
-    "disable_bw": "disable_bw_measurement",
-    "fileoffset": "offset",
-    "fill_fs": "fill_device",
-    "hugepage_size": "hugepage-size",
-    "io_limit": "io_size",
-    "iodepth_batch_complete": "iodepth_batch_complete_min",
-    "iodepth_batch_submit": "iodepth_batch",
-    "iomem": "mem",
-    "mem_align": "iomem_align",
-    "nr_files": "nrfiles",
-    "ratecycle": "rate_cycle",
-    "ratemin": "rate_min",
-    "readwrite": "rw",
-    "single_instance": "single-instance",
-    "ss": "steadystate",
-    "ss_dur": "steadystate_duration",
-    "ss_ramp": "steadystate_ramp_time",
-    "timeout": "runtime",
-    "wait_for_previous": "stonewall",
-}
+ALIASES: dict[str, str] = dict(
+    pair.split("=")
+    for pair in words(
+        "blockalign=ba blocksize=bs blocksize_range=bsrange blocksize_unaligned=bs_unaligned "
+        "disable_bw=disable_bw_measurement fileoffset=offset fill_fs=fill_device hugepage_size=hugepage-size "
+        "io_limit=io_size iodepth_batch_complete=iodepth_batch_complete_min "
+        "iodepth_batch_submit=iodepth_batch iomem=mem mem_align=iomem_align nr_files=nrfiles "
+        "ratecycle=rate_cycle ratemin=rate_min readwrite=rw single_instance=single-instance ss=steadystate "
+        "ss_dur=steadystate_duration ss_ramp=steadystate_ramp_time timeout=runtime "
+        "wait_for_previous=stonewall"
+    )
+)
 
 _UNLISTED = frozenset(
     words(

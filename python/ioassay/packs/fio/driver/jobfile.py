@@ -50,8 +50,6 @@ _CONTROL_NAMES = {
     "\r": "CR, carriage return",
     "\x1b": "ESC, escape",
     "\x85": "NEL, next line",
-    "\u2028": "LINE SEPARATOR",
-    "\u2029": "PARAGRAPH SEPARATOR",
 }
 
 

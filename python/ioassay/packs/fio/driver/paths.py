@@ -273,16 +273,27 @@ _GROUPS = "sys/fs/cgroup"
 """What fio's option `cgroup` writes below (cgroup.c)."""
 _DEVICES = {"libcufile": "nvidia*"}
 """Engines that take device nodes of their own, by ioctl calls: their names below /dev."""
+_SPDK_SOCKETS = "var/tmp"
+"""Where SPDK's block layer makes the socket that it reads its configuration through (json_config.c)."""
+_OF_SPDK = {"spdk_json_conf", "spdk_conf", "env_context"}
 
 
 def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
     """What the processes of all these jobs need; relative paths start at `folder`."""
-    waivers = dict.fromkeys(filter(None, map(_waiver, jobs)))
-    return Confinement(
-        layouts=list(dict.fromkeys(path for job in jobs for path in _layouts(job, folder))),
-        host=list(dict.fromkeys(path for job in jobs for path in _of_host(job, root))),
-        waiver="; ".join(waivers),
-    )
+    host: list[Path] = []
+    waivers: dict[str, None] = {}
+    for job in jobs:
+        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`).
+        own_memory = job.engine == "spdk_bdev" and not _OF_SPDK & job.options.keys()
+        host += [root / _GROUPS] if "cgroup" in job.options else []
+        host += [root / _SPDK_SOCKETS] if own_memory else []
+        host += sorted((root / "dev").glob(_DEVICES[job.engine])) if job.engine in _DEVICES else []
+        if job.engine in SPDK:
+            waivers |= {} if own_memory else {f"ioengine {job.engine} maps huge pages and devices by itself": None}
+        elif consented := next(externals(job), None):
+            waivers[f"{consented.option} {consented.effect}, which was consented to"] = None
+    layouts = dict.fromkeys(path for job in jobs for path in _layouts(job, folder))
+    return Confinement(layouts=list(layouts), host=list(dict.fromkeys(host)), waiver="; ".join(waivers))
 
 
 def _layouts(job: Section, folder: Path) -> Iterator[Path]:
@@ -295,32 +306,6 @@ def _layouts(job: Section, folder: Path) -> Iterator[Path]:
         # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
         if replaces or "read_iolog" in job.options or is_laid_out(job, touch.path):
             yield touch.path
-
-
-_SPDK_SOCKETS = "var/tmp"
-"""Where SPDK's block layer makes the socket that it reads its configuration through (json_config.c)."""
-
-
-def _of_host(job: Section, root: Path) -> Iterator[Path]:
-    if "cgroup" in job.options:
-        yield root / _GROUPS
-    if job.engine == "spdk_bdev" and not _maps_devices(job):
-        yield root / _SPDK_SOCKETS
-    if job.engine in _DEVICES:
-        yield from sorted((root / "dev").glob(_DEVICES[job.engine]))
-
-
-def _waiver(job: Section) -> str:
-    """Why a job's processes are not confined; '' where they are."""
-    if job.engine in SPDK:
-        return f"ioengine {job.engine} maps huge pages and devices by itself" if _maps_devices(job) else ""
-    consented = next(externals(job), None)
-    return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""
-
-
-def _maps_devices(job: Section) -> bool:
-    """spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`)."""
-    return job.engine != "spdk_bdev" or bool({"spdk_json_conf", "spdk_conf", "env_context"} & job.options.keys())
 
 
 # How large the files may become, as fio lays them out (`setup_files` in filesetup.c): upper bounds, since a sparse or

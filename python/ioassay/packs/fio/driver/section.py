@@ -234,9 +234,19 @@ def cost(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> Estim
     """Cost of jobs that run in `stages`, one after the other; `loaded_bytes` is the size of their target if known."""
     jobs = [job for stage in stages for job in stage]
     seconds = _staged_s(stages, loaded_bytes, _COMMON_BYTES_PER_S)
-    written = [_written_bytes(job, loaded_bytes) for job in jobs]
+    written: list[int | None] = []
+    logged_bytes = 0
+    for job in jobs:
+        volume = None if job.time_based else _volume_bytes(job, loaded_bytes)
+        if job.writes and job.engine not in ELSEWHERE and "write" in job.directions:
+            share = job.write_share if "read" in job.directions else 1.0
+            written.append(None if volume is None else round(volume * share))
+        # Logs of single requests; not where fio averages over a window.
+        averaged = _AVERAGED if job.number("log_avg_msec", 0) > 0 else ()
+        if volume is not None and (smallest := min(job.block_sizes_bytes(), default=0)):
+            lines = sum(each for name, each in _LOGS.items() if name in job.options and name not in averaged)
+            logged_bytes += volume // smallest * lines * _LOG_LINE_BYTES
     known = [volume for volume in written if volume is not None]
-    logged_bytes = sum(_logged_bytes(job, loaded_bytes) for job in jobs)
     volume = sum(known) if len(known) == len(written) else None
     return Estimate(seconds + _FIO_ITSELF_S, volume, recorded_bytes=logged_bytes)
 
@@ -267,22 +277,3 @@ def _volume_bytes(job: Section, loaded_bytes: int | None) -> int | None:
     """What all clones of a job move when nothing but their size ends them."""
     size = job.bytes("io_size") or job.bytes("size") or loaded_bytes
     return None if size is None else size * job.numjobs * max(job.number("loops", 1), 1)
-
-
-def _logged_bytes(job: Section, loaded_bytes: int | None) -> int:
-    """What logs of single requests take; 0 where a time ends the job, or where fio averages over a window."""
-    volume, smallest = _volume_bytes(job, loaded_bytes), min(job.block_sizes_bytes(), default=0)
-    if job.time_based or volume is None or not smallest:
-        return 0
-    averaged = job.number("log_avg_msec", 0) > 0
-    lines = sum(each for name, each in _LOGS.items() if name in job.options and not (averaged and name in _AVERAGED))
-    return volume // smallest * lines * _LOG_LINE_BYTES
-
-
-def _written_bytes(job: Section, loaded_bytes: int | None) -> int | None:
-    if not job.writes or job.engine in ELSEWHERE or not job.directions & {"write"}:
-        return 0
-    volume = _volume_bytes(job, loaded_bytes)
-    if job.time_based or volume is None:
-        return None
-    return round(volume * (job.write_share if "read" in job.directions else 1.0))
