@@ -84,8 +84,12 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         run = _run(text[max(0, place - _PREAMBLE_CHARS) : place], text, 0, argv)
         claims = [_of_processes(one, run) for one in throughputs(text)]
         claims = claims or [claim for row in _matrix_rows(text) for claim in _of_row(row, run)]
+    if not claims and not text.strip():
+        why = "it ended before its first number; run it with a terminal or a file as output"
+        raise InputError(f"IOzone's output is empty: {why}")
     if not claims:
-        raise InputError(_nothing(text))
+        why = "it was ended before its first test did, or refused; its last line is "
+        raise InputError(f"IOzone's output has no numbers: {why}{text.strip()[-100:].splitlines()[-1]!r}")
     return claims
 
 
@@ -97,14 +101,6 @@ def warnings(claims: Sequence[Claim]) -> list[Warning_]:
         if names:
             found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
     return found
-
-
-def _nothing(text: str) -> str:
-    if not text.strip():
-        return "IOzone's output is empty: it ended before its first number; run it with a terminal or a file as output"
-    return "IOzone's output has no numbers: it was ended before its first test did, or refused; its last line is " + (
-        repr(text.strip()[-100:].splitlines()[-1])
-    )
 
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:

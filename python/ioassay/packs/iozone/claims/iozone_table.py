@@ -45,10 +45,6 @@ class Invocation:
         """-+n: no rewrite, no reread, no second backward pass."""
         return "+n" in self.flags
 
-    def runs(self, test: int) -> bool:
-        """Whether test -i `test` was asked for."""
-        return self.tests is None or test in self.tests
-
 
 def parse_invocation(words: Sequence[str]) -> Invocation:
     """Read the words after the program's name; unknown options are taken as flags."""
@@ -113,32 +109,25 @@ class Pass:
     engine: str = "sync"
 
 
-@dataclass(frozen=True)
 class _Test:
-    number: int
-    passes: Sequence[Pass]
-    widths: Sequence[int]
-
-
-def _test(number: int, widths: Sequence[int], names: str, engine: str = "sync") -> _Test:
-    kinds = [("read" if "read" in name else "write") for name in names.split()]
-    passes = [Pass(name, kind, number, engine) for name, kind in zip(names.split(), kinds, strict=True)]
-    return _Test(number, passes, widths)
+    def __init__(self, number: int, widths: Sequence[int], names: str, engine: str = "sync") -> None:
+        self.number, self.widths = number, widths
+        self.passes = [Pass(name, "read" if "read" in name else "write", number, engine) for name in names.split()]
 
 
 _TESTS = [
-    _test(0, (9, 9), "write rewrite"),
-    _test(1, (9, 9), "read reread"),
-    _test(2, (9, 9), "random-read random-write"),
-    _test(3, (9,), "backward-read"),
-    _test(4, (10,), "record-rewrite"),
-    _test(5, (10,), "stride-read"),
-    _test(6, (9, 9), "fwrite frewrite", "stdio"),
-    _test(7, (8, 9), "fread freread", "stdio"),
-    _test(9, (9, 9), "pwrite repwrite", "psync"),
-    _test(10, (8, 9), "pread repread", "psync"),
-    _test(11, (9, 9), "pwritev repwritev", "pvsync"),
-    _test(12, (8, 9), "preadv repreadv", "pvsync"),
+    _Test(0, (9, 9), "write rewrite"),
+    _Test(1, (9, 9), "read reread"),
+    _Test(2, (9, 9), "random-read random-write"),
+    _Test(3, (9,), "backward-read"),
+    _Test(4, (10,), "record-rewrite"),
+    _Test(5, (10,), "stride-read"),
+    _Test(6, (9, 9), "fwrite frewrite", "stdio"),
+    _Test(7, (8, 9), "fread freread", "stdio"),
+    _Test(9, (9, 9), "pwrite repwrite", "psync"),
+    _Test(10, (8, 9), "pread repread", "psync"),
+    _Test(11, (9, 9), "pwritev repwritev", "pvsync"),
+    _Test(12, (8, 9), "preadv repreadv", "pvsync"),
 ]
 """In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table."""
 PATTERNS = {0: SEQUENTIAL, 1: SEQUENTIAL, 2: RANDOM, 3: BACKWARD, 9: SEQUENTIAL, 10: SEQUENTIAL}
@@ -165,32 +154,23 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
 
     A last row without its line feed was cut off: what is whole of it counts. InputError names a row that does not fit.
     """
-    tests = _columns(header)
+    names = set(header.split())  # tests 9 to 12 have columns with -E only
+    tests = [test for test in _TESTS if test.number < 8 or test.passes[0].name in names]
     while start < len(text):
         end = line_end(text, start + 1)
         line, cut = text[start + 1 : min(end, start + 1 + _LONGEST_ROW)], end >= len(text)
         start = end
         if "test complete" in line or "Excel" in line or "reclen" in line:
             return
-        if _is_row(line):
+        if re.fullmatch(r" *\d+", line[:16]) and re.fullmatch(r" +\d+", line[16:24]):
             yield _row(line.rstrip(), tests, asked, cut)
-
-
-def _columns(header: str) -> list[_Test]:
-    """Tests 9 to 12 have columns with -E only."""
-    names = set(header.split())
-    return [test for test in _TESTS if test.number < 8 or test.passes[0].name in names]
-
-
-def _is_row(line: str) -> bool:
-    return re.fullmatch(r" *\d+", line[:16]) is not None and re.fullmatch(r" +\d+", line[16:24]) is not None
 
 
 def _row(line: str, tests: Sequence[_Test], asked: Invocation, cut: bool) -> Row:
     file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
     if not record_kib:
         raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; wanted 1 or more")
-    chosen = [asked.runs(test.number) for test in tests]
+    chosen = [asked.tests is None or test.number in asked.tests for test in tests]
     values = _fit(line, tests, chosen, cut)
     if values is None:  # what was asked for is not what was printed: any test may be there
         values = _fit(line, tests, [None] * len(tests), cut)

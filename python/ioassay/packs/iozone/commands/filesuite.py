@@ -53,11 +53,21 @@ def filesuite(**given: Any) -> None:
         return
     _one_of("format", given["format"], options.FORMATS)
     told = _setup(given)
-    if given["format"] == "iozone":
-        _need_kib(told)
-    files = _latency_files(told) if given["latencies"] else []
+    for size in (*told["files"], *told["records"]) if given["format"] == "iozone" else ():
+        if size % 1024:  # IOzone's table has whole kB and would show something else
+            raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
+    files = []
+    if given["latencies"]:
+        tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
+        names = [name for test in tests for name in test["passes"]]
+        files = results.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
     results.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=given["overwrite"])
-    found = _run(told, results.progress(quiet=json))
+    on_pass = results.progress(quiet=json)
+    try:
+        found = _engine(_core.filesuite_run, told, on_pass)
+    finally:
+        if on_pass is not None:
+            on_pass(None)
     results.write_latencies(found["passes"])
     result = results.result(told, found)
     if workbook:
@@ -73,26 +83,6 @@ def filesuite(**given: Any) -> None:
 
 
 filesuite.__signature__ = options.signature()  # type: ignore[attr-defined]
-
-
-def _latency_files(told: Mapping[str, Any]) -> list[Path]:
-    from ioassay import _core
-    from ioassay.packs.iozone.commands import filesuite_results as results
-
-    tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
-    names = [name for test in tests for name in test["passes"]]
-    return results.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
-
-
-def _run(told: Mapping[str, Any], on_pass: Any) -> dict[str, Any]:
-    """The engine's results, with a line of progress meanwhile."""
-    from ioassay import _core
-
-    try:
-        return _engine(_core.filesuite_run, told, on_pass)
-    finally:
-        if on_pass is not None:
-            on_pass(None)
 
 
 def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
@@ -189,13 +179,6 @@ def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     if synced != "never" and not given["mmap"]:
         raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
     return {"mapped": synced} if given["mmap"] else {}
-
-
-def _need_kib(told: Mapping[str, Any]) -> None:
-    """UsageError for sizes that IOzone's table, which has whole kB, would show as something else."""
-    for size in (*told["files"], *told["records"]):
-        if size % 1024:
-            raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
 
 
 def size_bytes(name: str, text: str) -> int:

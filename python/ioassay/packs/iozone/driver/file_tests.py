@@ -35,7 +35,7 @@ _PASSES = (
 TESTS = {name: number for number, names in enumerate(_PASSES) for name in names.split()}
 """A test by the name of any of its passes."""
 _LAST = 12
-_AUTO_TESTS = range(8)
+_AUTO_TESTS = [*range(8)]
 _STUDIED = ("write", "read", "random", "backward")
 FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
 SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
@@ -165,6 +165,9 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
     if any(bounds) and (not auto or "size" in params):
         raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
+    named = _listed(params.get("tests", _AUTO_TESTS if auto else _STUDIED))
+    if not (tests := sorted({_test(str(part).strip()) for part in named})):
+        raise StudyError("no test is named", key="params.tests")
     sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
     if sizes and records and min(records) > max(sizes):
         raise StudyError(f"is {min(records)} bytes; wanted at most the file's {max(sizes)}", key="params.record")
@@ -172,7 +175,7 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
         raise StudyError(f"wanted a whole number; found {threads!r}", key="params.threads")
     return Wanted(
-        tests=_tests(params.get("tests", list(_AUTO_TESTS) if auto else list(_STUDIED))),
+        tests=tests,
         sizes=sizes,
         records=records,
         auto=auto,
@@ -202,13 +205,6 @@ def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
 def _listed(value: Any) -> Sequence[Any]:
     """A list as such, as a text with commas, or of a single value."""
     return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
-
-
-def _tests(value: Any) -> list[int]:
-    found = {_test(str(part).strip()) for part in _listed(value)}
-    if not found:
-        raise StudyError("no test is named", key="params.tests")
-    return sorted(found)
 
 
 def _test(name: str) -> int:

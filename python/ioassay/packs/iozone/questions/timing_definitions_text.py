@@ -126,10 +126,8 @@ def _nearest(one: TimingDefinitions) -> Iterator[Say]:
 def _moved(one: TimingDefinitions) -> Iterator[Say]:
     """What is moved in addition to what is claimed: priming reads and silent passes, by an example of each."""
     for name in ("primed", "silent_passes"):
-        own = [
-            each for each in one.seen if getattr(each.claim, name) and (each.moved_bytes or 0) > (each.claim.bytes or 0)
-        ]
-        for each in own[:1]:
+        own = [each for each in one.seen if getattr(each.claim, name)]
+        for each in [each for each in own if (each.moved_bytes or 0) > (each.claim.bytes or 0)][:1]:
             sizes = {"moved": each.moved_bytes, "claimed": each.claim.bytes, "record": each.claim.record_bytes}
             kib = {size: _kib(size_bytes) for size, size_bytes in sizes.items()}
             yield say(f"timing.{name}", test=each.test, times=each.claim.silent_passes, **kib)
@@ -197,24 +195,18 @@ def _rate(rate: float | None) -> int | None:
     return None if rate is None else round(rate / 1024)
 
 
-def _verdicts(cell: Cell) -> str:
-    """With their counts where repetitions differ."""
-    counts = cell.verdicts
-    return ", ".join(name if len(counts) == 1 else f"{name} ({count})" for name, count in counts.most_common())
-
-
-def _of_definition(way: str) -> dict[str, Callable[[Cell], Any]]:
-    return {
-        f"{way} (KiB/s)": lambda cell: _rate(cell.rate(way)),
-        f"{way}: difference (%)": lambda cell: phrases.in_percent(cell.difference(way)),
-    }
+def _of_definition(way: str) -> Iterator[tuple[str, Callable[[Cell], Any]]]:
+    yield f"{way} (KiB/s)", lambda cell: _rate(cell.rate(way))
+    yield f"{way}: difference (%)", lambda cell: phrases.in_percent(cell.difference(way))
 
 
 _ROWS: Mapping[str, Callable[[Cell], Any]] = {
     "claim (KiB/s)": lambda cell: _rate(cell.rate(WATCHED)),
-    **{name: value for way in WAYS for name, value in _of_definition(way).items()},
+    **dict(row for way in WAYS for row in _of_definition(way)),
     "difference": lambda cell: _status(cell.status),
-    "verdict": _verdicts,
+    "verdict": lambda cell: ", ".join(  # with their counts where repetitions differ
+        name if len(cell.verdicts) == 1 else f"{name} ({count})" for name, count in cell.verdicts.most_common()
+    ),
     "claimed (KiB)": lambda cell: _kib(cell.passes[0].claim.bytes),
     "moved through the file (KiB)": lambda cell: _kib(cell.passes[0].moved_bytes),
 }
