@@ -107,8 +107,12 @@ def _entries_of_clients(results: Results, clients: Clients) -> Iterator[Entry]:
 def _entries_of_all(results: Results, clients: Clients, *, alike: bool) -> Iterator[Entry]:
     """The loads of all clients together: by group where all were given the same jobs, else one of them all."""
     if not alike:
-        entry = _entry(results, results.jobs)
-        yield _with_several(_with_percentiles(entry, clients), results.jobs)
+        entry = _with_percentiles(_entry(results, results.jobs), clients)
+        differing = {key for job in results.jobs for key in job.options} - entry.options.keys()
+        # Options of which each client has its own value are marked as such.
+        several = {key: _SEVERAL for key in sorted(differing) if not _NO_CONDITIONS.match(key)}
+        label = ", ".join(dict.fromkeys(job.name for job in results.jobs)) if several else entry.label
+        yield replace(entry, label=label, options={**entry.options, **several})
         return
     groups = _groups(results.jobs)
     for jobs in groups.values():
@@ -118,14 +122,6 @@ def _entries_of_all(results: Results, clients: Clients, *, alike: bool) -> Itera
 
 def _of_client(entry: Entry, client: str, warnings: Sequence[Warning_] = ()) -> Entry:
     return replace(entry, options={_CLIENT: client, **entry.options}, warnings=[*entry.warnings, *warnings])
-
-
-def _with_several(entry: Entry, jobs: Sequence[Job]) -> Entry:
-    """The load of all clients, with options of which each has its own value marked as such."""
-    differing = {key for job in jobs for key in job.options} - entry.options.keys()
-    several = {key: _SEVERAL for key in sorted(differing) if not _NO_CONDITIONS.match(key)}
-    label = ", ".join(dict.fromkeys(job.name for job in jobs)) if several else entry.label
-    return replace(entry, label=label, options={**entry.options, **several})
 
 
 def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
@@ -156,9 +152,12 @@ def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
 def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
     errors = [f"{job.name}: fio's error {job.error}" for job in jobs if job.error]
     problem = "; ".join(errors) or ("" if any(job.ios for job in jobs) else "no request was done")
+    # What all jobs of a group have in common; a job without a value for a flag has it set.
+    common = set.intersection(*({*job.options.items()} for job in jobs))
+    shared = {key: value for key, value in jobs[0].options.items() if (key, value) in common}
     return Entry(
         label=jobs[0].name,
-        options=_shared_options(jobs),
+        options={key: value for key, value in shared.items() if not _NO_CONDITIONS.match(key)},
         metrics=fio_metrics.metrics(jobs),
         buckets=fio_metrics.buckets(jobs),
         parts=fio_metrics.parts(replace(results, jobs=jobs)),
@@ -166,14 +165,6 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
         started_unix_s=results.started_unix_s,
         responses=(),
     )
-
-
-def _shared_options(jobs: Sequence[Job]) -> dict[str, str]:
-    """The options that all jobs of a group have in common; a job without a value for a flag has it set."""
-    common = dict(jobs[0].options)
-    for job in jobs[1:]:
-        common = {key: value for key, value in common.items() if job.options.get(key) == value}
-    return {key: value for key, value in common.items() if not _NO_CONDITIONS.match(key)}
 
 
 def _read_logs(logs: fio_logs.Logs) -> Entry:

@@ -169,16 +169,6 @@ def split(text: str) -> list[str]:
     return parts_from(text, [0, *ends[:-1]])
 
 
-def _one_filename(text: str) -> str:
-    """The document with one `filename` in each table of options.
-
-    fio uses the files of all that it was given, and repeats the key for each.
-    """
-    if not _SEVERAL_FILENAMES.search(text):
-        return text
-    return json.dumps(json.loads(text, object_pairs_hook=_with_all_files))
-
-
 def _with_all_files(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
@@ -226,7 +216,10 @@ def _fault(text: str) -> str:
 
 
 def _results(text: str, source: str, messages: str) -> Results:
-    plain = _one_filename(text)
+    # fio uses the files of all that it was given, and repeats the key in the table of options for each.
+    plain = text
+    if _SEVERAL_FILENAMES.search(text):
+        plain = json.dumps(json.loads(text, object_pairs_hook=_with_all_files))
     if _TABLES_OF_CLIENTS.search(text):
         of_clients = validation.read(_DocumentOfClients, plain, source, _UNKNOWN)
         options = _options_of(of_clients.get("global options", []))

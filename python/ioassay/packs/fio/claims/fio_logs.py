@@ -53,10 +53,6 @@ class LogResults:
         ios = f"{direction}.ios"
         self.metrics[ios] = max(self.metrics.get(ios, 0.0), float(histogram.count))
 
-    def has(self, direction: str, kind: str) -> bool:
-        """Whether a distribution is known already."""
-        return any((item.direction, item.kind) == (direction, kind) for item in self.buckets)
-
 
 @dataclass(frozen=True)
 class Logs:
@@ -92,13 +88,16 @@ def histogram_logs(folder: Path) -> list[Path]:
 
 def latency_windows(paths: Sequence[Path]) -> dict[str, list[LatencyWindow]]:
     """Direction -> the windows of histogram logs, log by log; InputError names file, line and fault."""
-    from ioassay._core import CoreError, read_histogram_log
+    from ioassay._core import CoreError, fio_bin_ns, read_histogram_log
 
     found: dict[str, list[LatencyWindow]] = {}
     for path in paths:
         try:
             layout = read_histogram_log(path)  # checks every line
-            middles = _middles(layout.bins or 0, layout.coarseness or 0, layout.unit_ns or 1)
+            joined, unit_ns = 2 ** (layout.coarseness or 0), layout.unit_ns or 1
+            firsts = range(0, (layout.bins or 0) * joined, joined)
+            # What stands for each bin of a log: the middle of the finest bins that it joins.
+            middles = [(fio_bin_ns(at) + fio_bin_ns(at + joined - 1)) // 2 * unit_ns for at in firsts]
             for line in filter(str.strip, path.read_text(encoding="ascii").splitlines()):
                 end_ms, direction, _, *counts = map(int, line.split(","))
                 kept = [place for place, count in enumerate(counts) if count]
@@ -107,14 +106,6 @@ def latency_windows(paths: Sequence[Path]) -> dict[str, list[LatencyWindow]]:
         except (CoreError, OSError, ValueError) as error:
             raise InputError(str(error)) from None
     return found
-
-
-def _middles(bins: int, coarseness: int, unit_ns: int) -> list[int]:
-    """What stands for each bin of a log: the middle of the finest bins that it joins."""
-    from ioassay._core import fio_bin_ns
-
-    joined = 2**coarseness
-    return [(fio_bin_ns(place * joined) + fio_bin_ns((place + 1) * joined - 1)) // 2 * unit_ns for place in range(bins)]
 
 
 def is_log(path: Path) -> bool:
@@ -169,7 +160,7 @@ def _read_histograms(paths: Sequence[Path], results: LogResults) -> None:
         if any(part.looks_cumulative for part in parts):
             text = f"the {direction} lines of the histogram log look like running totals, as fio up to 2.14 wrote them"
             results.warnings[Warning_("histogram-log-cumulative", text, "make the log anew with fio 3")] = None
-        if not results.has(direction, "clat"):
+        if all((item.direction, item.kind) != (direction, "clat") for item in results.buckets):
             results.distribution(direction, "clat", _merged([part.histogram for part in parts]))
 
 

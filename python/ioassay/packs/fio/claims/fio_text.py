@@ -231,13 +231,9 @@ def _direction(
 
 def _amount(match: re.Match[str], name: str) -> Quantity:
     """A number of bytes and its unit, named so in the pattern."""
-    factor = _bytes_in(match[f"{name}_unit"])
+    unit = match[f"{name}_unit"]  # `Mi` is 1024²; `M` is 1000², as with kb_base=1000
+    factor = float((1024 if unit.endswith("i") else 1000) ** " KMGTP".index(unit.removesuffix("i").upper() or " "))
     return Quantity(real(match[name], name) * factor, step_of(match[name]) * factor, False)
-
-
-def _bytes_in(unit: str) -> float:
-    """`Mi` is 1024²; `M` is 1000², as with kb_base=1000."""
-    return float((1024 if unit.endswith("i") else 1000) ** " KMGTP".index(unit.removesuffix("i").upper() or " "))
 
 
 def _latency(printed: _Statistics, count: int) -> Latency:

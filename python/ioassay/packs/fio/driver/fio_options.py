@@ -235,12 +235,7 @@ def _distribution(text: str) -> str:
     kind, _, zones = text.partition(":")
     if kind != "zoned_abs":
         return text
-    return f"{kind}:" + ",".join(":".join(_zone(zone) for zone in each.split(":")) for each in zones.split(","))
-
-
-def _zone(zone: str) -> str:
-    share, slash, size = zone.partition("/")
-    return f"{share}{slash}{units.parse_size(size)}" if size else zone
+    return f"{kind}:" + re.sub(r"(?<=/)[^:,]+", lambda size: str(units.parse_size(size[0])), zones)
 
 
 def _time(unit_s: float, suffix: str) -> Callable[[str], str]:

@@ -171,9 +171,9 @@ def unwritable(path: str) -> str:
 def _area(job: Section, load_bytes: int) -> dict[str, str]:
     """`offset`, `size` and the like in bytes, never past the target: fio would make its file grow."""
     given = {
-        name: _absolute(job.options[name], load_bytes)
+        name: int(load_bytes * float(text[:-1]) / 100) if text.endswith("%") else int(text)
         for name in ("size", "io_size", "offset", "offset_increment")
-        if name in job.options and not job.options[name].endswith("z")
+        if (text := job.options.get(name, "z")) and not text.endswith("z")
     }
     start = given.get("offset", 0) + given.get("offset_increment", 0) * (job.numjobs - 1)
     size = given.setdefault("size", load_bytes - start)
@@ -183,12 +183,6 @@ def _area(job: Section, load_bytes: int) -> dict[str, str]:
             f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
         )
     return {name: str(value) for name, value in given.items()}
-
-
-def _absolute(text: str, whole_bytes: int) -> int:
-    if text.endswith("%"):
-        return int(whole_bytes * float(text[:-1]) / 100)
-    return int(text)
 
 
 # fio's time logs, where a study wants `logs`. fio averages over `log_interval` itself, so the logs stay small and the
