@@ -52,33 +52,33 @@ def filesuite(**given: Any) -> None:
         console.emit({"tests": known}) if json else results.tests(known)
         return
     _one_of("format", given["format"], options.FORMATS)
-    told = _setup(given)
-    for size in (*told["files"], *told["records"]) if given["format"] == "iozone" else ():
+    setup = _setup(given)
+    for size in (*setup["files"], *setup["records"]) if given["format"] == "iozone" else ():
         if size % 1024:  # IOzone's table has whole kB and would show something else
             raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
     files = []
     if given["latencies"]:
-        tests = [test for test in _core.filesuite_tests() if test["number"] in told.get("tests", range(8))]
+        tests = [test for test in _core.filesuite_tests() if test["number"] in setup.get("tests", range(8))]
         names = [name for test in tests for name in test["passes"]]
-        files = results.latency_files(told, names, len(_engine(_core.filesuite_cells, told)))
+        files = results.latency_files(setup, names, len(_engine(_core.filesuite_cells, setup)))
     results.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=given["overwrite"])
     on_pass = results.progress(quiet=json)
     try:
-        found = _engine(_core.filesuite_run, told, on_pass)
+        found = _engine(_core.filesuite_run, setup, on_pass)
     finally:
         if on_pass is not None:
             on_pass(None)
     results.write_latencies(found["passes"])
-    result = results.result(told, found)
+    result = results.result(setup, found)
     if workbook:
-        title, unit = results.command_line(told), results.UNITS[told["unit"]]
+        title, unit = results.command_line(setup), results.UNITS[setup["unit"]]
         workbook.write_bytes(results.workbook(title, unit, result["passes"]))
     if json:
         console.emit(result)
     elif given["format"] == "iozone":
-        results.as_iozone(told, found, matrices=given["matrices"], per_thread=given["per_thread"])
+        results.as_iozone(setup, found, matrices=given["matrices"], per_thread=given["per_thread"])
     else:
-        results.describe(result, told["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
+        results.describe(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
     _end(result)
 
 
@@ -112,7 +112,7 @@ def _end(result: Mapping[str, Any]) -> None:
         raise console.Exit(IoassayError.exit_code)
 
 
-# What the engine is told, `_core.filesuite_run`, from the options. UsageError names a wrong one.
+# What the engine gets, `_core.filesuite_run`, from the options. UsageError names a wrong one.
 
 
 def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,30 +123,30 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"--{name.replace('_', '-')} is {given[name]}, wanted at least {least}")
     for name, known in _CHOICES.items():
         _one_of(name, given[name], known)
-    told: dict[str, Any] = {name: given[name] for name in _SAME}
-    told |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
-    told |= {name: given[name] for name in ("shuffle", "cache", "check")}
-    told |= _threads(given) | _mapping(given)
+    setup: dict[str, Any] = {name: given[name] for name in _SAME}
+    setup |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
+    setup |= {name: given[name] for name in ("shuffle", "cache", "check")}
+    setup |= _threads(given) | _mapping(given)
     if given["diagnose"] and (given["check"], given["data"], given["fill"]) != ("whole", "random", None):
         raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, wanted one of them")
     if given["test"]:
-        told["tests"] = [number for text in given["test"] for number in _numbers(text)]
+        setup["tests"] = [number for text in given["test"] for number in _numbers(text)]
     if given["order_seed"] is not None:
-        told["order_key"] = [given["order_seed"]]
+        setup["order_key"] = [given["order_seed"]]
     if given["fill"] is not None:
         if not 0 <= given["fill"] <= 255:
             raise UsageError(f"--fill (-V) is {given['fill']}, wanted a byte: 0 to 255")
-        told["fill"] = given["fill"]
+        setup["fill"] = given["fill"]
     if given["ops"] and given["us_per_op"]:
         raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
-    told["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
-    told |= {key: [size_bytes(name, text) for text in given[name] or ()] for key, name in _LISTS.items()}
-    told |= {
+    setup["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
+    setup |= {key: [size_bytes(name, text) for text in given[name] or ()] for key, name in _LISTS.items()}
+    setup |= {
         key: size_bytes(name.replace("_", "-"), given[name]) for key, name in _BOUNDS.items() if given[name] is not None
     }
     if given["remount"] and given["threads"]:
         raise UsageError("--remount (-U) and --threads (-t) are both given, wanted one of them")
-    return told
+    return setup
 
 
 def _threads(given: Mapping[str, Any]) -> dict[str, Any]:

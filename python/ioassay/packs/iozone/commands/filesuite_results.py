@@ -44,12 +44,12 @@ def progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | Non
     return show
 
 
-def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """All cells as one object: raw counts and times, and the rates that follow from them."""
     from ioassay import __version__
 
-    setup = {key: str(value) if key in ("path", "remount") and value else value for key, value in told.items()}
-    setup["paths"] = [str(path) for path in told["paths"]]
+    shown = {key: str(value) if key in ("path", "remount") and value else value for key, value in setup.items()}
+    shown["paths"] = [str(path) for path in setup["paths"]]
     passes = [_with_rate(one) for one in found["passes"]]
     return {
         "schema": SCHEMA,
@@ -57,7 +57,7 @@ def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
         "version": __version__,
         "clock": "CLOCK_MONOTONIC",
         "clock_overhead_ns": found["clock_overhead_ns"],
-        "setup": setup,
+        "setup": shown,
         "passes": passes,
         "groups": [_joined(group, passes) for group in found["groups"]],
         "checked": found["checked"],
@@ -80,15 +80,15 @@ def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> di
     own = _members(group, passes)
     good = [one for one in own if one["status"] == "ok"]
     parent_ns = max(int(group["end_ns"] - group["start_ns"]), 1)
-    told = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": parent_ns}
+    known = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": parent_ns}
     if not good:
-        return told
+        return known
     rates = [one["bytes_per_s"] for one in good]
     moved = sum(one["bytes"] for one in good)
     starts, ends = [one["start_ns"] for one in good], [one["end_ns"] for one in good]
     span_ns = max(max(ends) - min(starts), 1)
     return {
-        **told,
+        **known,
         "operations": sum(one["operations"] for one in good),
         "sum_bytes_per_s": sum(rates),
         "min_bytes_per_s": min(rates),
@@ -199,15 +199,15 @@ def tests(known: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool, per_thread: bool = False) -> None:
+def as_iozone(setup: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool, per_thread: bool = False) -> None:
     """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
-    unit = told["unit"]
+    unit = setup["unit"]
     said = {
-        "Include fsync in write timing": told["fsync"],
-        "Include close in write timing": told["close"],
-        "Using mmap files": "mapped" in told,
+        "Include fsync in write timing": setup["fsync"],
+        "Include close in write timing": setup["close"],
+        "Using mmap files": "mapped" in setup,
         _MODES.get(unit, ""): unit in _MODES,
-        f"Command line used: {command_line(told)}": True,
+        f"Command line used: {command_line(setup)}": True,
         f"Output is in {UNITS[unit]}": True,
         "Time Resolution = 0.000000001 seconds.": True,
     }
@@ -215,7 +215,7 @@ def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bo
         if applies:
             console.line(f"\t{line}")
     if found["groups"]:
-        _throughput(told, found, per_thread=per_thread)
+        _throughput(setup, found, per_thread=per_thread)
         return
     console.line(found["iozone"]["header"].rstrip("\n"))
     for row in found["iozone"]["rows"]:
@@ -225,31 +225,31 @@ def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bo
     console.line("\nfilesuite test complete.")
 
 
-def command_line(told: Mapping[str, Any]) -> str:
+def command_line(setup: Mapping[str, Any]) -> str:
     """The command that IOzone would have been given."""
     letters = {"auto": "-a", "direct": "-I", "sync": "-o", "fsync": "-e", "close": "-c", "no_crossover": "-z"}
     letters |= {"jitter": "-K", "keep": "-w", "latencies": "-Q"}
-    words = ["filesuite", *(letter for key, letter in letters.items() if told[key])]
-    words += {"never": ["-B"], "async": ["-B", "-D"], "sync": ["-B", "-G"]}.get(told.get("mapped", ""), [])
-    words += [f"-j{told['stride']}"] if told["stride"] != USUAL_STRIDE else []
-    words += [] if told["processor"] is None else [f"-P{told['processor']}"]
-    words += [f"-i{number}" for number in told.get("tests", range(8))]
-    words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(told["unit"], [])
+    words = ["filesuite", *(letter for key, letter in letters.items() if setup[key])]
+    words += {"never": ["-B"], "async": ["-B", "-D"], "sync": ["-B", "-G"]}.get(setup.get("mapped", ""), [])
+    words += [f"-j{setup['stride']}"] if setup["stride"] != USUAL_STRIDE else []
+    words += [] if setup["processor"] is None else [f"-P{setup['processor']}"]
+    words += [f"-i{number}" for number in setup.get("tests", range(8))]
+    words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(setup["unit"], [])
     bounds = {"files_from": "-n", "files_to": "-g", "records_from": "-y", "records_to": "-q"}
-    words += [f"{letter}{told[key] // 1024}k" for key, letter in bounds.items() if key in told]
-    words += [f"-s{size // 1024}k" for size in told["files"]] + [f"-r{size // 1024}k" for size in told["records"]]
-    if told["workers_from"] is not None:
-        words += ["-l", str(told["workers_from"]), "-u", str(told["workers"])]
-    elif told["workers"]:
-        words += ["-t", str(told["workers"])]
-    files = ["-F", *map(str, told["paths"])] if told["paths"] else ["-f", str(told["path"])]
+    words += [f"{letter}{setup[key] // 1024}k" for key, letter in bounds.items() if key in setup]
+    words += [f"-s{size // 1024}k" for size in setup["files"]] + [f"-r{size // 1024}k" for size in setup["records"]]
+    if setup["workers_from"] is not None:
+        words += ["-l", str(setup["workers_from"]), "-u", str(setup["workers"])]
+    elif setup["workers"]:
+        words += ["-t", str(setup["workers"])]
+    files = ["-F", *map(str, setup["paths"])] if setup["paths"] else ["-f", str(setup["path"])]
     return shlex.join([*words, *files])
 
 
-def _throughput(told: Mapping[str, Any], found: Mapping[str, Any], *, per_thread: bool) -> None:
+def _throughput(setup: Mapping[str, Any], found: Mapping[str, Any], *, per_thread: bool) -> None:
     """The workers' own rates, their sum, and what the one who waits for them saw. All of them moved all their bytes."""
     shown = None
-    whole = result(told, found)
+    whole = result(setup, found)
     for group in whole["groups"]:
         cell = (group["asked_file_bytes"] // 1024, group["record_bytes"] // 1024, group["workers"])
         if shown != cell:
