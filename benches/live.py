@@ -26,7 +26,7 @@ from pathlib import Path
 from monitor_cost import median_interval
 
 from ioassay import host
-from ioassay.drivers.fio import Fio
+from ioassay.packs.fio.driver import Fio
 from ioassay.packs.live.live_page import PageServer
 from ioassay.packs.live.run_state import RunState
 from ioassay.process import supervisor

@@ -21,8 +21,8 @@ import pytest
 
 from ioassay.api.progress import Progress
 from ioassay.drivers import DRIVERS, driver
-from ioassay.drivers.fio import Fio
-from ioassay.drivers.fio.jobfile import job_study
+from ioassay.packs.fio.driver import Fio
+from ioassay.packs.fio.driver.jobfile import job_study
 from ioassay.process import landlock, supervisor
 from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, MAKE_SYM, REFER, TRUNCATE, Linux, Rule, Ruleset
 from ioassay.records.record import FAILED, OK, Record

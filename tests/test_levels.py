@@ -19,9 +19,9 @@ from ioassay import factors, units
 from ioassay.analysis.measurements import cells
 from ioassay.api.progress import Progress
 from ioassay.api.study import Study as StudyOfApi
-from ioassay.drivers.fio import fio_options
 from ioassay.errors import StudyError, UsageError
 from ioassay.factors import Design, Kind, level_key, level_number, level_numbers, level_reading, same_level
+from ioassay.packs.fio.driver import fio_options
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from ioassay import units
 from ioassay.errors import StudyError, UsageError
-from ioassay.study import catalog, machine_levels, overrides, plan, quick_profile
+from ioassay.packs.fio import quick_study
+from ioassay.packs.fio.quick_study import PROFILES
+from ioassay.study import catalog, machine_levels, overrides, plan
 from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
-from ioassay.study.quick_profile import PROFILES
 
 from .cli import command_server
 from .cli.conftest import ask
@@ -174,7 +175,7 @@ FAST = 1e9
 @given(st.floats(15, 900), st.floats(1e5, 2e10), st.integers(2**20, 2**42))
 def test_a_choice_keeps_to_its_budget_or_says_that_it_does_not(budget_s: float, speed: float, free_bytes: int) -> None:
     try:
-        choice = quick_profile.choose(budget_s, speed, free_bytes, WORKLOADS)
+        choice = quick_study.choose(budget_s, speed, free_bytes, WORKLOADS)
     except StudyError:
         assert SHORT.size_bytes > free_bytes / 2 or SHORT.seconds(WORKLOADS, speed) > 2 * budget_s
         return
@@ -189,9 +190,9 @@ def test_budget_speed_and_room_choose_the_profile(case: dict[str, Any]) -> None:
     given = case["budget_s"], case["speed"], case["free_bytes"], WORKLOADS
     if "refused" in case:
         with pytest.raises((StudyError, UsageError), match=case["refused"]):
-            quick_profile.choose(*given)
+            quick_study.choose(*given)
         return
-    choice = quick_profile.choose(*given)
+    choice = quick_study.choose(*given)
     assert (choice.profile.name, choice.obstacle) == (case["profile"], case.get("obstacle", ""))
     assert (choice.profile == choice.wanted) is ("obstacle" not in case)
 
@@ -201,7 +202,7 @@ def test_profiles_take_what_their_budgets_say() -> None:
 
 
 def test_the_built_in_study_is_the_standard_profile(tmp_path: Path) -> None:
-    study = catalog.load("quick", lambda table: quick_profile.applied(dict(table), tmp_path, STANDARD)).studies[0]
+    study = catalog.load("quick", lambda table: quick_study.applied(dict(table), tmp_path, STANDARD)).studies[0]
     assert study.repetitions == STUDY.repetitions == STANDARD.repetitions
     assert study.target.model_dump()["size"] == units.parse_size(STUDY.target.model_dump()["size"])
     assert units.parse_duration_s(study.params["runtime"]) == units.parse_duration_s(STUDY.params["runtime"])
@@ -210,7 +211,7 @@ def test_the_built_in_study_is_the_standard_profile(tmp_path: Path) -> None:
 def test_files_of_runs_that_were_killed_are_told_from_those_of_living_ones(tmp_path: Path) -> None:
     for name in ("ioassay-quick-1", "ioassay-quick-4194999", "ioassay-quick-mine", "ioassay-quick-"):
         (tmp_path / name).touch()
-    assert quick_profile.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
+    assert quick_study.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
 
 
 def test_the_sample_of_the_speed_has_no_name_and_leaves_nothing(
@@ -218,15 +219,15 @@ def test_the_sample_of_the_speed_has_no_name_and_leaves_nothing(
 ) -> None:
     """A SIGKILL while it is written leaves no file."""
     names: list[list[Path]] = []
-    sample = quick_profile._sample
+    sample = quick_study._sample
 
     def noted(*given: Any) -> float:
         names.append(list(tmp_path.iterdir()))
         return sample(*given)
 
-    monkeypatch.setattr(quick_profile, "_sample", noted)
-    speed, free_bytes = quick_profile.write_speed(tmp_path)
+    monkeypatch.setattr(quick_study, "_sample", noted)
+    speed, free_bytes = quick_study.write_speed(tmp_path)
     assert speed > 0 and free_bytes > 0
     assert (names, list(tmp_path.iterdir())) == ([[]], [])
     with pytest.raises(StudyError, match=f"{re.escape(str(tmp_path))}/none: cannot be written"):
-        quick_profile.write_speed(tmp_path / "none")
+        quick_study.write_speed(tmp_path / "none")

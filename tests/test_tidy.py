@@ -43,10 +43,6 @@ def expanded(names: Iterable[str], above: Iterable[str]) -> Iterator[str]:
             yield from (f"packs.{path.name}" for path in PACKAGE.glob(f"{name.replace('.', '/')}/"))
         elif name.startswith("@"):
             yield from expanded(MAP["groups"][name[1:]], above)
-        elif name.endswith(".*"):
-            yield from (
-                ".".join(path.relative_to(PACKAGE).parts) for path in PACKAGE.glob(f"{name.replace('.', '/')}/")
-            )
         else:
             yield name
 
@@ -89,7 +85,7 @@ class Source:
 
     @cached_property
     def name(self) -> str:
-        """Its dotted name without `ioassay.`: `drivers.fio.job`, `drivers`."""
+        """Its dotted name without `ioassay.`: `packs.fio.driver.job`, `drivers`."""
         parts = self.path.relative_to(PACKAGE).with_suffix("").parts
         return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import restore_settings as restore_settings
     from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
-    from ioassay.api.quick_study import quick as quick
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import open as open
     from ioassay.api.study import Study as Study
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.fio.quick_study import quick as quick
     from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.ssd import simulator as simulator
@@ -86,7 +86,6 @@ _MODULES = {
     "compare": "ioassay.api.comparison",
     "doctor": "ioassay.api.diagnosis",
     "open": "ioassay.api.run_results",
-    "quick": "ioassay.api.quick_study",
     "restore_settings": "ioassay.api.diagnosis",
     "witness": "ioassay.api.witness_judgement",
 }

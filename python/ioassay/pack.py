@@ -38,6 +38,8 @@ class Pack:
         analyses: Entries | None = None,
         merged: Entries | None = None,
         figures: Entries | None = None,
+        histogram_logs: Entries | None = None,
+        study_files: Entries | None = None,
         executors: Entries | None = None,
         paths: Entries | None = None,
         commands: Commands | None = None,
@@ -46,10 +48,12 @@ class Pack:
     ) -> None:
         """`about` says in one sentence what the subject is.
 
-        `paths`: a kind of target -> the module that says where the time of a request goes (the question
-        `costs`). `merged`: the former name of a question -> the one that has its answers now. `api`: a name of `import
-        ioassay` -> the module that has it, or its package. `before`: a question, a figure or a command -> that of the
-        core that it precedes in its list; others end it.
+        `paths`: a kind of target -> the module that says where the time of a request goes (the question `costs`).
+        `histogram_logs`: a tool -> the module with its `histogram_logs(folder)` and `latency_windows(paths)`.
+        `study_files`: the ending of a file -> the module whose `study_table(path)` is the study in it. `merged`: the
+        former name of a question -> the one that has its answers now. `api`: a name of `import ioassay` -> the module
+        that has it, or its package. `before`: a question, a figure or a command -> that of the core that it precedes in
+        its list; others end it.
         """
         self.about = about
         self.before = before or {}
@@ -62,6 +66,8 @@ class Pack:
             "analyses": analyses,
             "merged": merged,
             "figures": figures,
+            "histogram_logs": histogram_logs,
+            "study_files": study_files,
             "executors": executors,
             "paths": paths,
             "commands": commands,

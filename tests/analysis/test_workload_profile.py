@@ -9,8 +9,8 @@ import pytest
 
 from ioassay.analysis.storage import workload_profile
 from ioassay.analysis.storage.workload_profile import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
-from ioassay.cli import quick
 from ioassay.narrative import describe_text
+from ioassay.packs.fio.commands import quick
 from ioassay.report import first_screen
 
 REQUESTS = 4000

@@ -10,7 +10,8 @@ import pytest
 
 from ioassay import formats
 from ioassay.errors import InputError
-from ioassay.formats import PARSERS, iozone_claims, number_parsing, parser
+from ioassay.formats import PARSERS, number_parsing, parser
+from ioassay.packs.iozone.claims import iozone_claims
 
 from ..cli.conftest import ask
 from ..corpora import golden, rows

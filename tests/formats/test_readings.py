@@ -12,9 +12,9 @@ import pytest
 from ioassay import formats
 from ioassay.errors import UsageError
 from ioassay.formats import claim_pattern
-from ioassay.formats.fio_job_options import job_facts
-from ioassay.formats.fio_logs import grouped
-from ioassay.formats.fio_results import Job
+from ioassay.packs.fio.claims.fio_job_options import job_facts
+from ioassay.packs.fio.claims.fio_logs import grouped
+from ioassay.packs.fio.claims.fio_results import Job
 from ioassay.packs.foreign import importer
 from ioassay.records.observation import Program
 from ioassay.records.record import Claim

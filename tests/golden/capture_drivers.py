@@ -22,7 +22,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.fio import Fio
+from ioassay.packs.fio.driver import Fio
 from ioassay.packs.stress_ng.driver import StressNg
 from ioassay.process import supervisor
 from ioassay.roles import Load, Trial

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from ioassay.formats import fio_claims, stated_claim
+from ioassay.formats import stated_claim
+from ioassay.packs.fio.claims import fio_claims
 from ioassay.records.observation import Calls, File, Observation, Pattern, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge

@@ -25,7 +25,6 @@ ANALYSES: dict[str, str] = listed(
         "costs": "ioassay.analysis.storage.latency_shares",
         "conditions": "ioassay.analysis.machine_conditions",
         "verdict": "ioassay.analysis.claims.claim_verdicts",
-        "accountings": "ioassay.analysis.storage.timing_definitions",
         "describe": "ioassay.analysis.effects.descriptive",
         "stability": "ioassay.analysis.stability",
         "effect": "ioassay.analysis.effects.factor_effects",

@@ -393,7 +393,7 @@ def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]
     Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
     flags by which it used them. Servers of other hosts stay unwatched.
     """
-    from ioassay.formats.fio_clients import is_of_this_host
+    from ioassay.formats import is_of_this_host
 
     opened = {file.path for file in seen.files}
     claims = [one if not all(map(is_of_this_host, one.servers)) else replace(one, servers=()) for one in claims]

@@ -31,7 +31,6 @@ ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
 _ENTRIES: dict[str, tuple[str, str]] = listed(
     "commands",
     {
-        "quick": ("ioassay.cli.quick", "Measure the disk under PATH in about a minute, with a report."),
         "run": ("ioassay.cli.run", "Run a study and write its report."),
         "plan": ("ioassay.cli.plan", "Show trials, order, time and bytes written; run nothing."),
         "studies": ("ioassay.cli.studies", "List the built-in studies."),
@@ -43,10 +42,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
         "witness": (
             "ioassay.cli.witness",
             "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
-        ),
-        "filesuite": (
-            "ioassay.cli.filesuite",
-            "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
         ),
         "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
         "help": ("ioassay.cli.help", "Show the help of a command, or a document."),

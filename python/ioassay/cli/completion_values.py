@@ -20,7 +20,7 @@ from ioassay.cli.syntax import Completer, Given, meanings
 _PACKAGE = Path(__file__).parent.parent
 _RUNS = "runs"
 """Where runs go by default."""
-_STUDY_FILES = (".toml", ".fio")
+_STUDY_FILES = (".toml", *(f".{ending}" for ending in pack.listed("study_files", {})))
 _HEAD_BYTES = 4096
 """Of a file, what is searched for its title: a study begins with it."""
 

@@ -26,7 +26,7 @@ def studies(
     if schema:
         console.emit(catalog.schema())
         return
-    suites = [catalog.load(name) for name in catalog.builtin()]
+    suites = catalog.available()
     rows = [
         {
             "name": suite.name,

@@ -18,9 +18,6 @@ __all__ = ["DRIVERS", "REGISTRY", "driver", "tools"]
 DRIVERS: dict[str, str] = listed(
     "drivers",
     {
-        "filesuite": "ioassay.drivers.filesuite:Filesuite",
-        "fio": "ioassay.drivers.fio:Fio",
-        "iozone": "ioassay.drivers.iozone:Iozone",
         "null": "ioassay.drivers.null:Null",
         "null_pure": "ioassay.drivers.null:NullPure",
     },

@@ -24,11 +24,7 @@ from ioassay.registry import Contract, Registry
 
 PARSERS: dict[str, str] = listed(
     "claims",
-    {
-        "fio": "ioassay.formats.fio_claims",
-        "iozone": "ioassay.formats.iozone_claims",
-        "filesuite": "ioassay.formats.filesuite_json",
-    },
+    {},
 )
 
 REGISTRY = Registry("claims", "parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
@@ -91,6 +87,28 @@ def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | 
                 return name
     glances = [_glance(text) for text in (stdout, stderr)]
     return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
+
+
+def named_servers(argv: Sequence[str]) -> Sequence[str]:
+    """The servers that a command line lets make its load, where its tool can name some (`named_servers`)."""
+    name = recognise(argv)
+    return () if name is None else getattr(parser(name), "named_servers", lambda words: ())(argv)
+
+
+def is_of_this_host(server: str) -> bool:
+    """Whether a server can only be a process of the tool's own host: a Unix socket, or a loopback address."""
+    import ipaddress
+
+    if server.startswith("/"):
+        return True
+    host = server[1:].partition("]")[0] if server.startswith("[") else server
+    for candidate in (host, host.rpartition(":")[0]):
+        try:
+            return ipaddress.ip_address(candidate).is_loopback
+        except ValueError:
+            if candidate == "localhost":
+                return True
+    return False
 
 
 def _glance(text: str) -> str:

@@ -18,9 +18,7 @@ from ioassay.pack import listed
 from ioassay.records.record import Buckets, Series, Warning_
 from ioassay.registry import Contract, Registry
 
-FORMATS: dict[str, str] = listed(
-    "formats", {"fio": "ioassay.store.fio_entries", "iozone": "ioassay.formats.iozone_results"}
-)
+FORMATS: dict[str, str] = listed("formats", {})
 """Tool -> what has `looks_like(text)` and `read(text, source)`, which returns entries.
 
 It may have `WANTED`, what file of the tool it reads; `grouped(files)`, the entries of files that are told by their

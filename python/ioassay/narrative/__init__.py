@@ -13,7 +13,6 @@ NARRATORS: dict[str, str] = {
     "costs": "ioassay.narrative.costs_text",
     "conditions": "ioassay.narrative.conditions_text",
     "verdict": "ioassay.narrative.verdict_text",
-    "accountings": "ioassay.narrative.timing_definitions_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
@@ -37,7 +36,6 @@ HEADINGS: dict[str, str] = {
     "stability": "Is it stable? Repetitions, drift, steady state",
     "effect": "Do the factors matter? Effects, lines, analyses of variance",
     "peak": "Where is the peak? Best levels, plateaus, scaling",
-    "accountings": "Which timing definition matches the claims?",
 }
 """Of the groups of findings on the page."""
 

@@ -22,10 +22,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
-_OBSERVATIONS = (
-    *("conditions", "verdict", "describe", "stability", "calls", "accountings"),
-    *("caveats", "unclaimed"),
-)
+_OBSERVATIONS = ("conditions", "verdict", "describe", "stability", "calls", "caveats", "unclaimed")
 """Questions of the core that conclude nothing of how fast something is."""
 
 

@@ -6,4 +6,16 @@ A pack imports the core and no other pack; the core imports none, and finds what
 
 from __future__ import annotations
 
-PACKS = ("command", "foreign", "hosts", "live", "rocksdb", "ssd", "stress_ng", "tuning", "virtual_drive")
+PACKS = (
+    "command",
+    "fio",
+    "foreign",
+    "hosts",
+    "iozone",
+    "live",
+    "rocksdb",
+    "ssd",
+    "stress_ng",
+    "tuning",
+    "virtual_drive",
+)

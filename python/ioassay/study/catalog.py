@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from ioassay.validation import shown
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 ChangeAll = Callable[[Sequence[Mapping[str, Any]]], Sequence[dict[str, Any]]]
+_TOOLS: dict[str, str] = pack.listed("study_files", {})
+ENDINGS = (".toml", *(f".{ending}" for ending in _TOOLS))
 _SUITE_KEYS = ("name", "title", "description", "suite", "study", "figures")
 _PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 
@@ -28,6 +30,18 @@ def builtin() -> dict[str, Path]:
     """Name -> file of the built-in studies and suites, sorted by name."""
     folder = Path(str(resources.files("ioassay") / "studies"))
     return dict(sorted(({path.stem: path for path in folder.glob("*.toml")} | pack.files("studies")).items()))
+
+
+def available() -> list[Suite]:
+    """The built-in studies and suites; those whose driver belongs to a pack that is not there are left out."""
+    found = []
+    for name in builtin():
+        try:
+            found.append(load(name))
+        except StudyError as error:
+            if error.key != "driver":
+                raise
+    return found
 
 
 def load(name: str, change: Change = dict) -> Suite:
@@ -39,7 +53,7 @@ def load_all(name: str, change: ChangeAll) -> Suite:
     """As `load`; `change` sees the tables of all studies of the suite at once."""
     path = _find(name)
     debug_log.info("study", f"'{name}' is {path}")
-    return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
+    return _suite(_table(path), path, change)
 
 
 def schema() -> dict[str, Any]:
@@ -141,7 +155,7 @@ def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
     beside = suite_path.parent / name
     try:
         path = beside if os.path.isfile(beside) else _find(name)  # noqa: PTH113
-        table = _read_job(path) if path.suffix == ".fio" else _read(path)
+        table = _table(path)
     except StudyError as error:
         raise StudyError(str(error), source=str(suite_path), key="suite") from None
     if "suite" in table or "study" in table:
@@ -160,12 +174,12 @@ def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[An
 def _find(name: str) -> Path:
     known = builtin()
     path = Path(name)
-    if path.suffix in (".toml", ".fio") or "/" in name:
+    if path.suffix in ENDINGS or "/" in name:
         if os.path.isdir(name):  # noqa: PTH112 (pathlib raises where the system will not take the name)
             raise StudyError(f"'{name}' is a folder; wanted a .toml study or a .fio job file")
         if not os.path.exists(name):  # noqa: PTH110
             raise StudyError(f"'{name}': no such study file; {_beside(path)}")
-        if path.suffix not in (".toml", ".fio"):
+        if path.suffix not in ENDINGS:
             raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
         return path
     if name in known:
@@ -180,9 +194,17 @@ def _beside(missing: Path) -> str:
     """What the folder of a missing file has instead."""
     if not os.path.isdir(missing.parent):  # noqa: PTH112
         return f"there is no folder {missing.parent}"
-    there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in (".toml", ".fio"))
+    there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in ENDINGS)
     near = suggestion(missing.name, there, "'ioassay studies' lists the built-in ones")
     return near.replace("mean '", f"mean '{missing.parent}/") if missing.parent != Path() else near
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """What a file says, one of TOML or of a tool whose own files are studies."""
+    if module := _TOOLS.get(path.suffix.removeprefix(".")):
+        table: dict[str, Any] = import_module(module).study_table(path)
+        return table
+    return _read(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -192,18 +214,3 @@ def _read(path: Path) -> dict[str, Any]:
         raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
     except ValueError as error:
         raise StudyError(f"is not TOML: {error}", source=str(path)) from None
-
-
-def _read_job(path: Path) -> dict[str, Any]:
-    from ioassay.drivers.fio.jobfile import job_study, read_text
-
-    try:
-        text = read_text(path)
-    except OSError as error:
-        raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise StudyError(f"is not a text in UTF-8: {error}", source=str(path)) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise StudyError(f"line {line} holds a NUL byte; wanted a text", source=str(path))
-    return job_study(text, path)

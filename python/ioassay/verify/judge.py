@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioassay.formats import printers
-from ioassay.formats.fio_clients import is_of_this_host
+from ioassay.formats import is_of_this_host, printers
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, properties, session_times, tolerances

@@ -17,33 +17,6 @@ from ioassay.records.record import Scalar
 
 
 @dataclass(frozen=True)
-class Disk:
-    """Published rates of one disk in KiB/s, by test: what the benchmark claimed, what a tracer counted."""
-
-    name: str
-    claimed: Mapping[str, int]
-    traced: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one source published of claims beside counts, and how to read it."""
-
-    source: str
-    tests: tuple[str, ...]
-    disks: tuple[Disk, ...]
-    reading: tuple[str, ...]
-
-
-def rates_of(study: str) -> Rates | None:
-    """Published rates of the study called so; None for none."""
-    if (found := _entry("disk", study)) is None:
-        return None
-    disks = tuple(Disk(**disk) for disk in found["disk"])
-    return Rates(found["source"], tuple(found["tests"]), disks, tuple(found["reading"]))
-
-
-@dataclass(frozen=True)
 class Loads:
     """What one source published of a database's loads, operations a second, and how to read it."""
 

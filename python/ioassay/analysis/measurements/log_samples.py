@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.formats import fio_logs
+from ioassay.pack import listed
 from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
@@ -105,7 +107,7 @@ def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
 
 def histogram_logs(records: Dataset, trial: str) -> Sequence[Path]:
     """The histogram logs that a trial kept, readable or not."""
-    return fio_logs.histogram_logs(records.root / "trials" / trial / "raw")
+    return [path for tool in _tools() for path in tool.histogram_logs(records.root / "trials" / trial / "raw")]
 
 
 def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> dict[str, list[LatencyWindow]]:
@@ -113,5 +115,15 @@ def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> 
 
     InputError for a log that cannot be read.
     """
-    found = {trial: fio_logs.latency_windows(histogram_logs(records, trial)).get(direction) for trial in trials}
-    return {trial: windows for trial, windows in found.items() if windows}
+    return {
+        trial: windows
+        for trial in trials
+        for tool in _tools()
+        if (windows := tool.latency_windows(histogram_logs(records, trial)).get(direction))
+    }
+
+
+def _tools() -> list[Any]:
+    """The modules that read histogram logs (`ioassay.pack`)."""
+    known: dict[str, str] = listed("histogram_logs", {})
+    return [import_module(module) for module in known.values()]

@@ -55,8 +55,8 @@ def record(
 
 
 def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
+    from ioassay import formats
     from ioassay.cli import witness_text
-    from ioassay.formats import fio_clients
     from ioassay.packs.ssd.commands import trace_text
 
     output, watched, done = recording.trace, recording.watched, recording.written
@@ -70,8 +70,8 @@ def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -
     trace_text.written(output, done)
     if failed := witness_text.how_it_failed(watched.outcome):
         console.note(failed)
-    if servers := fio_clients.named_servers(may_have_servers):
-        where = "of this host with --all" if all(map(fio_clients.is_of_this_host, servers)) else "on the servers' hosts"
+    if servers := formats.named_servers(may_have_servers):
+        where = "of this host with --all" if all(map(formats.is_of_this_host, servers)) else "on the servers' hosts"
         console.note(f"the command's load is made by {', '.join(servers)}; record the requests {where}")
     elif not done["changes"]["given"]:
         console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")

@@ -1,0 +1,406 @@
+"""fio's JSON and JSON+ of versions 2 and 3, also of `--client`, read into `fio_results`.
+
+Text that fio mixes into its own output, before, between and after its documents, is kept as messages. A value that fio
+cannot have written (text for a number, a negative count, more requests than a drive's life has room for) is refused by
+its key, and the whole document with it. A new key of fio's is added here: to the table that has it, and to the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from ioassay import validation
+from ioassay.errors import InputError
+from ioassay.formats.number_parsing import parts_from, text_around, whole_number
+from ioassay.formats.redundancy import equal, quotient
+from ioassay.packs.fio.claims.fio_results import (
+    DIRECTIONS,
+    KINDS,
+    TOTAL,
+    Clients,
+    CpuUse,
+    Direction,
+    Disk,
+    Job,
+    Latency,
+    Results,
+    SteadyState,
+    by_client,
+    client_name,
+)
+from ioassay.records.record import Misfit
+from ioassay.validation import Amount, Count, Whole
+
+_UNKNOWN = "this is not as fio writes it"
+_VERSION = re.compile(r"^fio-(\d{1,2})\.(\d{1,3})\S{0,40}$", re.M)
+"""The line of every report that people read."""
+_FIRST_REPORT = (2, 17)
+"""Reports of older versions have other lines (stat.c, show_ddir_status); their JSON is read."""
+_SEVERAL_FILENAMES = re.compile(r'"filename"[^{}]*"filename"')
+_BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
+"""Not only at the beginning of a line: of many messages fio loses some in the middle of one."""
+_TABLES_OF_CLIENTS = re.compile(r'"global options"\s*:\s*\[')
+_NAMELESS = re.compile(r"^\{", re.M)
+"""Where no version is said."""
+_CLOCK_STEP_S = 1e-3
+_MOST_BROKEN = 100
+"""Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
+
+
+class _LatencyTable(TypedDict, total=False):
+    min: Amount
+    max: Amount
+    mean: Amount
+    stddev: Amount
+    N: Count
+    bins: dict[Whole, Count]
+    percentile: dict[Amount, Amount]
+
+
+class _DirectionTable(TypedDict, total=False):
+    io_bytes: Whole
+    io_kbytes: Whole
+    bw: Amount
+    bw_bytes: Amount
+    iops: Amount
+    runtime: Amount
+    total_ios: Count
+    slat_ns: _LatencyTable | None
+    clat_ns: _LatencyTable | None
+    lat_ns: _LatencyTable | None
+    slat: _LatencyTable | None
+    clat: _LatencyTable | None
+    lat: _LatencyTable | None
+
+
+class _SyncTable(_DirectionTable, total=False):
+    """Of a direction's keys it has `total_ios` and `lat_ns`."""
+
+
+class _SteadyTable(TypedDict, total=False):
+    ss: str
+    attained: int
+
+
+_Options = TypedDict("_Options", {"job options": dict[str, str] | None}, total=False)
+
+
+class _JobTable(_Options, total=False):
+    jobname: str
+    groupid: int
+    error: int
+    total_err: Count
+    job_runtime: Amount
+    usr_cpu: Amount
+    sys_cpu: Amount
+    ctx: Count
+    majf: Count
+    minf: Count
+    read: _DirectionTable
+    write: _DirectionTable
+    trim: _DirectionTable
+    mixed: _DirectionTable
+    sync: _SyncTable | None
+    steadystate: _SteadyTable
+    hostname: str
+    port: Count
+
+
+_Results = TypedDict(
+    "_Results",
+    {
+        "fio version": str,
+        "timestamp": Amount,
+        "jobs": list[_JobTable],
+        "client_stats": list[_JobTable],
+        "disk_util": list[dict[str, Any]],
+    },
+    total=False,
+)
+_OneTable = TypedDict("_OneTable", {"global options": dict[str, str] | None}, total=False)
+_Tables = TypedDict("_Tables", {"global options": list[dict[str, Any]]}, total=False)
+
+
+class _Document(_Results, _OneTable, total=False):
+    pass
+
+
+class _DocumentOfClients(_Results, _Tables, total=False):
+    """From version 3.39 on, of several clients."""
+
+
+def parse(text: str, source: str) -> Results:
+    """The results in a JSON or JSON+ text with anything around it; the last where there are several.
+
+    InputError names `source` when there are none, or when they are cut off.
+    """
+    if results := parse_each(text, source):
+        return results[-1]
+    if not text.strip():
+        raise InputError(f"{source}: is empty: fio ended before it wrote its results, or --output names a file")
+    if fault := _fault(text):
+        raise InputError(f"{source}: {fault}")
+    beginning = text.strip().splitlines()[0][:100]
+    why = "fio refused, was ended, or wrote another format"
+    if (version := _VERSION.search(text)) and (int(version[1]), int(version[2])) < _FIRST_REPORT:
+        why = f"{version[0]} wrote it, and reports are read from fio {'.'.join(map(str, _FIRST_REPORT))} on"
+    raise InputError(f"{source}: has no JSON; it begins with '{beginning}': {why}; run it with --output-format=json")
+
+
+def parse_each(text: str, source: str) -> list[Results]:
+    """All results in a text; none where none is whole. InputError names `source` and what is not as fio writes it."""
+    places = list(_objects(text))
+    messages = text_around(text, places)
+    try:
+        return [_results(text[start:end], source, messages) for start, end in places]
+    except KeyError as error:
+        raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+
+
+def split(text: str) -> list[str]:
+    """A part for each document, with what is after the one before; one where no document is whole."""
+    ends = [end for _, end in _objects(text)]
+    return parts_from(text, [0, *ends[:-1]])
+
+
+def _with_all_files(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
+    if len(names) > 1:
+        table["filename"] = ":".join(names)
+    return table
+
+
+def looks_like(text: str) -> bool:
+    """Whether a document begins in it, whole or not."""
+    return _BEGINNING.search(text) is not None
+
+
+def _objects(text: str) -> Iterator[tuple[int, int]]:
+    """Where each JSON object with fio's keys begins and ends."""
+    decoder, position, broken, beginnings = json.JSONDecoder(), 0, 0, _beginnings(text)
+    while (beginning := beginnings.search(text, position)) and broken < _MOST_BROKEN:
+        try:
+            found, position = decoder.raw_decode(text, beginning.start())
+        except (ValueError, RecursionError):  # no JSON, or a number or a nesting that Python will not take
+            position, broken = beginning.end(), broken + 1
+            continue
+        if isinstance(found, dict) and found.keys() & {"jobs", "client_stats"}:
+            yield beginning.start(), position
+
+
+def _beginnings(text: str) -> re.Pattern[str]:
+    return _BEGINNING if _BEGINNING.search(text) else _NAMELESS
+
+
+def _fault(text: str) -> str:
+    """What ends the last thing in a text that looks like fio's JSON too early; '' where nothing looks like it."""
+    beginnings = [found.start() for found in _beginnings(text).finditer(text)]
+    if not beginnings:
+        return ""
+    lines = text.count("\n") + 1
+    try:
+        validation.table(text[beginnings[-1] :].rstrip(), "it")
+    except InputError as error:
+        found = re.search(r"\((.*) at line (\d+) column (\d+)\)$", str(error))
+        if found and not found[1].startswith("EOF"):
+            line = text.count("\n", 0, beginnings[-1]) + int(found[2])
+            return f"JSON is broken in line {line} of {lines}, column {found[3]}: {found[1]}; wanted it as fio wrote it"
+    return f"JSON is cut off after {lines} lines: fio was ended while it wrote"
+
+
+def _results(text: str, source: str, messages: str) -> Results:
+    # fio uses the files of all that it was given, and repeats the key in the table of options for each.
+    plain = text
+    if _SEVERAL_FILENAMES.search(text):
+        plain = json.dumps(json.loads(text, object_pairs_hook=_with_all_files))
+    if _TABLES_OF_CLIENTS.search(text):
+        of_clients = validation.read(_DocumentOfClients, plain, source, _UNKNOWN)
+        options = _options_of(of_clients.get("global options", []))
+        return _of_clients(of_clients, messages, options, {}, [])
+    document = validation.read(_Document, plain, source, _UNKNOWN)
+    shared = document.get("global options") or {}
+    if document.get("jobs") or "client_stats" not in document:
+        jobs = [_job(job, shared) for job in document.get("jobs", [])]
+        return _run(document, jobs, messages, None)
+    unattributed: list[str] = []
+    if (clients := len({_client(entry) for entry in document["client_stats"]})) > 1:
+        shared, unattributed = _shared_options(_repeated_options(text), clients)
+    return _of_clients(document, messages, {}, shared, unattributed)
+
+
+def _of_clients(
+    document: _Results,
+    messages: str,
+    options: Mapping[str, Mapping[str, str]],
+    shared: Mapping[str, str],
+    unattributed: Sequence[str],
+) -> Results:
+    """The results of servers, with the global options of each or those of all."""
+    total, jobs = None, []
+    for entry in document.get("client_stats", []):
+        job = _job(entry, options.get(_client(entry), shared))
+        if job.name == TOTAL and "job options" not in entry:
+            total = replace(job, client="")
+        else:
+            jobs.append(job)
+    absent = _absent(messages, list(by_client(jobs)))
+    return _run(document, jobs, messages, Clients(total, absent, unattributed))
+
+
+def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
+    return Results(
+        version=document.get("fio version", ""),
+        jobs=jobs,
+        disks=[_disk(disk) for disk in document.get("disk_util", [])],
+        messages=messages,
+        started_unix_s=document.get("timestamp", 0.0),
+        clients=clients,
+    )
+
+
+def _client(entry: _JobTable) -> str:
+    return client_name(entry.get("hostname", ""), entry.get("port", 0))
+
+
+def _disk(disk: Mapping[str, Any]) -> Disk:
+    counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float) and key != "port"}
+    host, port = disk.get("hostname"), disk.get("port")
+    client = client_name(host, port) if isinstance(host, str) and isinstance(port, int) else ""
+    return Disk(str(disk.get("name", "?")), counts, client)
+
+
+def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
+    own = "usr_cpu" in job  # other programs print what is read of fio's results, and compute it in other ways
+    directions = {name: _direction(job[name], own) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
+    runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
+    error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate")
+    return Job(
+        name=job.get("jobname", ""),
+        group=job.get("groupid", 0),
+        error=error,
+        directions=directions,
+        client=_client(job),
+        runtime_s=runtime_ms / 1e3,
+        cpu=CpuUse(
+            job.get("usr_cpu", 0.0),
+            job.get("sys_cpu", 0.0),
+            float(job.get("ctx", 0)),
+            float(job.get("majf", 0)),
+            float(job.get("minf", 0)),
+        ),
+        errors=job.get("total_err", int(bool(error))),
+        syncs=sync.get("total_ios", 0) if sync else None,
+        sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,
+        steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
+    ).with_options({**shared, **(job.get("job options") or {})})
+
+
+def _direction(table: _DirectionTable, own: bool) -> Direction:
+    """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB in `io_bytes`. `own`: fio printed it."""
+    runtime_s = table.get("runtime", 0.0) / 1e3
+    unit = 1 if "io_kbytes" in table or "bw_bytes" in table else 1024
+    stated = "total_ios" in table
+    ios = table["total_ios"] if stated else round(table.get("iops", 0.0) * runtime_s)
+    return Direction(
+        ios=ios if stated else whole_number(ios, "iops times runtime"),
+        bytes=whole_number(table.get("io_bytes", 0) * unit, "io_bytes"),
+        runtime_s=runtime_s,
+        latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios, own)) is not None},
+        ios_stated=stated,
+        rate_bytes_per_s=table.get("bw_bytes"),
+        operations_per_s=table.get("iops"),
+        misfits=_misfits(table, runtime_s, ios, 0.0 if own else _CLOCK_STEP_S) if stated and unit == 1 else (),
+    )
+
+
+def _misfits(table: _DirectionTable, runtime_s: float, ios: int, clock_s: float) -> list[Misfit]:
+    """fio computes each of these from bytes, requests and whole milliseconds (stat.c, add_ddir_status_json)."""
+    volume = table.get("io_bytes", 0)
+    found = equal("io_kbytes", table.get("io_kbytes", volume // 1024), volume / 1024, 1)
+    for name, amount, step in (("bw_bytes", volume, 1), ("bw", volume / 1024, 1), ("iops", ios, 0.01)):
+        if (value := table.get(name)) is not None:
+            found += quotient(name, amount, runtime_s, value, 0.0, clock_s, step)  # type: ignore[arg-type]
+    return found
+
+
+def _latency(table: _DirectionTable, kind: str, ios: int, own: bool) -> Latency | None:
+    """`clat_ns` of fio 3, or `clat` in microseconds of fio 2. None when nothing was measured."""
+    unit_ns = 1 if f"{kind}_ns" in table else 1000
+    found: _LatencyTable | None = table.get(f"{kind}_ns") if unit_ns == 1 else table.get(kind)  # type: ignore[assignment]
+    if not found:
+        return None
+    bins = {value: count for value, count in found.get("bins", {}).items() if count}
+    if unit_ns != 1:
+        bins = {whole_number(value * unit_ns, f"{kind} bin"): count for value, count in bins.items()}
+    count = found.get("N", sum(bins.values()) or (ios if found.get("max") else 0))
+    if not count:
+        return None
+    shares = found.get("percentile", {})
+    return Latency(
+        count=count,
+        mean_ns=found["mean"] * unit_ns,
+        stddev_ns=found["stddev"] * unit_ns,
+        min_ns=found["min"] * unit_ns,
+        max_ns=found["max"] * unit_ns,
+        bins=bins,
+        percentiles_ns={share: value * unit_ns for share, value in shares.items() if share > 0},
+        count_stated="N" in found,
+        percentile_unit_ns=float(own and unit_ns == 1),
+    )
+
+
+# `fio --client`: fio connects to servers (`fio --server`) and calls each connection a client. Whose options are whose,
+# and who has no results: handle_ts, handle_job_opt and fio_client_add of fio's client.c, sum_thread_stats of stat.c.
+
+_OPTIONS_OF_ALL = re.compile(r'"global options"\s*:\s*(?=\{)')
+_UNREACHED = re.compile(r"^fio: failed to connect to (.+):(\d+)$", re.M)
+_GONE = re.compile(r"^(?:client: host=(.+) disconnected|fio: client (.+?)(?: timed out|, timeout on cmd .*))$", re.M)
+
+
+def _repeated_options(text: str) -> Sequence[tuple[str, str]]:
+    """The pairs of a document's global options, which fio repeats for each client in one table before version 3.39."""
+    place = _OPTIONS_OF_ALL.search(text)
+    if place is None:
+        return ()
+    pairs, _ = json.JSONDecoder(object_pairs_hook=list).raw_decode(text, place.end())
+    return [(key, value) for key, value in pairs if isinstance(value, str)]
+
+
+def _shared_options(pairs: Sequence[tuple[str, str]], clients: int) -> tuple[dict[str, str], list[str]]:
+    """The options that all clients were given, and those of which the repeated table does not say whose they are."""
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    shared = {key: own[0] for key, own in values.items() if len(own) >= clients and len(set(own)) == 1}
+    return shared, [key for key in values if key not in shared]
+
+
+def _absent(messages: str, present: Sequence[str]) -> dict[str, str]:
+    """Clients without results, of which fio's messages tell, and why. fio goes on without them."""
+    found = {
+        client_name(match[1], int(match[2][:5])): "fio could not connect to it"
+        for match in _UNREACHED.finditer(messages)
+    }
+    for match in _GONE.finditer(messages):
+        host = match[1] or match[2]  # fio does not print the port
+        name = f"{host}:?" if host in present else host
+        found.setdefault(name, "the connection was lost before it sent results")
+    return {name: why for name, why in found.items() if name not in present}
+
+
+def _options_of(listed: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The global options of each client, which fio lists apart from version 3.39 on."""
+    found: dict[str, dict[str, str]] = {}
+    for table in listed:
+        host, port = table.get("hostname"), table.get("port")
+        if isinstance(host, str) and isinstance(port, int):
+            name = client_name(host, port)
+            found[name] = {key: value for key, value in table.items() if isinstance(value, str) and key != "hostname"}
+    return found

@@ -1,0 +1,120 @@
+"""fio's terse formats (`--minimal`, semicolons), versions 3 to 5, read into `fio_results`.
+
+The order of the fields is fio's HOWTO, "Terse output", and `show_thread_status_terse_all` in stat.c. Latencies are in
+microseconds there, and rates and volumes in whole KiB, so digits are lost that JSON keeps; there are no bins and no
+number of requests. Version 2 does not say which program wrote it, and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ioassay.errors import InputError
+from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
+from ioassay.packs.fio.claims.fio_results import TOTAL, CpuUse, Direction, Job, Latency, Results
+
+_HEAD = 5
+_DIRECTION = 41
+_DIRECTION_V5 = 47
+"""Version 5 adds six fields: samples of the bandwidth, and five about IOPS."""
+_TAIL = 5 + 7 + 10 + 12
+"""Processor, depths, latencies in µs and in ms."""
+_LAYOUTS = {3: (_DIRECTION, ("read", "write")), 4: (_DIRECTION, ("read", "write", "trim"))}
+_LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
+_KIB = 1024
+_STEP_NS = 1e3
+"""All but means and deviations are whole microseconds."""
+_RESULT = re.compile(r"(?:^|(?<=[\r\n]))[0-9]{1,9};fio-(?![^;]*;;-1;)[^\r\n]*")
+"""With group_reporting 3.33 may add a line of no job in no group."""
+
+
+def looks_like(text: str) -> bool:
+    """Whether it has a terse line."""
+    return _RESULT.search(text) is not None
+
+
+def parse(text: str, source: str) -> Results:
+    """The results in a terse text, other lines around them kept as messages; InputError when there are none."""
+    lines = list(_RESULT.finditer(text))
+    if not lines:
+        raise InputError(f"{source}: has no terse line; wanted one that begins with 3;fio-, 4;fio- or 5;fio-")
+    jobs = []
+    for line in lines:
+        try:
+            job = _job(line[0].split(";"))
+            if job.name != TOTAL:  # the sum of the lines before it
+                jobs.append(job)
+        except InputError as error:
+            raise InputError(f"{source}: line {text.count(chr(10), 0, line.start()) + 1}: {error}") from None
+    version = lines[0][0].split(";")[1]
+    return Results(version, jobs, messages=text_around(text, [line.span() for line in lines]))
+
+
+def split(text: str) -> list[str]:
+    """A part for each report, whose jobs come in the same order; processes of one job follow each other."""
+    lines = list(_RESULT.finditer(text))
+    names = [line[0].split(";")[2:4] for line in lines]
+    first = [place for place, name in enumerate(names) if name == names[0] and (not place or names[place - 1] != name)]
+    return parts_from(text, [lines[place].start() for place in first])
+
+
+def _job(fields: Sequence[str]) -> Job:
+    version = int(fields[0])
+    if version not in _LAYOUTS:
+        raise InputError(f"terse version {version}; wanted 3, 4 or 5: run fio with --terse-version=5")
+    width, names = _LAYOUTS[version]
+    if fields[_HEAD + width : _HEAD + width + 1] and fields[_HEAD + width].endswith("%"):
+        names = ("mixed",)  # unified_rw_reporting: the processor's shares follow at once
+    least = _HEAD + width * len(names) + _TAIL
+    if len(fields) < least:
+        raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; wanted {least} at least")
+    directions = {name: _direction(name, fields[_HEAD + width * place :][:width]) for place, name in enumerate(names)}
+    usr, system, *counts = fields[_HEAD + width * len(names) :][:5]
+    error = whole_number(fields[4], "error")
+    return Job(
+        name=fields[2],
+        group=whole_number(fields[3], "groupid"),
+        error=error,
+        directions=directions,
+        runtime_s=max(direction.runtime_s for direction in directions.values()),
+        cpu=CpuUse(
+            real(usr.rstrip("%"), "usr_cpu"),
+            real(system.rstrip("%"), "sys_cpu"),
+            *(real(count, name) for count, name in zip(counts, ("ctx", "majf", "minf"), strict=True)),
+        ),
+        errors=int(bool(error)),
+    )
+
+
+def _direction(name: str, fields: Sequence[str]) -> Direction:
+    heads = zip(("KiB", "bandwidth", "IOPS", "runtime"), fields, strict=False)
+    volume_kib, rate_kib_s, iops, runtime_ms = (whole_number(field, f"{name} {what}") for what, field in heads)
+    runtime_s = runtime_ms / 1e3
+    ios = whole_number(round(iops * runtime_s), f"{name} IOPS times runtime")
+    percentiles_ns = {}  # fields such as `99.900000%=236`; unused ones are `0%=0`
+    for field in fields[12:32]:
+        share, _, time_us = field.partition("%=")
+        if percentage := real(share, "percentile"):
+            percentiles_ns[percentage] = real(time_us, f"{share}%") * 1e3
+    latencies = {
+        "slat": _latency(f"{name} slat", fields[4:8], ios, {}),
+        "clat": _latency(f"{name} clat", fields[8:12], ios, percentiles_ns),
+        "lat": _latency(f"{name} lat", fields[32:36], ios, {}),
+    }
+    return Direction(
+        ios=ios,
+        bytes=whole_number(volume_kib * _KIB, f"{name} bytes"),
+        runtime_s=runtime_s,
+        latencies={kind: latency for kind, latency in latencies.items() if latency},
+        ios_stated=False,
+        rate_bytes_per_s=float(rate_kib_s * _KIB),
+        rate_step_bytes_per_s=float(_KIB),
+        operations_per_s=float(iops),
+        operations_per_s_step=1.0,
+    )
+
+
+def _latency(what: str, four: Sequence[str], ios: int, percentiles_ns: Mapping[float, float]) -> Latency | None:
+    low, high, mean, deviation = (real(field, what) * 1e3 for field in four)
+    return Latency(ios, mean, deviation, low, high, {}, percentiles_ns, _STEP_NS, 1e-3) if high and ios else None

@@ -1,0 +1,266 @@
+"""From a study's parameters to the job file that fio runs.
+
+What is written beside the parameters is in `defaults`, in the open; docs/drivers.md tells users of each. Nothing is
+checked here but names and spelling: `check` says what makes no sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import ConditionError, IoassayError, StudyError, ToolError
+from ioassay.packs.fio.claims import fio_logs
+from ioassay.packs.fio.claims.fio_logs import LATENCIES
+from ioassay.packs.fio.driver import spdk
+from ioassay.packs.fio.driver.fio_options import canonical, words, write
+from ioassay.packs.fio.driver.section import ELSEWHERE, Section
+from ioassay.records.record import Series, Warning_
+from ioassay.roles import Load, Trial
+
+OURS = frozenset({"logs", "log_interval"})
+"""Parameters that are not fio's."""
+_OF_TARGET = words("filename directory filename_format unique_filename opendir nrfiles filesize openfiles")
+_OF_JOB_FILES = words("read_iolog write_iolog merge_blktrace_file replay_redirect stonewall wait_for new_group")
+_OF_LOGS = words(
+    "write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_hist_msec log_hist_coarseness "
+    "per_job_logs log_offset log_max_value log_compression log_store_compressed log_unix_epoch bwavgtime iopsavgtime"
+)
+_RESERVED: dict[str, str] = {
+    **dict.fromkeys(_OF_TARGET, "belongs to the target: write it under [target]"),
+    **dict.fromkeys(_OF_JOB_FILES, "is for job files with several jobs: run a .fio file instead"),
+    **dict.fromkeys(_OF_LOGS, "is set by `logs` and `log_interval`: for example logs = ['bw'], log_interval = '100ms'"),
+    **dict.fromkeys(("file_append", "fill_device", "unlink", "unlink_each_loop"), "would change the target's file"),
+    "create_only": "measures nothing; the target makes its own file",
+    "name": "is given by the lab",
+    "profile": "replaces the whole job: run a .fio file instead",
+    "unified_rw_reporting": "hides the directions, which are reported separately and in total",
+}
+_IN_FOLDER = "fio"
+"""Name of the file that is loaded where the target is a folder."""
+_NO_LOAD_BYTES = 2**30
+"""Size for engines without storage, which want one all the same."""
+
+
+def settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """fio's own parameters by canonical name; StudyError for one given twice or one that is not the study's to set."""
+    found: dict[str, Any] = {}
+    for key, value in params.items():
+        if key in OURS:
+            continue
+        name = canonical(key)
+        if name in found:
+            raise StudyError(f"'{key}' and '{name}' are the same option; wanted one", key=f"params.{key}")
+        if name in _RESERVED:
+            raise StudyError(f"'{key}' {_RESERVED[name]}", key=f"params.{key}")
+        found[name] = value
+    return found
+
+
+def section(params: Mapping[str, Any], name: str = "") -> Section:
+    """The job of one point as fio would resolve it, without its file and seed."""
+    written = {option: write(option, value) for option, value in settings(params).items()}
+    return Section(name, {**defaults(written), **written})
+
+
+def defaults(written: Mapping[str, str]) -> dict[str, str]:
+    """What the lab sets where the study does not.
+
+    - fallocate=none: the target has made the file.
+    - percentiles of all three latencies, so that JSON+ has their bins.
+    - time_based: a run time that is given is the time to run, not the longest time.
+    - refill_buffers, when data is written: what is written again and again would compress.
+    """
+    added = {"fallocate": "none", "clat_percentiles": "1", "lat_percentiles": "1", "slat_percentiles": "1"}
+    if "runtime" in written:
+        added["time_based"] = "1"
+    job = Section("", written)
+    own_content = {"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage"}
+    if job.writes and job.engine not in ELSEWHERE and not own_content & written.keys():
+        added["refill_buffers"] = "1"
+    return {name: value for name, value in added.items() if name not in written}
+
+
+def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
+    """The text of the job file of one trial; ToolError when the load cannot be written into one.
+
+    `folder` is where files beside it lie (`beside`).
+    """
+    job = section(trial.params)
+    storage = _over_spdk(job, load, folder) if job.engine in spdk.ENGINES else _storage(job, load)
+    # fio reads a signed 64-bit number.
+    seed = {} if "randseed" in job.options else {"randrepeat": "0", "randseed": str(trial.seed % 2**63)}
+    lines = {**job.options, **seed, **storage, **log_options(trial.params, job)}
+    return "\n".join([f"[{name_of(trial)}]", *(f"{name}={value}" for name, value in lines.items())]) + "\n"
+
+
+def extra_files(trial: Trial, load: Load) -> dict[str, str]:
+    """Files that the job needs beside its own: name -> text."""
+    if section(trial.params).engine != "spdk_bdev":
+        return {}
+    return {spdk.CONFIGURATION: spdk.configuration(*_subsystem("spdk_bdev", load))}
+
+
+def name_of(trial: Trial) -> str:
+    """The job's name. Not the study's: fio takes every section whose name starts with `global` for [global]."""
+    return f"ioassay-{trial.id}"
+
+
+def _storage(job: Section, load: Load) -> dict[str, str]:
+    if job.engine == "nbd" and "uri" not in job.options:
+        return _over_nbd(job, load)
+    if load.path is None:
+        if job.engine not in ELSEWHERE:
+            raise ToolError(f"ioengine {job.engine} needs something to load, and the target has nothing: set [target]")
+        return {} if "size" in job.options else {"size": str(load.size_bytes or _NO_LOAD_BYTES)}
+    area = _area(job, load.size_bytes)
+    if load.kind != "folder":
+        return {"filename": file_name(load.path), **area}
+    if load.new_file is None:
+        raise ToolError(f"{load.path}: is a folder in which no file can be made; wanted a file or a device")
+    steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
+    end_bytes = int(area.get("offset", 0)) + steps + int(area["size"])
+    return {"filename": file_name(load.new_file(_IN_FOLDER, end_bytes)), **area}
+
+
+def _over_nbd(job: Section, load: Load) -> dict[str, str]:
+    """Where the target can be reached by NBD, and its area there."""
+    if "nbd" not in load.addresses and load.kind == "device" and not load.addresses:
+        raise ConditionError("ioengine nbd reaches no drive of the kernel's")
+    if "nbd" not in load.addresses:
+        raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
+    return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
+
+
+def _over_spdk(job: Section, load: Load, folder: Path) -> dict[str, str]:
+    """Where SPDK finds the target, and its area there; what the study sets of it counts."""
+    lines = spdk.job_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
+    own = {name: value for name, value in lines.items() if name == "ioengine" or name not in job.options}
+    return {**own, **_area(job, load.size_bytes)}
+
+
+def _subsystem(engine: str, load: Load) -> tuple[str, str]:
+    """Address and name of the NVMe subsystem."""
+    if not {"nvme_tcp", "nqn"} <= load.addresses.keys() and load.kind == "device" and not load.addresses:
+        raise ConditionError(spdk.KERNEL_HAS_IT)
+    if not {"nvme_tcp", "nqn"} <= load.addresses.keys():
+        raise ToolError(f"ioengine {engine} needs a target that speaks NVMe over TCP: add 'nvme-tcp' to target.ways")
+    return load.addresses["nvme_tcp"], load.addresses["nqn"]
+
+
+def file_name(path: Path) -> str:
+    """A path as the value of `filename`; ToolError for one that fio would read as another."""
+    text = str(path.absolute())
+    if problem := unwritable(text):
+        raise ToolError(problem)
+    return text.replace(":", "\\:")
+
+
+def unwritable(path: str) -> str:
+    """Why fio could not read `path` back from a job file ('' when it can): it knows no quotes there."""
+    for character in "#;$\n\r":
+        if character in path:
+            return f"{path!r} contains {character!r}, which fio job files cannot express; use a path without it"
+    if path != path.rstrip() or not path.isprintable():
+        return f"{path!r} ends with blanks or has unprintable characters, which fio job files cannot express; rename it"
+    return ""
+
+
+def _area(job: Section, load_bytes: int) -> dict[str, str]:
+    """`offset`, `size` and the like in bytes, never past the target: fio would make its file grow."""
+    given = {
+        name: int(load_bytes * float(text[:-1]) / 100) if text.endswith("%") else int(text)
+        for name in ("size", "io_size", "offset", "offset_increment")
+        if (text := job.options.get(name, "z")) and not text.endswith("z")
+    }
+    start = given.get("offset", 0) + given.get("offset_increment", 0) * (job.numjobs - 1)
+    size = given.setdefault("size", load_bytes - start)
+    if size <= 0 or start + size > load_bytes:
+        raise ToolError(
+            f"the jobs would reach to {units.format_size(start + size)} of a target of "
+            f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
+        )
+    return {name: str(value) for name, value in given.items()}
+
+
+# fio's time logs, where a study wants `logs`. fio averages over `log_interval` itself, so the logs stay small and the
+# load undisturbed; the last, unfinished window is not logged. Histograms over time are read again where they are shown.
+# Single requests are not logged here: the distributions come from JSON+.
+
+SERIES = ("bw", "iops", "lat", "clat", "slat")
+HISTOGRAMS = "hist"
+"""Completion latencies over time: one histogram an interval. They stay in the trial's raw folder."""
+KINDS = (*SERIES, HISTOGRAMS)
+_COARSENESS = 2
+"""fio's log_hist_coarseness: 16 bins for each power of two instead of 64, in a quarter of the space."""
+_LOG_PREFIX = "log"
+_DEFAULT_INTERVAL = "100ms"
+_FASTEST_MS = 10
+"""Below this fio's sampling thread, which also counts bandwidth, does not keep up."""
+
+
+def check_logs(params: Mapping[str, Any]) -> None:
+    """StudyError when `logs` or `log_interval` cannot be."""
+    asked = params.get("logs", [])
+    if not isinstance(asked, list | tuple) or not all(kind in KINDS for kind in asked):
+        raise StudyError(f"is {asked!r}; wanted a list of {', '.join(KINDS)}", key="params.logs")
+    try:
+        interval_ms = _log_interval_ms(params)
+    except (ValueError, TypeError) as error:
+        raise StudyError(str(error), key="params.log_interval") from None
+    if interval_ms < _FASTEST_MS:
+        raise StudyError(f"is {interval_ms} ms; wanted {_FASTEST_MS} ms or more", key="params.log_interval")
+
+
+def _log_interval_ms(params: Mapping[str, Any]) -> int:
+    return round(units.parse_duration_s(params.get("log_interval", _DEFAULT_INTERVAL)) * 1e3)
+
+
+def log_options(params: Mapping[str, Any], job: Section, folder: str = "") -> dict[str, str]:
+    """The options that make fio write the wanted logs to `folder` (with its slash; empty: the working folder)."""
+    asked = set(params.get("logs", []))
+    if not asked:
+        return {}
+    prefix, interval_ms = f"{folder}{_LOG_PREFIX}", str(_log_interval_ms(params))
+    wanted = {
+        "write_bw_log": "bw" in asked,
+        "write_lat_log": bool(asked.intersection(LATENCIES)),
+        "write_iops_log": "iops" in asked or (job.numjobs > 1 and bool(asked.intersection(LATENCIES))),
+    }
+    averaging = dict.fromkeys(("log_avg_msec", "bwavgtime", "iopsavgtime"), interval_ms)
+    chosen = {name: prefix for name, is_wanted in wanted.items() if is_wanted}
+    if HISTOGRAMS in asked:
+        intervals = {"log_hist_msec": interval_ms, "log_hist_coarseness": str(_COARSENESS)}
+        chosen |= {"write_hist_log": prefix, **intervals}
+    return {**chosen, **averaging, "per_job_logs": "1"}
+
+
+def log_series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list[Warning_]]:
+    """The series of all jobs merged and, where there are several, of each; with a warning for each missing log."""
+    made: list[Series] = []
+    warnings: list[Warning_] = []
+    for kind in params.get("logs", []):
+        try:
+            if kind == HISTOGRAMS:
+                fio_logs.latency_windows(_required_logs(raw, "clat_hist"))
+            else:
+                paths = _required_logs(raw, kind)
+                weights = _log_files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
+                made += fio_logs.series_of(kind, paths, _log_interval_ms(params), weights)
+        except (OSError, IoassayError, ValueError) as error:
+            warnings.append(Warning_("log-unreadable", f"{kind} log: {error}", "look into the trial's raw folder"))
+    return made, warnings
+
+
+def _required_logs(raw: Path, kind: str) -> list[Path]:
+    paths = _log_files(raw, kind)
+    if not paths:
+        raise FileNotFoundError(f"fio wrote none: {_LOG_PREFIX}_{kind}.1.log is not there")
+    return paths
+
+
+def _log_files(raw: Path, kind: str) -> list[Path]:
+    """`log_bw.1.log`, … in the order of fio's job numbers."""
+    return sorted(raw.glob(f"{_LOG_PREFIX}_{kind}.*.log"), key=lambda path: int(path.name.split(".")[-2]))

@@ -1,0 +1,24 @@
+"""IOzone's file tests, by IOzone and by our own engine `filesuite`: drivers, claims, command, question and studies."""
+
+from ioassay.pack import Pack
+
+PACK = Pack(
+    "IOzone's file tests, by IOzone itself and by the command filesuite",
+    drivers={
+        "filesuite": "ioassay.packs.iozone.driver.filesuite:Filesuite",
+        "iozone": "ioassay.packs.iozone.driver.iozone:Iozone",
+    },
+    claims={
+        "iozone": "ioassay.packs.iozone.claims.iozone_claims",
+        "filesuite": "ioassay.packs.iozone.claims.filesuite_json",
+    },
+    formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
+    analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions_text"},
+    commands={
+        "filesuite": (
+            "ioassay.packs.iozone.commands.filesuite",
+            "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
+        )
+    },
+    before={"accountings": "describe", "filesuite": "help"},
+)

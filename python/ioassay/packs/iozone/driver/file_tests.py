@@ -1,0 +1,262 @@
+"""The parameters that the drivers `filesuite` and `iozone` share: which file tests, on which sizes, how timed.
+
+Both get the same options on their command lines, because filesuite's letters are IOzone's. What only one of them knows
+is read by that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import StudyError
+from ioassay.hints import nearest, suggestion
+from ioassay.records.record import FAILED, Claim, Warning_
+from ioassay.roles import WRITE, Confinement, Driver, Estimate, Outcome, Parsed, Touch, Trial
+
+_PASSES = (
+    "write rewrite",
+    "read reread",
+    "random random_read random_write",
+    "backward backward_read",
+    "record_rewrite",
+    "stride stride_read",
+    "fwrite frewrite",
+    "fread freread",
+    "mix random_mix",
+    "pwrite repwrite",
+    "pread repread",
+    "pwritev repwritev",
+    "preadv repreadv",
+)
+TESTS = {name: number for number, names in enumerate(_PASSES) for name in names.split()}
+"""A test by the name of any of its passes."""
+_LAST = 12
+_AUTO_TESTS = [*range(8)]
+_STUDIED = ("write", "read", "random", "backward")
+FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
+SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
+AUTO_LARGEST_BYTES = 512 << 20
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_ALONE_BYTES = 512 << 10
+"""The file where neither sizes nor the automatic matrix are asked for."""
+_SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _CELLS_OF_AUTO = 5e6, 2e8, 126
+_DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
+"""About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
+
+
+class FileTests(Driver):
+    """What the two drivers are alike in."""
+
+    measures = True
+    length_key = "size"
+    own: Collection[str] = ()
+    """Parameters that only this driver has."""
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError names the parameter that is wrong."""
+        self.check(params, read(params, self.own))
+        if target.get("kind") != "folder":
+            wanted = "wanted 'folder': the tests make and remove their own file"
+            raise StudyError(f"is '{target.get('kind', 'nothing')}'; {wanted}", key="target.kind")
+        return ()
+
+    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
+        """StudyError for what this driver cannot do."""
+        raise NotImplementedError
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """A file is always made."""
+        return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """The page cache, where it is dropped."""
+        return Confinement(host=[_DROP_CACHES] if params.get("cache") == "drop-all" else [])
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Two passes a test, at the speed of a common disk."""
+        return read(params, self.own).estimate()
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """None: it lasts as long as its files take."""
+        return None
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Failed with the reason unless every pass was done whole."""
+        if outcome is None:
+            return Parsed(FAILED, f"{self.name} was not started")
+        if outcome.timed_out:
+            took = units.format_duration(outcome.duration_s)
+            return Parsed(FAILED, f"{self.name} did not end within {took} and was ended; raise run.timeout")
+        if outcome.signal is not None:
+            return Parsed(FAILED, f"{self.name} was ended by signal {outcome.signal}")
+        return self.read_output(outcome)
+
+    def read_output(self, outcome: Outcome) -> Parsed:
+        """What a program that ended by itself left."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a point asks for; sizes in bytes."""
+
+    tests: Sequence[int]
+    sizes: Sequence[int]
+    records: Sequence[int]
+    auto: bool
+    min_size: int | None
+    max_size: int | None
+    threads: int
+    flags: Sequence[str]
+    """Letters, with their dash."""
+
+    def options(self) -> list[str]:
+        """The command line that both programs take. Sizes are in kB, as IOzone has them."""
+        words = ["-a"] if self.auto else []
+        words += [word for number in self.tests for word in ("-i", str(number))]
+        words += [word for size in self.sizes for word in ("-s", f"{size // 1024}k")]
+        words += [word for size in self.records for word in ("-r", f"{size // 1024}k")]
+        for letter, size in (("-n", self.min_size), ("-g", self.max_size)):
+            words += [letter, f"{size // 1024}k"] if size is not None else []
+        return [*words, *self.flags]
+
+    def data_bytes(self) -> int:
+        """What all files of one pass hold together."""
+        workers = max(self.threads, 1)
+        if self.sizes:
+            return sum(self.sizes) * max(len(self.records), 1) * workers
+        if not self.auto:
+            return _ALONE_BYTES * workers
+        share = (self.max_size or AUTO_LARGEST_BYTES) / AUTO_LARGEST_BYTES
+        return int(_DATA_CELLS_OF_AUTO_BYTES * share) * workers
+
+    def estimate(self) -> Estimate:
+        """Two passes a test, at the speed of a common disk."""
+        moved = self.data_bytes() * 2 * len(self.tests)
+        seconds = moved / _USUAL_BYTES_PER_S + 0.3 + (0.1 * _CELLS_OF_AUTO if self.auto else 0.0)
+        written = sum(self.data_bytes() for number in self.tests if number in (0, 2, 4, 6, 9, 11)) * 2
+        return Estimate(seconds, written, occupied_bytes=self.occupied_bytes())
+
+    def occupied_bytes(self) -> int:
+        """What the files of one cell take: each worker's is removed before the next cell."""
+        largest = (self.max_size or AUTO_LARGEST_BYTES) if self.auto else _ALONE_BYTES
+        return max(self.sizes, default=largest) * max(self.threads, 1)
+
+    def timeout_s(self) -> float:
+        """Far more than a slow disk needs."""
+        return 120.0 + self.data_bytes() * 2 * len(self.tests) / _SLOW_BYTES_PER_S
+
+
+def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
+    """What a point asks for; StudyError names the parameter. `own` are names that the driver reads itself."""
+    for name in params:
+        if name not in SHARED and name not in own:
+            hint = suggestion(name, [*SHARED, *own])
+            raise StudyError(f"no parameter of file tests; {hint}", key=f"params.{name}")
+    auto = flag(params, "auto")
+    bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
+    if any(bounds) and (not auto or "size" in params):
+        raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
+    named = _listed(params.get("tests", _AUTO_TESTS if auto else _STUDIED))
+    if not (tests := sorted({_test(str(part).strip()) for part in named})):
+        raise StudyError("no test is named", key="params.tests")
+    sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
+    if sizes and records and min(records) > max(sizes):
+        raise StudyError(f"is {min(records)} bytes; wanted at most the file's {max(sizes)}", key="params.record")
+    threads = params.get("threads", 0)
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+        raise StudyError(f"wanted a whole number; found {threads!r}", key="params.threads")
+    return Wanted(
+        tests=tests,
+        sizes=sizes,
+        records=records,
+        auto=auto,
+        min_size=bounds[0],
+        max_size=bounds[1],
+        threads=threads,
+        flags=[letter for name, letter in FLAGS.items() if flag(params, name)],
+    )
+
+
+def flag(params: Mapping[str, Any], name: str) -> bool:
+    """A parameter that is true or false."""
+    value = params.get(name, False)
+    if not isinstance(value, bool):
+        raise StudyError(f"wanted true or false; found {value!r}", key=f"params.{name}")
+    return value
+
+
+def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
+    """A parameter that is one of some words; the first without it."""
+    value = params.get(name, known[0])
+    if value not in known:
+        raise StudyError(f"wanted {', '.join(known)}; found {value!r}{nearest(value, known)}", key=f"params.{name}")
+    return str(value)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """A list as such, as a text with commas, or of a single value."""
+    return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+
+
+def _test(name: str) -> int:
+    name = name.replace("-", "_").replace(" ", "_")
+    if name in TESTS:
+        return TESTS[name]
+    if name.isdecimal() and int(name) <= _LAST:
+        return int(name)
+    hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {_LAST}")
+    raise StudyError(f"no test is called '{name}'; {hint}", key="params.tests")
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        size = units.parse_size(value)
+    except (ValueError, TypeError) as error:
+        raise StudyError(str(error), key=f"params.{name}") from None
+    if size == 0 or size % 1024:
+        raise StudyError(f"is {size} bytes; wanted a multiple of 1024, in which IOzone counts", key=f"params.{name}")
+    return size
+
+
+def metrics(claims: Sequence[Claim]) -> dict[str, float]:
+    """Speed and operations of each pass by its name, over all cells and workers: all that was moved in all the time."""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(claim.test for claim in claims):
+        own = [claim for claim in claims if claim.test == name and claim.seconds]
+        seconds = sum(claim.seconds or 0.0 for claim in own)
+        if not seconds:
+            continue
+        key = name.replace("-", "_")
+        found[f"{key}.bw"] = sum(claim.bytes or 0 for claim in own) / seconds
+        found[f"{key}.iops"] = sum(claim.operations or 0 for claim in own) / seconds
+    return found
+
+
+def parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """The same by cell, named `file/record` in bytes."""
+    cells = dict.fromkeys((claim.file_bytes, claim.record_bytes) for claim in claims)
+    return [
+        {
+            "name": f"{units.format_size(file or 0)} / {units.format_size(record or 0)}",
+            "file_bytes": file,
+            "record_bytes": record,
+            "metrics": metrics([one for one in claims if (one.file_bytes, one.record_bytes) == (file, record)]),
+        }
+        for file, record in cells
+    ]
+
+
+def own_file(folder: Path | None, tool: str) -> Path:
+    """The file to be made; StudyError where the target yields no folder."""
+    if folder is None:
+        raise StudyError("yields no path; wanted kind 'folder'", key="target")
+    return folder / f"{tool}.tmp"
