@@ -6,6 +6,7 @@ instead. `Command` reads IOzone's command lines: -+d, and -F with several names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,6 +189,7 @@ def table() -> str:
     remedies: dict[str, list[str]] = {}
     for option in OPTIONS:
         if option.treatment == REFUSED:
-            remedies.setdefault(option.here.removeprefix("nothing: "), []).append(f"`{option.name}`")
+            remedy = re.split(": |, which", option.here.removeprefix("nothing: "))[0]
+            remedies.setdefault(remedy, []).append(f"`{option.name}`")
     rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
     return "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
