@@ -222,6 +222,7 @@ def test_tables_and_bare_commands_are_told_apart() -> None:
 GLOSSARY = ROOT / "docs" / "GLOSSARY.md"
 HELD_TO_WORDS = [path for path in DOCUMENTS if path.parent.name not in ("benches", "plugin", "shipped")]
 CEILINGS: dict[str, int] = tomllib.loads((ROOT / "tests/corpus/tree/ceilings.toml").read_text())
+MOST_WORDS = 75_000
 CODE_SLACK = 4
 """How far a ceiling may lag behind the code."""
 
@@ -400,6 +401,12 @@ def test_the_map_names_files_of_every_room_and_crate() -> None:
     crates = [path.parent.name for path in (ROOT / "crates").glob("*/Cargo.toml")]
     assert [name for name in [*rooms, *crates] if f"{name}/" not in text] == []
     assert len(text.splitlines()) <= 120, "docs/ARCHITECTURE.md is one page: 120 lines"
+
+
+def test_documents_stay_short() -> None:
+    """`wc -w` of all of them; the changelog grows until a release and is apart."""
+    words = {name_of(path): len(path.read_text().split()) for path in DOCUMENTS}
+    assert sum(words.values()) <= MOST_WORDS, f"say it once, and link: {sorted(words, key=words.__getitem__)[-5:]}"
 
 
 @cache

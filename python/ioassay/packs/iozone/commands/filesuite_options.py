@@ -8,6 +8,7 @@ engine's business.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -276,13 +277,11 @@ def _usual_words(words: Sequence[str]) -> list[str]:
 
 
 def table() -> str:
-    """The options as rows of a table in Markdown."""
-    rows = [f"| `{option.name}` | {option.meaning} | {_cell(option)} |" for option in IOZONE]
-    return "\n".join(["| option | in IOzone | here |", "|---|---|---|", *rows])
-
-
-def _cell(option: IozoneOption) -> str:
-    if option.treatment == REFUSED:
-        text = option.here
-        return f"refused; {text.removeprefix('nothing: ')}" if text.startswith("nothing") else f"refused; use {text}"
-    return option.here if option.treatment == BUILT else f"accepted; {option.here}"
+    """The refused options as rows of a table in Markdown, those with the same remedy together."""
+    remedies: dict[str, list[str]] = {}
+    for option in IOZONE:
+        if option.treatment == REFUSED:
+            remedy = re.split(": |, which", option.here.removeprefix("nothing: "))[0]
+            remedies.setdefault(remedy, []).append(f"`{option.name}`")
+    rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
+    return "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
