@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def remove(name: str, tmp_path: Path) -> str:
     shutil.copytree(PACKAGE, tmp_path / "ioassay", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(tmp_path / "ioassay" / "packs" / name)
     line = tmp_path / "ioassay" / "packs" / "__init__.py"
-    line.write_text(line.read_text().replace(f'"{name}"', "").replace("(, ", "(").replace(", , ", ", "))
+    line.write_text(re.sub(rf'"{name}",?\s*', "", line.read_text()))
     return name
 
 
