@@ -20,11 +20,10 @@ from pathlib import Path
 
 import psutil
 
-from ioassay import cluster
 from ioassay.api.progress import Progress
 from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.roles import Consent, Trial
-from ioassay.runner import delivery, preflight, run
+from ioassay.runner import delivery, executors, preflight, run
 from ioassay.runner.delivery import Order
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
@@ -96,7 +95,7 @@ def main() -> None:
         print(f"{name:12} {took_ms:6.2f} ms a trial, {used_ms:.2f} ms here{told}", flush=True)
 
     ways: dict[str, Callable[[], tuple[float, list[float]]]] = {}
-    with cluster.opened(f"dask:local,workers={WORKERS}") as executor:
+    with executors.opened(f"dask:local,workers={WORKERS}") as executor:
         assert isinstance(executor, DaskExecutor)
         executor.submit(len, ()).result()
         ways["dask:local"] = lambda: swept(made, trials, executor)

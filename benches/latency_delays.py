@@ -42,7 +42,7 @@ SIZE_MIB = 256
 REAPED = r"(?P<ops>\d+) (?P<kind>reads), mean (?P<latency>\d+) (?P<latency_unit>ns)"
 
 
-class Bench:
+class PreparedStudy:
     """The files, and one run under each delay: the named part, its share, and the ratio of the sum."""
 
     def __init__(self, folder: Path, seconds: float, ends: ExitStack) -> None:
@@ -118,14 +118,14 @@ class Bench:
         return self.observed([str(program), str(self.data), str(self.seconds), "4000"], pattern=REAPED)
 
 
-DELAYS: dict[str, tuple[Callable[[Bench], tuple[str, float, float]], str]] = {
-    "hog": (Bench.hog, "processor"),
-    "throttled": (Bench.throttled, "processor"),
-    "served": (Bench.served, "device"),
-    "lock": (Bench.lock, "lock"),
-    "journal": (Bench.journal, "journal"),
-    "reaper": (Bench.reaper, "completion"),
-    "none": (Bench.none, ""),
+DELAYS: dict[str, tuple[Callable[[PreparedStudy], tuple[str, float, float]], str]] = {
+    "hog": (PreparedStudy.hog, "processor"),
+    "throttled": (PreparedStudy.throttled, "processor"),
+    "served": (PreparedStudy.served, "device"),
+    "lock": (PreparedStudy.lock, "lock"),
+    "journal": (PreparedStudy.journal, "journal"),
+    "reaper": (PreparedStudy.reaper, "completion"),
+    "none": (PreparedStudy.none, ""),
 }
 
 
@@ -177,7 +177,7 @@ def main() -> None:
     os.nice(-20 - os.nice(0))
     with ExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(dir=options.folder, prefix="delays-"))).resolve()
-        bench = Bench(folder, options.seconds, ends)
+        bench = PreparedStudy(folder, options.seconds, ends)
         for delay in options.delays or DELAYS:
             made, wanted = DELAYS[delay]
             found = [made(bench) for _ in range(options.runs)]

@@ -49,7 +49,7 @@ class LimitedLoad(Driver):
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         if params.get("load") not in LOADS:
-            raise StudyError(f"is '{params.get('load')}'; wanted one of {', '.join(LOADS)}", key="load")
+            raise StudyError(f"is '{params.get('load')}'; expected one of {', '.join(LOADS)}", key="load")
         return ()
 
     def access(self, params: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ def interval(ratios: Sequence[float]) -> str:
 
 
 def run(arm: Arm, seconds: float) -> Run:
-    state = RunState("Bench", Path(), 1, seconds, [TRIAL])
+    state = RunState("PreparedStudy", Path(), 1, seconds, [TRIAL])
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         device = (host.devices(folder) or [""])[0]

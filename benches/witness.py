@@ -102,12 +102,12 @@ def main() -> None:
     with suppress(PermissionError):
         os.nice(-20 - os.nice(0))
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="witness-") as folder:
-        bench = Bench(Path(folder), options.seconds)
+        bench = PreparedStudy(Path(folder), options.seconds)
         found = rounds_of(bench, options, random.Random(options.seed))
     say(found)
 
 
-def rounds_of(bench: Bench, options: argparse.Namespace, chance: random.Random) -> Rounds:
+def rounds_of(bench: PreparedStudy, options: argparse.Namespace, chance: random.Random) -> Rounds:
     """Every load under every tracer that is installed, in rounds after one that warms up."""
     peers = [name for name, wrap in PEERS.items() if shutil.which(wrap(())[0]) and shutil.which(name.split()[0])]
     for load in LOADS:
@@ -121,7 +121,7 @@ def rounds_of(bench: Bench, options: argparse.Namespace, chance: random.Random) 
     return found
 
 
-class Bench:
+class PreparedStudy:
     """The files, the compiled loop, and one run of a load."""
 
     def __init__(self, folder: Path, seconds: float) -> None:

@@ -12,7 +12,7 @@ set -eu
 output=${IOASSAY_CI_OUTPUT:-ioassay-ci}
 case ${IOASSAY_CI_PULL_REQUEST:-} in
 '' | *[!0-9]*)
-    echo "ioassay: the number of the pull request is '${IOASSAY_CI_PULL_REQUEST:-}'; wanted a number" >&2
+    echo "ioassay: the number of the pull request is '${IOASSAY_CI_PULL_REQUEST:-}'; expected a number" >&2
     exit 2
     ;;
 esac

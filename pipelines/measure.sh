@@ -21,11 +21,11 @@ fail() {
 }
 
 study=${IOASSAY_CI_STUDY:-}
-[ "$study" ] || fail "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio file (input 'study')"
+[ "$study" ] || fail "no study given; expected a name from 'ioassay studies', a .toml study or a .fio file (input 'study')"
 [ ! -f "$study" ] || study=$(realpath -- "$study")
 repetitions=${IOASSAY_CI_REPETITIONS:-10}
 case $repetitions in
-'' | 0* | *[!0-9]*) fail "repetitions is '$repetitions'; wanted a whole number of at least 2 (input 'repetitions')" ;;
+'' | 0* | *[!0-9]*) fail "repetitions is '$repetitions'; expected a whole number of at least 2 (input 'repetitions')" ;;
 esac
 mkdir -p -- "${IOASSAY_CI_OUTPUT:-ioassay-ci}"
 output=$(cd -- "${IOASSAY_CI_OUTPUT:-ioassay-ci}" && pwd -P)

@@ -16,7 +16,7 @@ for word in $(printf %s "${IOASSAY_CI_FAIL_ON:-slower contradicted failed}" | tr
     slower | contradicted) [ "$word" != "$outcome" ] || fails=yes ;;
     never) ;;
     *)
-        echo "ioassay: cannot fail on '$word'; wanted slower, contradicted, failed or never (input 'fail-on')" >&2
+        echo "ioassay: cannot fail on '$word'; expected slower, contradicted, failed or never (input 'fail-on')" >&2
         exit 2
         ;;
     esac

@@ -32,7 +32,7 @@ begin_build() {
             mv "$1" "$build/inner" && rmdir "$build/source" && mv "$build/inner" "$build/source"
         fi
     else
-        fail "$source is no folder and no archive; wanted the source of $project"
+        fail "$source is no folder and no archive; expected the source of $project"
     fi
 }
 

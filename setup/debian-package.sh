@@ -55,7 +55,7 @@ describe_suite() {
     case $suite in
     bookworm) release=deb12 python=3.11 next_python=3.12 ;;
     trixie) release=deb13 python=3.13 next_python=3.14 ;;
-    *) fail "the suite is '$suite', wanted bookworm or trixie" ;;
+    *) fail "the suite is '$suite', expected bookworm or trixie" ;;
     esac
     architecture=$(dpkg --print-architecture)
     [ "$architecture" = amd64 ] || fail "this system is $architecture; the package is built on amd64 only"
@@ -96,7 +96,7 @@ take_wheel() {
     fi
     case ${wheel##*/} in
     ioassay-*-abi3-*.whl) [ -f "$wheel" ] || fail "no such wheel: '$wheel'" ;;
-    *) fail "the wheel is '$wheel', wanted ioassay-VERSION-cp311-abi3-….whl: setup/wheel.sh builds it" ;;
+    *) fail "the wheel is '$wheel', expected ioassay-VERSION-cp311-abi3-….whl: setup/wheel.sh builds it" ;;
     esac
     version=$(basename -- "$wheel" | cut -d - -f 2)
     # Smaller than a later revision of Debian's own, and the newer suite's is the greater.

@@ -44,8 +44,8 @@ check_source() {
     header=$build/source/include/rocksdb/version.h
     version=$(sed -n 's/^#define ROCKSDB_M[AI][JN]OR \([0-9]*\).*/\1/p' "$header" 2>/dev/null | paste -s -d . -)
     [ "${version%%.*}" -ge "$minimum" ] 2>/dev/null ||
-        fail "$source is RocksDB ${version:-of no version that can be read}; wanted $minimum.0 or newer"
-    [ -f "$build/source/tools/db_bench_tool.cc" ] || fail "$source has no tools/db_bench_tool.cc; wanted all of RocksDB"
+        fail "$source is RocksDB ${version:-of no version that can be read}; expected $minimum.0 or newer"
+    [ -f "$build/source/tools/db_bench_tool.cc" ] || fail "$source has no tools/db_bench_tool.cc; expected all of RocksDB"
 }
 
 main "$@"

@@ -58,9 +58,9 @@ main() {
 
 check_source() {
     seen=$(sed -n 's/^## v\([0-9.]*\).*/\1/p' "$build/source/CHANGELOG.md" 2>/dev/null | head -n 1)
-    [ "$seen" = "$version" ] || fail "$source is SPDK ${seen:-of no version that can be read}; wanted $version"
+    [ "$seen" = "$version" ] || fail "$source is SPDK ${seen:-of no version that can be read}; expected $version"
     for part in dpdk/meson.build isa-l/autogen.sh isa-l-crypto/autogen.sh; do
-        [ -e "$build/source/$part" ] || fail "$source has no $part; wanted SPDK $version with its submodules" \
+        [ -e "$build/source/$part" ] || fail "$source has no $part; expected SPDK $version with its submodules" \
             "(git submodule update --init dpdk isa-l isa-l-crypto)"
     done
 }

@@ -211,7 +211,7 @@ def test_a_built_in_study_has_a_finite_plan_and_names_only_what_there_is(path: P
     suite = catalog.load(path.stem)
     assert suite.title and suite.description, f"{path.name}: give it a title and a description"
     planned = sum(plan.count(suite).values())
-    assert 0 < planned <= MAX_TRIALS, f"{path.name}: {planned} trials; wanted 1 to {MAX_TRIALS}"
+    assert 0 < planned <= MAX_TRIALS, f"{path.name}: {planned} trials; expected 1 to {MAX_TRIALS}"
     trials = list(plan.trials(suite))
     assert len({trial.id for trial in trials}) == len(trials) == planned, f"{path.name}: two trials are the same"
     drivers, targets, monitors, analyses, figures, *_ = LISTS

@@ -424,7 +424,7 @@ def records_of(root: Path, table: dict[str, Any], own: Any = None, consent: Sequ
     watch = {"monitors": [], "witness": "off", **table.pop("watch", {})}
     made = make_study({"name": "s", "title": "S", **table, "repetitions": 1, "watch": watch}, "s.toml")
     store = RunStore.create(root, Suite(name="s", title="S", studies=[made]), {})
-    bench = preflight.Bench(made, own or driver(made.driver), Consent(consent), root.parent)
+    bench = preflight.PreparedStudy(made, own or driver(made.driver), Consent(consent), root.parent)
     preflight.ready_tools([bench])
     run.execute(store, [bench], Progress())
     folders = [(record, store.folder(str(record.trial["id"]))) for record in store.records()]
@@ -577,6 +577,6 @@ class Rehearsed(Driver):
 def test_a_tool_that_is_asked_how_it_reads_its_parameters_writes_nothing_elsewhere(tmp_path: Path) -> None:
     tool = Rehearsed(tmp_path / "precious")  # type: ignore[abstract]
     made = make_study({"name": "s", "title": "S", "driver": "null"}, "s.toml")
-    assert preflight.rehearse(preflight.Bench(made, tool, Consent()), {}) == ()
+    assert preflight.rehearse(preflight.PreparedStudy(made, tool, Consent()), {}) == ()
     assert tool.said == "text"
     assert not (tmp_path / "precious").exists()

@@ -113,7 +113,9 @@ def test_columns_of_every_kind_are_taken() -> None:
 
 @pytest.mark.parametrize("column", [[1, None], [1, 2**64], array("q", [1, -2])])
 def test_a_bad_number_of_a_column_is_named(column: list[int]) -> None:
-    with pytest.raises(CoreError, match=r"values_ns\[1\] is .*, wanted a whole number from 0 to 18446744073709551615"):
+    with pytest.raises(
+        CoreError, match=r"values_ns\[1\] is .*, expected a whole number from 0 to 18446744073709551615"
+    ):
         Histogram().record_many(column)
 
 
@@ -156,7 +158,7 @@ def test_an_empty_histogram_has_no_moments() -> None:
     empty = Histogram()
     assert (empty.count, empty.mean, empty.stddev, empty.min, empty.max) == (0, None, None, None, None)
     assert (empty.cdf(), empty.buckets(), repr(empty)) == (([], []), ([], []), "<Histogram of no values>")
-    with pytest.raises(CoreError, match="wanted those of a histogram"):
+    with pytest.raises(CoreError, match="expected those of a histogram"):
         empty.__setstate__(b"rubbish")
 
 
@@ -199,7 +201,7 @@ def test_a_histogram_log_gives_a_row_per_line() -> None:
 def test_bad_lines_are_counted_where_that_is_wanted(tmp_path: Path) -> None:
     log = tmp_path / "x_lat.1.log"
     log.write_bytes(b"1, 5, 0, 4096, 0\nrubbish\n2, 6, 1, 4096, 0\n3, 7")
-    with pytest.raises(CoreError, match=r"x_lat.1.log: line 2, `rubbish`: 1 columns, wanted 5"):
+    with pytest.raises(CoreError, match=r"x_lat.1.log: line 2, `rubbish`: 1 columns, expected 5"):
         _core.read_log(log)
     summary = _core.read_log(str(log), strict=False)
     assert (summary.bad_lines, summary.lines, summary.unterminated) == (2, 4, True)

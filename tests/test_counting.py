@@ -102,9 +102,9 @@ def test_counts_and_forecast_know_them() -> None:
 
 
 def test_levels_of_what_is_no_factor_are_refused() -> None:
-    with pytest.raises(StudyError, match=r"watch\.calls: 'workers' is no factor of the study; wanted one of x"):
+    with pytest.raises(StudyError, match=r"watch\.calls: 'workers' is no factor of the study; expected one of x"):
         study(watch={"calls": {"workers": [1]}})
-    with pytest.raises(StudyError, match="wanted true: the study has no factors"):
+    with pytest.raises(StudyError, match="expected true: the study has no factors"):
         study(factors={}, watch={"calls": {"x": [1]}})
 
 

@@ -301,7 +301,7 @@ def lines_with(phrase: str, text: str) -> list[int]:
 
 def test_every_term_is_defined_once_with_a_source_and_is_not_banned() -> None:
     for row in TERMS:
-        assert len(row) == 3 and all(row), f"{row[0]}: wanted term, definition, source"
+        assert len(row) == 3 and all(row), f"{row[0]}: expected term, definition, source"
         assert row[1].endswith("."), f"{row[0]}: its definition is no sentence"
     names = [row[0].lower() for row in TERMS]
     assert 70 <= len(names) <= 150 and sorted(names) == sorted(set(names))

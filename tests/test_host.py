@@ -259,7 +259,7 @@ def test_the_scheduler_is_judged_by_the_kind_of_drive(case: dict[str, Any]) -> N
     }
     facts = {"disk": {"devices": [{"name": case["disk"], "kind": "disk", "queue": queue}]}}
     found = [warning for warning in doctor.diagnose(facts) if warning.code == "scheduler"]
-    assert [f"wanted {case.get('wanted')}" in warning.text for warning in found] == [True] * ("wanted" in case)
+    assert [f"expected {case.get('wanted')}" in warning.text for warning in found] == [True] * ("wanted" in case)
 
 
 # Control groups of containers and services

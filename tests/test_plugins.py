@@ -302,11 +302,11 @@ def test_a_run_computes_in_the_executor_of_a_plugin(install: Install, tmp_path: 
     out, err = ioassay(tmp_path, *words, "threads:2")
     assert (json.loads(out)["trials"]["ok"], err) == (3, "")
     for address, reason in {
-        "threads:0": "opens a str, wanted a concurrent.futures.Executor",
+        "threads:0": "opens a str, expected a concurrent.futures.Executor",
         "thread:2": "no executor is called 'thread'; did you mean 'threads'",
     }.items():
         assert reason in ioassay(tmp_path, *words, address, status=2)[1]
-    with pytest.raises(UsageError, match="wanted local, .* or threads:…"), executors.opened("threads"):
+    with pytest.raises(UsageError, match="expected local, .* or threads:…"), executors.opened("threads"):
         pass
 
 

@@ -263,7 +263,7 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path, tag: dict[st
 
 def test_the_watch_ends_with_what_it_watches() -> None:
     before = set(process_table.children())
-    with supervisor.guarded("nothing"):
+    with supervisor.kill_orphans_after("nothing"):
         assert set(process_table.children()) - before
     assert not set(process_table.children()) - before
 

@@ -70,7 +70,7 @@ class Careful:
         (object, ["paint"], "has no paint"),
         (object, [], "has no method paint"),
         (Silent, ["paint"], "has no paint"),
-        (Reversed_, ["paint"], "has paint(self, coats, wall), wanted paint(self, wall, coats)"),
+        (Reversed_, ["paint"], "has paint(self, coats, wall), expected paint(self, wall, coats)"),
         (Careful, ["paint"], ""),
     ],
 )

@@ -25,10 +25,10 @@ grep '^version' "$2/Cargo.toml" | tee "$1/ioassay.whl" >"$1/ioassay.tar.gz"
 
 SIGNS_NOTHING = {"commit.gpgsign": "false", "tag.gpgsign": "false"}
 REFUSED = {
-    "7.8": "the version is '7.8', wanted three numbers",
+    "7.8": "the version is '7.8', expected three numbers",
     "0.0.9": "version 0.0.9 is older than",
     "7.8.9 --tril": "no option called '--tril'",
-    "7.8.9 --output": "--output is '--unchecked', wanted a folder",
+    "7.8.9 --output": "--output is '--unchecked', expected a folder",
     "7.8.9 --output setup": "exists and is no release",
     "6.0.0": "the tag v6.0.0 is there already",
 }

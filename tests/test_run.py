@@ -152,7 +152,7 @@ class Stub(Driver):
 def run_by(stub: Stub, root: Path, **changes: Any) -> tuple[Tally, RunStore]:
     made = suite(**changes)
     store = RunStore.create(root, made, {})
-    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
+    bench = preflight.PreparedStudy(made.studies[0], stub, Consent())  # type: ignore[arg-type]
     return run.execute(store, [bench], Progress()), store
 
 

@@ -205,7 +205,7 @@ def test_a_run_is_written_over_nothing(run: RunStore, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     for place, reason in {
         run.root: f"exists already.*ioassay run {resume(run)}",
-        tmp_path: "exists already; wanted a new or an empty folder$",
+        tmp_path: "exists already; expected a new or an empty folder$",
         run.root / "plan.jsonl": "plan.jsonl: is a file",
     }.items():
         with pytest.raises(UsageError, match=reason):
@@ -229,7 +229,10 @@ def test_who_goes_on_waits_for_what_clears_up_after_a_killed_runner(run: RunStor
     cleared, held = run.root / "cleared", run.root / "held"
     if not (runner := os.fork()):
         try:
-            with run.locked() as lock, supervisor.guarded("nothing", lambda: time.sleep(0.5) or cleared.touch(), lock):
+            with (
+                run.locked() as lock,
+                supervisor.kill_orphans_after("nothing", lambda: time.sleep(0.5) or cleared.touch(), lock),
+            ):
                 held.touch()
                 time.sleep(PATIENCE_S)
         finally:

@@ -25,7 +25,7 @@ def enable(level: str, stream: TextIO) -> None:
     """Log from `level` on to `stream`, until the process ends; UsageError where there is no such level."""
     global _logger
     if level not in LEVELS:
-        raise UsageError(f"--log-level is '{level}', wanted {', '.join(LEVELS)}{nearest(level, LEVELS)}")
+        raise UsageError(f"--log-level is '{level}', expected {', '.join(LEVELS)}{nearest(level, LEVELS)}")
     if level == "off":
         _logger = None
         return

@@ -429,7 +429,7 @@ def add(own: Iterable[Metric]) -> None:
     """Add the metrics that only one driver has; ValueError for a name without a dot, which a factor may have."""
     for each in own:
         if "." not in each.name or known_by_rule(each.name):
-            raise ValueError(f"'{each.name}' cannot be a driver's own metric; wanted a new name such as tool.speed")
+            raise ValueError(f"'{each.name}' cannot be a driver's own metric; expected a new name such as tool.speed")
         _OF_DRIVERS[each.name] = each
 
 

@@ -124,7 +124,7 @@ def load(plugin: Plugin) -> object:
         raise PluginError(f"importing {plugin.value} raised {_described(error)}") from error
     wanted = getattr(sys.modules.get(plugin.module), DECLARATION, None)
     if wanted is None:
-        raise PluginError(f"{plugin.module} states no {DECLARATION}; wanted {DECLARATION} = {API}")
+        raise PluginError(f"{plugin.module} states no {DECLARATION}; expected {DECLARATION} = {API}")
     if wanted != API:
         raise PluginError(f"{plugin.module} has {DECLARATION} = {wanted!r}, and this ioassay has {API}")
     _imported[plugin.module] = plugin

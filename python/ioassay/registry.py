@@ -50,7 +50,7 @@ class Contract:
             seen = list(inspect.signature(getattr(entry, method)).parameters)
             promised = list(inspect.signature(wanted).parameters)
             if seen[: len(promised)] != promised:
-                return f"has {method}({', '.join(seen)}), wanted {method}({', '.join(promised)})"
+                return f"has {method}({', '.join(seen)}), expected {method}({', '.join(promised)})"
         return ""
 
 

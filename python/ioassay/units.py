@@ -31,7 +31,7 @@ def parse_size(text: str | int) -> int:
     factor = _size_factor(match["unit"]) if match else None
     if match is None or factor is None:
         raise ValueError(
-            f"'{text}' is not a size; wanted a number with k, KiB, M, MiB, G, GiB, T, TiB (powers of 1024) "
+            f"'{text}' is not a size; expected a number with k, KiB, M, MiB, G, GiB, T, TiB (powers of 1024) "
             "or kB, MB, GB, TB (powers of 1000)"
         )
     return _whole(Fraction(match["number"]) * factor, text)
@@ -59,12 +59,12 @@ def parse_duration_s(text: str | float) -> float:
     """Seconds of a duration such as `10s`, `500ms`, `2m` or `10`; ValueError says what is wrong."""
     if isinstance(text, int | float):
         if not 0 <= text < _LONGEST_S:  # NaN fails as well
-            raise ValueError(f"'{text}' is not a duration; wanted a positive number of seconds")
+            raise ValueError(f"'{text}' is not a duration; expected a positive number of seconds")
         return float(text)
     match = _SIZE.match(text)
     factor = _DURATION_S.get(match["unit"]) if match else None
     if match is None or factor is None:
-        raise ValueError(f"'{text}' is not a duration; wanted a number with ns, us, ms, s, m, h or d")
+        raise ValueError(f"'{text}' is not a duration; expected a number with ns, us, ms, s, m, h or d")
     return parse_duration_s(float(match["number"]) * factor)
 
 
@@ -75,7 +75,7 @@ def parse_processors(text: str) -> frozenset[int]:
         match = _PROCESSORS.match(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last < MOST_CPUS:
-            raise ValueError("wanted a list of processors such as '0-2,5'")
+            raise ValueError("expected a list of processors such as '0-2,5'")
         processors.update(range(first, last + 1))
     return frozenset(processors)
 

@@ -110,7 +110,7 @@ def table(text: str | bytes, source: str, remedy: str = "") -> dict[str, Any]:
     """The object that a JSON text holds; InputError as of `read`."""
     value = _parsed(_encoded(text), source, remedy)
     if not isinstance(value, dict):
-        raise InputError(_said(source, f"is {shown(value)}; wanted an object", remedy))
+        raise InputError(_said(source, f"is {shown(value)}; expected an object", remedy))
     return value
 
 
@@ -133,7 +133,7 @@ def toml(text: bytes) -> dict[str, Any]:
     except ValueError:  # Python's limit for the digits of a whole number, which names no place
         long = _LONG_NUMBER.search(text)
         line = text.count(b"\n", 0, long.start() if long else 0) + 1
-        raise ValueError(f"line {line} has a number that is too long; wanted one of at most 64 bits") from None
+        raise ValueError(f"line {line} has a number that is too long; expected one of at most 64 bits") from None
 
 
 def _parsed(encoded: bytes, source: str, remedy: str) -> Any:
@@ -144,7 +144,7 @@ def _parsed(encoded: bytes, source: str, remedy: str) -> Any:
     if _is_suspicious(encoded):
         for place, number in _numbers(value, ""):
             if not -_BEYOND < number < _BEYOND:  # NaN fails as well
-                fault = f"{place.lstrip('.') or 'it'} is {shown(number)}; wanted a number of at most 64 bits"
+                fault = f"{place.lstrip('.') or 'it'} is {shown(number)}; expected a number of at most 64 bits"
                 raise InputError(_said(source, fault, remedy))
     return value
 
@@ -198,11 +198,11 @@ def error_text(error: Mapping[str, Any]) -> str:
     elif error["type"] == "literal_error":
         expected = str(error["ctx"]["expected"])
         hint = nearest(error["input"], re.findall(r"'([^']*)'", expected)) if isinstance(error["input"], str) else ""
-        return f"wanted {expected}; found {shown(error['input'])}{hint}"
+        return f"expected {expected}; found {shown(error['input'])}{hint}"
     elif (wanted := _WANTED.get(error["type"])) is not None:
-        message = "wanted " + wanted.format_map(error.get("ctx", {}))
+        message = "expected " + wanted.format_map(error.get("ctx", {}))
     else:
         number = "a number " if error["type"].startswith(("greater_than", "less_than")) else ""
-        message = str(error["msg"]).replace("Input should be ", f"wanted {number}")
+        message = str(error["msg"]).replace("Input should be ", f"expected {number}")
     names_it = error["type"] == "value_error" and isinstance(error["input"], Mapping)  # a check of a whole table
     return message if names_it else f"{message}; found {shown(error['input'])}"

@@ -302,7 +302,7 @@ def _draw_names() -> None:
 
     @contextmanager
     def here() -> Iterator[Sequence[Executor]]:
-        yield [worker_pool.Here()]
+        yield [worker_pool.InlineExecutor()]
 
     setattr(publication, "figure_processes", here)  # noqa: B010 # mypy does not let a function be replaced otherwise
     setattr(render, "write_svg", lambda spec, vector: vector.touch() or vector)  # noqa: B010

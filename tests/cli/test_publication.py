@@ -20,7 +20,7 @@ FIGURE = {"kind": "bar", "name": "x", "y": "value"}
 STUDY = {"title": "Null", "driver": "null", "watch": {"monitors": []}, "figures": [FIGURE]}
 
 
-class Failing(worker_pool.Here):
+class Failing(worker_pool.InlineExecutor):
     """Raises `error` for one function, and calls every other one at once."""
 
     def __init__(self, function: Callable[..., Any], error: Exception) -> None:

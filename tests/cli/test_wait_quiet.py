@@ -82,7 +82,7 @@ def measured(tmp_path: Path, meter: Scripted, wait_quiet_s: float, heard: Heard 
     table = {"name": "s", "title": "S", "driver": "null", "repetitions": 1, "watch": {"monitors": []}}
     made = Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
     store, driver = RunStore.create(tmp_path / "run", made, {}), Echo()
-    bench = preflight.Bench(made.studies[0], driver, Consent())
+    bench = preflight.PreparedStudy(made.studies[0], driver, Consent())
     bench.meter = meter  # type: ignore[assignment]
     run.execute(store, [bench], heard or Heard(), wait_quiet_s=wait_quiet_s)
     return next(store.records()), driver

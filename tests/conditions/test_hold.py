@@ -227,7 +227,7 @@ from ioassay.process import process_table, supervisor
 from ioassay.runner.conditions import Conditions, Hold
 root, tag, margin_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 wanted = Conditions(scheduler=sys.argv[4] or None, memory_limit=int(sys.argv[5]) or None)
-with supervisor.guarded(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
+with supervisor.kill_orphans_after(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
     outcome = supervisor.run(
         ["sh", "-c", "echo $$; exec sleep 300"], stdout=root / "o", stderr=root / "e", outputs=(1, 2), timeout_s=300,
         env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,

@@ -264,5 +264,5 @@ def test_memory_stays_bounded_by_halving_the_rate() -> None:
 
 @pytest.mark.parametrize("interval_s", [0, -1, 1e-9, float("nan")])
 def test_an_impossible_interval_is_refused(interval_s: float) -> None:
-    with pytest.raises(UsageError, match=r"watch\.interval is .* s; wanted at least 0\.001 s"):
+    with pytest.raises(UsageError, match=r"watch\.interval is .* s; expected at least 0\.001 s"):
         Sampler([], interval_s)

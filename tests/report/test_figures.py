@@ -195,7 +195,7 @@ def test_a_still_picture_of_a_plugin_s_chart_is_clipped_as_it_says() -> None:
 def test_many_figures_are_shared_out_and_a_few_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, drawing: list[int]
 ) -> None:
-    class Counting(worker_pool.Here):
+    class Counting(worker_pool.InlineExecutor):
         vectors = 0
 
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -203,7 +203,7 @@ def test_figures_of_a_suite_have_different_names_and_are_tables(tmp_path: Path) 
     with pytest.raises(StudyError, match="name 'glance' is used twice"):
         catalog.load(str(path))
     path.write_text('suite = ["jobs"]\nfigures = "all"\n')
-    with pytest.raises(StudyError, match=r"wanted \[\[figures\]\] tables"):
+    with pytest.raises(StudyError, match=r"expected \[\[figures\]\] tables"):
         catalog.load(str(path))
 
 

@@ -137,7 +137,7 @@ def test_labels_that_would_touch_are_left_out(sweep: Dataset) -> None:
 def test_a_study_without_a_load_and_one_of_words_are_told(suite: Dataset) -> None:
     table = {"kind": "throughput_latency"}
     problem = synthetic.draw(suite, suite.studies[1], table).problem
-    assert "varies no load; wanted three levels of a rate, a depth or a number of jobs" in problem
+    assert "varies no load; expected three levels of a rate, a depth or a number of jobs" in problem
     words = synthetic.draw(suite, suite.studies[2], {**table, "load": "case"}).problem
     assert words == "levels of case are words; a load needs numbers"
     assert "has no factor 'iodepth'" in synthetic.draw(suite, suite.studies[1], {**table, "load": "iodepth"}).problem
@@ -149,7 +149,7 @@ def test_latencies_that_were_not_recorded_are_told(sweep: Dataset) -> None:
 
 def test_a_percentile_that_no_trial_has_is_refused() -> None:
     table = {"kind": "throughput_latency", "name": "a", "percentiles": [50, 97]}
-    with pytest.raises(StudyError, match=r"figures\.a\.percentiles\.1: .*97 is not recorded; wanted some of 50, 90"):
+    with pytest.raises(StudyError, match=r"figures\.a\.percentiles\.1: .*97 is not recorded; expected some of 50, 90"):
         figures.check(synthetic.study("s", "S", {}, [table]))
 
 

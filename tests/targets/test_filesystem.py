@@ -78,7 +78,7 @@ def test_a_twentieth_is_left_alone_but_never_more_than_8_gib(
 
 @pytest.mark.usefixtures("any_room")
 def test_no_room_names_size_room_and_remedy(fake_root: Build, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"does not fit: .*left alone; wanted at most .*--set target\.path"):
+    with pytest.raises(StudyError, match=r"does not fit: .*left alone; expected at most .*--set target\.path"):
         filesystem.require_room(tmp_path / "testfile", 1 << 62)
     filesystem.require_room(tmp_path / "testfile", 4096)
 
@@ -106,7 +106,7 @@ def test_files_that_fit_one_by_one_have_to_fit_together(free: Any, tmp_path: Pat
         filesystem.require_total_room([first, second])
     said = str(refused.value)
     assert f"{first.path} of 500 MiB and 1 more would take 1000 MiB of the file system of {tmp_path}" in said
-    assert "1 GiB are free and 100 MiB of them are left alone; wanted at most 924 MiB" in said
+    assert "1 GiB are free and 100 MiB of them are left alone; expected at most 924 MiB" in said
 
 
 def test_what_a_file_holds_already_counts_as_free(free: Any, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_what_a_file_holds_already_counts_as_free(free: Any, tmp_path: Path) -> 
     held_bytes = there.stat().st_blocks * 512
     assert held_bytes >= MIB
     filesystem.require_total_room([Footprint(there, MIB)])
-    with pytest.raises(StudyError, match="wanted at most 0 B"):
+    with pytest.raises(StudyError, match="expected at most 0 B"):
         filesystem.require_total_room([Footprint(there, held_bytes + 1)])
 
 

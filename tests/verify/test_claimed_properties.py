@@ -350,8 +350,8 @@ def test_which_groups_are_timed() -> None:
     assert judged(single, Evidence(FILES, COUNT, SIZE, calls=done)) == (0, False)
     assert judged(Group([0], [claim(None)], True, [session]), timed) == (0, False)
     assert judged(Group([0], [claim(1.0, bytes=0)], True, [session]), timed) == (1, False)
-    unmoved = Evidence(FILES, 4, 0, calls=Calls(4, 4), timed=True)
-    assert judged(Group([0], [claim(1.0, bytes=0)], True, [session]), unmoved) == (1, False)
+    ignore_terminal_signals = Evidence(FILES, 4, 0, calls=Calls(4, 4), timed=True)
+    assert judged(Group([0], [claim(1.0, bytes=0)], True, [session]), ignore_terminal_signals) == (1, False)
 
 
 def test_accountings_of_a_session() -> None:

@@ -27,7 +27,7 @@ pub enum Error {
         refusal: Refusal,
     },
     /// An option that cannot be.
-    #[error("{name} is {value}, wanted {wanted}")]
+    #[error("{name} is {value}, expected {wanted}")]
     Option {
         /// Name of the option.
         name: &'static str,
@@ -65,7 +65,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A field that cannot be read.
-    #[error("{column} is `{seen}`, wanted {wanted}")]
+    #[error("{column} is `{seen}`, expected {wanted}")]
     Field {
         /// Name of the column.
         column: &'static str,
@@ -75,7 +75,7 @@ pub enum Fault {
         wanted: &'static str,
     },
     /// More or fewer columns than the format has.
-    #[error("{seen} columns, wanted {wanted}")]
+    #[error("{seen} columns, expected {wanted}")]
     Columns {
         /// Columns of this line.
         seen: usize,
@@ -107,10 +107,10 @@ pub enum Fault {
     #[error("a request of no length (--zero-length skip leaves such out)")]
     ZeroLength,
     /// A line far longer than any of the format.
-    #[error("longer than {0} bytes, wanted lines of text: this is no trace in this format")]
+    #[error("longer than {0} bytes, expected lines of text: this is no trace in this format")]
     TooLong(usize),
     /// A byte that no text has.
-    #[error("holds a NUL byte, wanted text: is it a binary trace, or compressed in another way?")]
+    #[error("holds a NUL byte, expected text: is it a binary trace, or compressed in another way?")]
     Binary,
     /// A binary trace that ends within a record.
     #[error("the trace ends {seen} bytes into a record of {wanted}")]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option that cannot be.
-    #[error("{name} is {value}, wanted {wanted}")]
+    #[error("{name} is {value}, expected {wanted}")]
     Option {
         /// Name of the option.
         name: &'static str,
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Not enough memory for all drives of a process.
     #[error(
-        "{drives} drives take {needed_bytes} bytes of memory together and {available_bytes} are available: wanted \
+        "{drives} drives take {needed_bytes} bytes of memory together and {available_bytes} are available: expected \
          smaller drives, fewer, or more memory"
     )]
     MemoryOfAll {

@@ -374,6 +374,6 @@ mod tests {
             .spec(1 << 30)
             .expect_err("no such pool")
             .to_string();
-        assert_eq!(message, "pool is swimming, wanted element or plane");
+        assert_eq!(message, "pool is swimming, expected element or plane");
     }
 }

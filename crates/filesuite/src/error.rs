@@ -8,7 +8,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option that cannot be.
-    #[error("{name} is {value}, wanted {wanted}")]
+    #[error("{name} is {value}, expected {wanted}")]
     Option {
         /// Name of the option.
         name: &'static str,

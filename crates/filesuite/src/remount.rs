@@ -59,11 +59,11 @@ impl Remount {
     fn chosen(at: &Path, all: &str) -> Result<Self, String> {
         let lines: Vec<_> = all.lines().filter_map(parsed).collect();
         let Some(line) = lines.iter().rfind(|line| Path::new(&line.at) == at) else {
-            return Err("nothing is mounted there; wanted a mount point (-U)".to_owned());
+            return Err("nothing is mounted there; expected a mount point (-U)".to_owned());
         };
         if line.root != "/" || at == Path::new("/") {
             return Err(
-                "is the root, or part of another mount; wanted a whole filesystem (-U)".to_owned(),
+                "is the root, or part of another mount; expected a whole filesystem (-U)".to_owned(),
             );
         }
         if let Some(below) = lines
@@ -80,7 +80,7 @@ impl Remount {
             std::fs::metadata(&source).is_ok_and(|found| found.file_type().is_block_device());
         if !is_device {
             let wanted =
-                "wanted one on a block device, which keeps its files while it is not mounted (-U)";
+                "expected one on a block device, which keeps its files while it is not mounted (-U)";
             return Err(format!("is {} from '{}', {wanted}", line.kind, line.source));
         }
         let device =

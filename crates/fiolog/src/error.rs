@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// The log is compressed.
     #[error(
-        "the log is compressed (fio's log_store_compressed or gzip), wanted text: \
+        "the log is compressed (fio's log_store_compressed or gzip), expected text: \
          write it out with `fio --inflate-log=FILE` or `gzip -d FILE`"
     )]
     Compressed,
@@ -28,7 +28,7 @@ pub enum Error {
     #[error(transparent)]
     Quantile(ioassay_stats::Error),
     /// An option that cannot be.
-    #[error("{name} is {value}, wanted {wanted}")]
+    #[error("{name} is {value}, expected {wanted}")]
     Option {
         /// Name of the option.
         name: &'static str,
@@ -43,7 +43,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Not as many columns as fio writes, or as the first line has.
-    #[error("{seen} columns, wanted {wanted}")]
+    #[error("{seen} columns, expected {wanted}")]
     Columns {
         /// Columns of this line.
         seen: usize,
@@ -51,7 +51,7 @@ pub enum Fault {
         wanted: String,
     },
     /// A field that cannot be read.
-    #[error("{column} is `{seen}`, wanted {wanted}")]
+    #[error("{column} is `{seen}`, expected {wanted}")]
     Field {
         /// Name of the column.
         column: &'static str,
@@ -64,7 +64,7 @@ pub enum Fault {
     #[error("the log ends in the middle of this line: fio was stopped while it wrote; {0}")]
     Truncated(Box<Fault>),
     /// Far longer than any line of fio.
-    #[error("longer than {0} bytes, wanted lines of text: this is no log of fio")]
+    #[error("longer than {0} bytes, expected lines of text: this is no log of fio")]
     TooLong(usize),
 }
 

@@ -31,7 +31,7 @@ pub fn numbers(name: &str, column: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     }
     items(column, |at, item| {
         item.extract().map_err(|_| {
-            let message = format!("{name}[{at}] is {item}, wanted a number");
+            let message = format!("{name}[{at}] is {item}, expected a number");
             exception(Failure::Argument(message))
         })
     })
@@ -53,7 +53,7 @@ fn items<T>(
 }
 
 fn not_whole(name: &str, at: usize, value: impl std::fmt::Display) -> PyErr {
-    let wanted = "wanted a whole number from 0 to 18446744073709551615";
+    let wanted = "expected a whole number from 0 to 18446744073709551615";
     exception(Failure::Argument(format!(
         "{name}[{at}] is {value}, {wanted}"
     )))

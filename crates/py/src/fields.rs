@@ -92,7 +92,7 @@ impl<'py> Fields<'py> {
     pub fn wrong(&self, key: &str, seen: &Bound<'py, PyAny>, wanted: &str) -> PyErr {
         let name = &self.name;
         exception(Failure::Argument(format!(
-            "{name}.{key} is {seen}, wanted {wanted}"
+            "{name}.{key} is {seen}, expected {wanted}"
         )))
     }
 
@@ -101,7 +101,7 @@ impl<'py> Fields<'py> {
         match self.left.keys().get_item(0) {
             Err(_) => Ok(()),
             Ok(key) => Err(exception(Failure::Argument(format!(
-                "{}.{key} is unknown, wanted {}",
+                "{}.{key} is unknown, expected {}",
                 self.name,
                 self.known.join(", ")
             )))),

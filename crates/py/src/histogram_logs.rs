@@ -103,7 +103,7 @@ pub fn read_histogram_log(
 #[pyfunction]
 pub fn fio_bin_ns(index: usize) -> PyResult<u64> {
     fiolog::bin_middle(index).ok_or_else(|| {
-        let message = format!("index is {index}, wanted 0 to {}", fiolog::LAST_BIN);
+        let message = format!("index is {index}, expected 0 to {}", fiolog::LAST_BIN);
         exception(Failure::Argument(message))
     })
 }

@@ -155,7 +155,7 @@ fn kind_of(path: &Path, kind: Option<&str>) -> PyResult<fiolog::LogKind> {
     let names = fiolog::LogKind::ALL.map(fiolog::LogKind::name).join(", ");
     if let Some(name) = kind {
         return fiolog::LogKind::from_name(name)
-            .ok_or_else(|| argument(format!("kind is `{name}`, wanted one of {names}")));
+            .ok_or_else(|| argument(format!("kind is `{name}`, expected one of {names}")));
     }
     let file_name = path
         .file_name()
@@ -164,7 +164,7 @@ fn kind_of(path: &Path, kind: Option<&str>) -> PyResult<fiolog::LogKind> {
     fiolog::LogKind::from_file_name(file_name).ok_or_else(|| {
         let path = path.display();
         argument(format!(
-            "{path}: the name does not tell the kind of log, wanted kind= one of {names}"
+            "{path}: the name does not tell the kind of log, expected kind= one of {names}"
         ))
     })
 }
@@ -174,7 +174,7 @@ fn window_value_of(name: &str) -> PyResult<fiolog::WindowValue> {
         "average" => Ok(fiolog::WindowValue::Average),
         "maximum" => Ok(fiolog::WindowValue::Maximum),
         _ => Err(argument(format!(
-            "window_value is `{name}`, wanted average or maximum"
+            "window_value is `{name}`, expected average or maximum"
         ))),
     }
 }
@@ -185,11 +185,11 @@ fn scale_of(kind: fiolog::LogKind, latency_unit: &str) -> PyResult<u64> {
         "ns" => Ok(kind.scale()),
         "us" if latencies => Ok(1000),
         "us" => Err(argument(format!(
-            "latency_unit is `us`, wanted none for a log of {}",
+            "latency_unit is `us`, expected none for a log of {}",
             kind.name()
         ))),
         _ => Err(argument(format!(
-            "latency_unit is `{latency_unit}`, wanted ns or us"
+            "latency_unit is `{latency_unit}`, expected ns or us"
         ))),
     }
 }

@@ -97,7 +97,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     let mut names = layers.iter().map(String::as_str).chain([level]);
     if let Some(unknown) = names.clone().find(|name| !KNOWN.contains(name)) {
         return Err(PyValueError::new_err(format!(
-            "'{unknown}' is nothing to watch; wanted block, syscalls, explain or record"
+            "'{unknown}' is nothing to watch; expected block, syscalls, explain or record"
         )));
     }
     if record.is_none() && names.clone().any(|name| name == "record") {

@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] ioassay_block::Error),
     /// An option that cannot be.
-    #[error("{name} is {value}, wanted {wanted}")]
+    #[error("{name} is {value}, expected {wanted}")]
     Option {
         /// Name of the option.
         name: &'static str,
@@ -42,7 +42,7 @@ pub enum Error {
     #[error("the state: {0}")]
     State(String),
     /// A saved state of something else.
-    #[error("the state is of {seen}, wanted {wanted}")]
+    #[error("the state is of {seen}, expected {wanted}")]
     OtherState {
         /// What it is of.
         seen: String,
@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// A run beyond the times that its numbers can have.
     #[error(
-        "the simulation passes {days} days of simulated time: wanted fewer requests, shorter gaps between them, \
+        "the simulation passes {days} days of simulated time: expected fewer requests, shorter gaps between them, \
          or shorter times of the drive"
     )]
     TooLong {
@@ -74,7 +74,7 @@ pub enum Error {
     /// A plane without a block to write to.
     #[error(
         "element {element} has no free block left after {erases} erasures: {dead} of its blocks are dead \
-         (each after {endurance}); wanted a higher endurance, or fewer writes"
+         (each after {endurance}); expected a higher endurance, or fewer writes"
     )]
     WornOut {
         /// The element.

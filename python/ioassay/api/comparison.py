@@ -160,7 +160,7 @@ def compare(
     """
     for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
         if not low <= value < high or value == 0:
-            raise UsageError(f"{name} is {value}; wanted a number above {low:g} and below {high:g}")
+            raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
     found = assess(_run(a), _run(b), margin, confidence)
     if not found.result.rows:
         raise UsageError(f"{found.a.root} and {found.b.root} share no condition with values; nothing can be compared")
@@ -180,7 +180,7 @@ def _run(run: Run | str | Path) -> Run:
 
 def _make(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; wanted a new folder")
+        raise UsageError(f"{folder}: is a file; expected a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise UsageError(f"{folder}: exists already; wanted a new or an empty folder")
+        raise UsageError(f"{folder}: exists already; expected a new or an empty folder")

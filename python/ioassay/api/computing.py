@@ -18,7 +18,7 @@ from ioassay.runner.executors import LOCAL
 
 if TYPE_CHECKING:
     from ioassay.api.progress import Progress
-    from ioassay.runner.preflight import Bench
+    from ioassay.runner.preflight import PreparedStudy
     from ioassay.store.run_folder import RunStore
 
 UNUSED = "executor-unused"
@@ -41,17 +41,17 @@ def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
     UsageError where the two contradict, and for what is no executor.
     """
     if workers is not None and workers < 1:
-        raise UsageError(f"--workers is {workers}; wanted at least 1")
+        raise UsageError(f"--workers is {workers}; expected at least 1")
     if isinstance(executor, str) and executor != LOCAL:
         places = executors.places(executor)
         if workers is not None:
             raise UsageError(
                 f"--workers is {workers}, and is about executor local; "
-                f"wanted it in the name, such as --executor dask:local,workers={workers}"
+                f"expected it in the name, such as --executor dask:local,workers={workers}"
             )
         return places
     if not isinstance(executor, Executor | str | None):
-        raise UsageError(f"executor is {executor!r}; wanted a name, a concurrent.futures.Executor, or None")
+        raise UsageError(f"executor is {executor!r}; expected a name, a concurrent.futures.Executor, or None")
     return workers
 
 
@@ -81,7 +81,7 @@ class Opened:
 
 @contextmanager
 def opened(
-    executor: Executor | str | None, store: RunStore, benches: Sequence[Bench], progress: Progress
+    executor: Executor | str | None, store: RunStore, benches: Sequence[PreparedStudy], progress: Progress
 ) -> Iterator[Opened]:
     """What an executor is for this run. `progress` is told of workers that are waited for, and of those refused.
 

@@ -87,7 +87,7 @@ def doctor(path: str | Path = ".") -> Diagnosis:
 
     place = Path(path)
     if not place.exists():
-        raise UsageError(f"{place}: no such path; wanted one on the disk that is to be measured")
+        raise UsageError(f"{place}: no such path; expected one on the disk that is to be measured")
     installed = _plugins()  # before a list is used, which would warn of broken ones as well
     facts = host.facts(place, tools=list(drivers.tools().values()))
     unable = [*preflight.missing_tools(), *preflight.refused_conditions(), *preflight.skipped_trials(_DEMANDING)]
@@ -126,5 +126,5 @@ def _plugins() -> list[InstalledPlugin]:
     registries: dict[str, Registry] = {room.REGISTRY.group: room.REGISTRY for room in rooms}
     found = [InstalledPlugin.of(one.noun, checked) for one in registries.values() for checked in one.candidates()]
     strays = [plugin for plugin in plugins.installed() if plugin.group not in registries]
-    wanted = f"no list of ioassay is called so; wanted {', '.join(registries)}"
+    wanted = f"no list of ioassay is called so; expected {', '.join(registries)}"
     return found + [InstalledPlugin.of(f"entry of {plugin.group}", Candidate(plugin, wanted)) for plugin in strays]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
     from ioassay.runner.hosts import Hosts
-    from ioassay.runner.preflight import Bench, Storage
+    from ioassay.runner.preflight import PreparedStudy, Storage
     from ioassay.runner.run import FirstBlocks, GrowingPlan
     from ioassay.runner.run_facts import KeptFile
     from ioassay.store.run_folder import RunStore
@@ -36,7 +36,7 @@ class Execution:
     """A run that has its folder and has passed every check."""
 
     store: RunStore
-    benches: Sequence[Bench]
+    benches: Sequence[PreparedStudy]
     warnings: Sequence[Warning_] = ()
     """Of the checks; those of trials are in their records."""
     plan: GrowingPlan | None = None
@@ -130,7 +130,7 @@ class Execution:
         from ioassay.study import earlier_best
 
         if blocks < 1:
-            raise UsageError(f"blocks is {blocks}; wanted a number of at least 1")
+            raise UsageError(f"blocks is {blocks}; expected a number of at least 1")
         if waiting := [bench.study.name for bench in self.benches if earlier_best.follows(bench.study)]:
             raise UsageError(
                 f"{waiting[0]}: takes the best level of an earlier study, which all repetitions of that one decide; "
@@ -151,7 +151,7 @@ class Checks:
     executor: Executor | str | None = None
     """Where the hosts are that a study names."""
 
-    def benches(self, suite: Suite, announce: Announce | None = None) -> tuple[list[Bench], list[Warning_]]:
+    def benches(self, suite: Suite, announce: Announce | None = None) -> tuple[list[PreparedStudy], list[Warning_]]:
         """A suite's benches, everything of this host examined; nothing has been touched. `announce` is told what is.
 
         ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
@@ -190,7 +190,7 @@ class Inspection:
     """A suite that passed every check. `suite` has the names of hosts in place of `all`."""
 
     suite: Suite
-    benches: Sequence[Bench]
+    benches: Sequence[PreparedStudy]
     warnings: Sequence[Warning_]
     hosts: Hosts | None = None
 
@@ -235,7 +235,7 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     return _execution(store, checks.inspect(suite, announce), checks)
 
 
-def facts(benches: Sequence[Bench], hosts: Hosts | None = None) -> dict[str, Any]:
+def facts(benches: Sequence[PreparedStudy], hosts: Hosts | None = None) -> dict[str, Any]:
     """What a new run keeps of this host, of others that measure it, and of where it was begun."""
     from ioassay.runner import run_facts
     from ioassay.store.run_folder import FOLDER

@@ -42,7 +42,7 @@ def rows(runs: Mapping[str, Dataset], query: str) -> tuple[list[str], list[tuple
     try:
         answer = database.execute(query)
         if answer is None or answer.description is None:
-            raise UsageError("the query is empty; wanted for example 'SELECT * FROM trials'")
+            raise UsageError("the query is empty; expected for example 'SELECT * FROM trials'")
         return _distinct([str(column[0]) for column in answer.description]), answer.fetchall()
     except duckdb.Error as error:
         if "pytz" in str(error):  # DuckDB wants it for times with a zone, which no table of ours has

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
-    from ioassay.runner.preflight import Bench
+    from ioassay.runner.preflight import PreparedStudy
     from ioassay.runner.run import Tally
     from ioassay.runner.run_facts import KeptFile
     from ioassay.store.dataset import Dataset
@@ -45,7 +45,7 @@ class Run:
     def __init__(
         self,
         store: RunStore,
-        benches: Sequence[Bench] = (),
+        benches: Sequence[PreparedStudy] = (),
         found: Sequence[Warning_] = (),
         tally: Tally | None = None,
         computing: Computing | None = None,
@@ -385,7 +385,7 @@ class Run:
 
 def of_store(
     store: RunStore,
-    benches: Sequence[Bench] = (),
+    benches: Sequence[PreparedStudy] = (),
     found: Sequence[Warning_] = (),
     tally: Tally | None = None,
     computing: Computing | None = None,

@@ -293,7 +293,7 @@ def _word(key: str, value: object) -> str:
     if isinstance(value, list):
         parts = [_word(key, part) for part in value]
         if broken := next((part for part in parts if "," in part), None):
-            raise UsageError(f"{key}: the level '{broken}' has a comma; wanted it in the study's file")
+            raise UsageError(f"{key}: the level '{broken}' has a comma; expected it in the study's file")
         return ",".join(parts)
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
 

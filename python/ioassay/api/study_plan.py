@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ioassay.analysis.repetition_plan import RepetitionPlan
     from ioassay.records.record import Warning_
-    from ioassay.runner.preflight import Bench, Storage
+    from ioassay.runner.preflight import PreparedStudy, Storage
     from ioassay.study.model import Study, Suite
 
 
@@ -25,7 +25,7 @@ class Plan:
     def __init__(
         self,
         suite: Suite,
-        benches: Sequence[Bench],
+        benches: Sequence[PreparedStudy],
         warnings: Sequence[Warning_],
         of_hosts: Sequence[Storage] = (),
     ) -> None:
@@ -103,7 +103,7 @@ class Plan:
         earlier = frames.load(RunStore.open(Path(noise)))
         if found := [one for study in studies for one in repetition_plan.measured(study, margin, earlier)]:
             return found
-        raise UsageError(f"--noise {noise}: no study of this plan has two repetitions there; wanted a run of it")
+        raise UsageError(f"--noise {noise}: no study of this plan has two repetitions there; expected a run of it")
 
     def order(self) -> list[dict[str, Any]]:
         """The trials in their order, each with its point."""

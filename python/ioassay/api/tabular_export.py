@@ -45,7 +45,7 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
     from ioassay.store import bundle, frames, table_files
 
     if format not in table_files.FORMATS:
-        raise UsageError(f"--format {format}: wanted {', '.join(table_files.FORMATS)}")
+        raise UsageError(f"--format {format}: expected {', '.join(table_files.FORMATS)}")
     target = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}-{format}")
     bundle.require_new(target, store.root)
     with _copy(store, redact) as (source, redaction):

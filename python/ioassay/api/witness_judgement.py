@@ -257,12 +257,12 @@ def witness(
     listing = call_listing.destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
         if not argv:
-            raise UsageError("command is empty; wanted a program and its arguments, or pids, cgroup or container")
+            raise UsageError("command is empty; expected a program and its arguments, or pids, cgroup or container")
         traced, untraced = runs(argv, level, backend, stated, twins, watch_quietly, listing=listing)
         return Judgement(argv, traced, untraced)
     if twins or (cgroup and container) or bool(argv) == (seconds is not None):
         raise UsageError(
-            "what runs already is watched once: wanted pids with cgroup or container, and either seconds or the "
+            "what runs already is watched once: expected pids with cgroup or container, and either seconds or the "
             "command of a client"
         )
     attached = attachment_to(pids, cgroup, container, level, backend, listing)
@@ -284,7 +284,7 @@ def attachment_to(
 def words(command: Sequence[str | Path]) -> list[str]:
     """The words of a command, paths as text. UsageError for one text: nothing here goes through a shell."""
     if isinstance(command, str) or not all(isinstance(word, str | Path) for word in command):
-        raise UsageError(f"command is {command!r}; wanted a list of words, such as ['dd', 'if=data', 'of=/dev/null']")
+        raise UsageError(f"command is {command!r}; expected a list of words, such as ['dd', 'if=data', 'of=/dev/null']")
     return list(map(str, command))
 
 
@@ -293,7 +293,7 @@ def check(level: str, backend: str) -> None:
     for option, value, known in (("level", level, LEVELS), ("backend", backend, BACKENDS)):
         if value not in known:
             hint = "; requests are recorded by: ioassay record" if value == "record" else ""
-            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{hint or nearest(value, known)}")
+            raise UsageError(f"--{option} {value}: unknown; expected {', '.join(known)}{hint or nearest(value, known)}")
 
 
 def devices_of(command: Sequence[str]) -> list[str]:

@@ -158,7 +158,7 @@ def _without_log_level(words: Sequence[str]) -> Sequence[str]:
         option, equals, level = word.partition("=")
         if option == LOG_LEVEL:
             if not equals and place + 1 == end:
-                raise UsageError(f"{LOG_LEVEL} has no level after it, wanted {', '.join(debug_log.LEVELS)}")
+                raise UsageError(f"{LOG_LEVEL} has no level after it, expected {', '.join(debug_log.LEVELS)}")
             debug_log.enable(level if equals else words[place + 1], sys.stderr)
             rest = [*words[:place], *words[place + (1 if equals else 2) :]]
             debug_log.info("command", f"ioassay {' '.join(rest)}")

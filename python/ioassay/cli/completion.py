@@ -83,7 +83,7 @@ def answer(option: str, words: Sequence[str]) -> None:
     shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
         wanted = f"{', '.join(_SCRIPTS)}: ioassay {option} bash"
-        raise UsageError(f"{option}: the shell is '{shell}', wanted {wanted}{nearest(shell, _SCRIPTS)}")
+        raise UsageError(f"{option}: the shell is '{shell}', expected {wanted}{nearest(shell, _SCRIPTS)}")
     if option == "--show-completion":
         console.line(_SCRIPTS[shell])
         return

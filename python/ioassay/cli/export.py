@@ -58,7 +58,7 @@ def export(
 
     console.use_json(json)
     if format not in _FORMATS:
-        raise UsageError(f"--format is '{format}', wanted {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")
+        raise UsageError(f"--format is '{format}', expected {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")
     if no_report and format != _ARCHIVE:
         raise UsageError(f"--no-report: is for --format {_ARCHIVE}; {format} has no report")
     found = run_results.open(run)
@@ -81,7 +81,7 @@ def export(
 
 def _summary(run: Run, output: Path | None, *, redact: bool, json: bool) -> None:
     if output is not None and (output.exists() or output.is_symlink()):
-        raise UsageError(f"--output {output}: exists already; wanted a new name")
+        raise UsageError(f"--output {output}: exists already; expected a new name")
     text = run.markdown(redact=redact)
     if output is not None:
         try:

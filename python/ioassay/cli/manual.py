@@ -46,7 +46,7 @@ _EXAMPLE_END = re.compile(r"; (?:then[^:]*: )?(?=ioassay )")
 def answer(words: Sequence[str]) -> None:
     """Write the pages into the folder that is named."""
     if len(words) != 1:
-        raise UsageError("--manual: wanted one folder for the pages, such as: ioassay --manual man1")
+        raise UsageError("--manual: expected one folder for the pages, such as: ioassay --manual man1")
     console.line(f"{len(write(Path(words[0])))} pages of the manual are in {words[0]}")
 
 
@@ -122,7 +122,7 @@ def _date() -> str:
     try:
         return f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', wanted seconds since 1970-01-01, such as 0") from None
+        raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970-01-01, such as 0") from None
 
 
 def _synopsis(commands: dict[str, Command]) -> Iterator[str]:

@@ -77,7 +77,7 @@ def share(option: str, text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 < number < 1:
-        raise UsageError(f"{option} {text}: wanted a share such as 5% or 0.05")
+        raise UsageError(f"{option} {text}: expected a share such as 5% or 0.05")
     return number
 
 
@@ -92,5 +92,5 @@ def study(
     from ioassay.api.study import Study
 
     if name is None:
-        raise UsageError("no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file")
+        raise UsageError("no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file")
     return Study.read(name, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions)

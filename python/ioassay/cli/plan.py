@@ -50,7 +50,7 @@ def plan(
     if power is not None:
         result["power"] = [asdict(one) for one in planned.repetitions(options.share("--power", power), _noise(noise))]
     elif noise is not None:
-        raise UsageError(f"--noise {noise}: wanted with --power SHARE")
+        raise UsageError(f"--noise {noise}: expected with --power SHARE")
     if json:
         console.emit({**result, "order": planned.order()})
     else:

@@ -52,7 +52,7 @@ def run(
     else:
         if study is None:
             raise UsageError(
-                "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file. "
+                "no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file. "
                 "'ioassay quick' needs none"
             )
         chosen = options.study(study, scale, setting, factor, repetitions)
@@ -68,4 +68,4 @@ def run(
 
 def _refuse_changes(study: str | None, *changes: object) -> None:
     if study is not None or any(change not in (None, "full") for change in changes):
-        raise UsageError("--resume goes on with a run as it was planned; wanted no study and no other change with it")
+        raise UsageError("--resume goes on with a run as it was planned; expected no study and no other change with it")

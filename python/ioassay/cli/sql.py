@@ -30,7 +30,7 @@ def sql(
 
     console.use_json(json)
     if len(words) < 2:
-        raise UsageError("wanted at least one run and a query; for example: ioassay sql RUN 'SELECT * FROM trials'")
+        raise UsageError("expected at least one run and a query; for example: ioassay sql RUN 'SELECT * FROM trials'")
     query.require_duckdb()
     runs = {name: run_results.open(root).records for name, root in _names([Path(word) for word in words[:-1]]).items()}
     columns, rows = query.rows(runs, words[-1])
@@ -46,4 +46,4 @@ def _names(roots: list[Path]) -> dict[str, Path]:
         names = {name_of(root): root for root in roots}
         if len(names) == len(roots):
             return names
-    raise UsageError(f"a run is named twice among {', '.join(map(str, roots))}; wanted each once")
+    raise UsageError(f"a run is named twice among {', '.join(map(str, roots))}; expected each once")

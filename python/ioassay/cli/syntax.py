@@ -121,13 +121,13 @@ class Parameter:
         except ValueError:
             value = None
         if value is None:
-            raise UsageError(f"{self.shown} is '{text}', wanted a {'whole ' if self.kind is int else ''}number")
+            raise UsageError(f"{self.shown} is '{text}', expected a {'whole ' if self.kind is int else ''}number")
         low, high = (self.info.min, self.info.max) if isinstance(self.info, Option) else (None, None)
         if (low is not None and not value >= low) or (high is not None and not value <= high):
             bounds = (
                 f"{low:g} or more" if high is None else f"at most {high:g}" if low is None else f"{low:g} to {high:g}"
             )
-            raise UsageError(f"{self.shown} is {text}, wanted {bounds}")
+            raise UsageError(f"{self.shown} is {text}, expected {bounds}")
         return value
 
 
@@ -248,7 +248,7 @@ class Command:
                 if value is None:
                     value = option.info.bare  # type: ignore[union-attr]
                 if value is None and not waiting:
-                    raise UsageError(f"{name} is the last word, wanted a value after it")
+                    raise UsageError(f"{name} is the last word, expected a value after it")
                 given.setdefault(option.name, []).append(waiting.pop() if value is None else value)
         return given, places
 

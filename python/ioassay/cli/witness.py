@@ -151,7 +151,7 @@ def witness(
 def _check_statuses(require: str | None, exit_verdict: str) -> None:
     for option, value, known in (("require", require, REQUIREMENTS), ("exit-verdict", exit_verdict, EXIT_VERDICTS)):
         if value is not None and value not in known:
-            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{nearest(value, known)}")
+            raise UsageError(f"--{option} {value}: unknown; expected {', '.join(known)}{nearest(value, known)}")
     if require is not None and exit_verdict == NEVER:
         raise UsageError(f"--require {require} and --exit-verdict never contradict each other; leave one of them out")
 

@@ -36,7 +36,7 @@ class Choice:
         if not self.is_made:
             if self.time is not None:
                 raise UsageError(
-                    "--for is how long running processes are watched; wanted --pid, --cgroup or --container"
+                    "--for is how long running processes are watched; expected --pid, --cgroup or --container"
                 )
             if not command:
                 raise UsageError("Missing argument 'COMMAND…', or what runs already: --pid, --cgroup or --container")
@@ -68,7 +68,7 @@ class Choice:
         for number in numbers:
             if not (number.isascii() and number.isdecimal() and 0 < int(number) < 1 << 31):
                 raise UsageError(
-                    f"--pid {number}: not the id of a process; wanted a number such as those of: pgrep NAME"
+                    f"--pid {number}: not the id of a process; expected a number such as those of: pgrep NAME"
                 )
         return list(map(int, numbers))
 

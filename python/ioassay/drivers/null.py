@@ -137,11 +137,11 @@ def _check(key: str, value: Any) -> None:
             raise StudyError(str(error), key=f"params.{key}") from None
     elif key in _NUMBERS:
         if not _is_number(value):
-            raise StudyError(f"is {value!r}; wanted a number", key=f"params.{key}")
+            raise StudyError(f"is {value!r}; expected a number", key=f"params.{key}")
         if key in _SHARES and not 0 <= value <= 1:
-            raise StudyError(f"is {value}; wanted a share from 0 to 1", key=f"params.{key}")
+            raise StudyError(f"is {value}; expected a share from 0 to 1", key=f"params.{key}")
         if key in _COUNTS and not (value == int(value) and 0 <= value <= _MOST):
-            raise StudyError(f"is {value}; wanted a whole number from 0 to {_MOST}", key=f"params.{key}")
+            raise StudyError(f"is {value}; expected a whole number from 0 to {_MOST}", key=f"params.{key}")
     elif close := difflib.get_close_matches(key, _KNOWN, 1, 0.8):
         raise StudyError(f"no such parameter; did you mean '{close[0]}'?", key=f"params.{key}")
 
@@ -153,16 +153,16 @@ def _is_number(value: Any) -> bool:
 def _check_table(key: str, value: Any) -> None:
     place, wanted = f"params.{key}", "a table of tables of numbers" if key == "effects" else "a table of numbers"
     if not isinstance(value, Mapping):
-        raise StudyError(f"is {value!r}; wanted {wanted}", key=place)
+        raise StudyError(f"is {value!r}; expected {wanted}", key=place)
     numbers = (
         [number for levels in value.values() for number in _levels(levels)] if key == "effects" else value.values()
     )
     if not all(map(_is_number, numbers)):
-        raise StudyError(f"is {value!r}; wanted {wanted}", key=place)
+        raise StudyError(f"is {value!r}; expected {wanted}", key=place)
     if key == "metrics" and (taken := [name for name in value if "." not in name and name != "value"]):
-        raise StudyError(f"'{taken[0]}' is no name of a metric; wanted 'value' or one such as read.bw", key=place)
+        raise StudyError(f"'{taken[0]}' is no name of a metric; expected 'value' or one such as read.bw", key=place)
     if key == "latencies" and (odd := [name for name, median_ns in value.items() if median_ns < 1 or "." not in name]):
-        raise StudyError(f"{odd[0]} = {value[odd[0]]}; wanted for example read.clat = 20000 (ns)", key=place)
+        raise StudyError(f"{odd[0]} = {value[odd[0]]}; expected for example read.clat = 20000 (ns)", key=place)
 
 
 def _levels(levels: Any) -> Sequence[Any]:

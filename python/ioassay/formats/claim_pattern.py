@@ -50,10 +50,10 @@ def parse(pattern: str, option: str = OPTION) -> UserPattern:
     compiled = user_pattern.compiled(pattern, option)
     unknown = [name for name in compiled.groupindex if name not in GROUPS]
     if unknown:
-        raise UsageError(f"{option} {pattern!r}: no group is called '{unknown[0]}'; wanted {', '.join(GROUPS)}")
+        raise UsageError(f"{option} {pattern!r}: no group is called '{unknown[0]}'; expected {', '.join(GROUPS)}")
     if not compiled.groupindex.keys() & set(_AMOUNTS):
         raise UsageError(
-            f"{option} {pattern!r}: claims no number; wanted one of the groups {', '.join(_AMOUNTS)}, "
+            f"{option} {pattern!r}: claims no number; expected one of the groups {', '.join(_AMOUNTS)}, "
             "such as (?P<bytes>[0-9]+)"
         )
     return compiled
@@ -99,7 +99,7 @@ def _kind(word: str, option: str) -> str:
     known = {form: kind for kind in KINDS for form in (kind, f"{kind}s")}
     known |= {"written": "write", "writing": "write", "reading": "read", "rw": "mixed"}
     if word.lower() not in known:
-        raise InputError(f"{option}: {word[:40]!r} is no kind; wanted {', '.join(KINDS)}")
+        raise InputError(f"{option}: {word[:40]!r} is no kind; expected {', '.join(KINDS)}")
     return known[word.lower()]
 
 
@@ -120,7 +120,7 @@ def _quantity(name: str, text: str, unit: str, option: str) -> Quantity:
     """A unit within the group counts where none has a group."""
     parts = _NUMBER.fullmatch(text)
     if parts is None:
-        raise InputError(f"{option}: {name} is {text[:40]!r}; wanted a number")
+        raise InputError(f"{option}: {name} is {text[:40]!r}; expected a number")
     quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"{option}: {name}")
     whole_number(round(quantity.value), f"{option}: {name}")
     return quantity

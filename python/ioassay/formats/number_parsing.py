@@ -123,4 +123,4 @@ def text_around(text: str, places: Sequence[tuple[int, int]]) -> str:
 
 def _refuse(value: object, what: str) -> NoReturn:
     shown = repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
-    raise InputError(f"{what} is {shown[:60]}; wanted a number from 0 to {LARGEST}")
+    raise InputError(f"{what} is {shown[:60]}; expected a number from 0 to {LARGEST}")

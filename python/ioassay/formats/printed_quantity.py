@@ -52,7 +52,7 @@ def size(number: str, unit: str, what: str) -> Quantity:
     try:
         factor = units.parse_size(f"1{plain}")
     except ValueError:
-        raise InputError(f"{what} has the unit {unit[:40]!r}; wanted B, k, KiB, kB, M, MiB, MB …") from None
+        raise InputError(f"{what} has the unit {unit[:40]!r}; expected B, k, KiB, kB, M, MiB, MB …") from None
     return _quantity(number, factor, what)
 
 
@@ -66,14 +66,14 @@ def duration(number: str, unit: str, what: str) -> Quantity:
     try:
         factor = units.parse_duration_s(f"1{_DURATIONS.get(unit.lower(), unit)}")
     except ValueError:
-        raise InputError(f"{what} has the unit {unit[:40]!r}; wanted ns, us, ms, s, min, h or d") from None
+        raise InputError(f"{what} has the unit {unit[:40]!r}; expected ns, us, ms, s, min, h or d") from None
     return _quantity(number, factor, what)
 
 
 def count(number: str, unit: str, what: str) -> Quantity:
     """Pieces; InputError names `what`."""
     if unit not in _COUNTS:
-        raise InputError(f"{what} has the unit {unit[:40]!r}; wanted k, M, G, T or none")
+        raise InputError(f"{what} has the unit {unit[:40]!r}; expected k, M, G, T or none")
     return _quantity(number, _COUNTS[unit], what)
 
 
@@ -81,7 +81,7 @@ def _quantity(number: str, factor: float, what: str) -> Quantity:
     whole = re.fullmatch(r"[0-9]{1,19}", number) is not None
     value = (whole_number(number, what) if whole else decimal(number, what)) * factor
     if value > LARGEST:
-        raise InputError(f"{what} is {value:g}; wanted a number from 0 to {LARGEST}")
+        raise InputError(f"{what} is {value:g}; expected a number from 0 to {LARGEST}")
     return Quantity(value, step_of(number) * factor, whole)
 
 

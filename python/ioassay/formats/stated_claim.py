@@ -26,7 +26,7 @@ def _size(value: str) -> int:
 def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in names:
-            raise ValueError(f"'{value}' is no {what}; wanted {', '.join(names)}{nearest(value, names)}")
+            raise ValueError(f"'{value}' is no {what}; expected {', '.join(names)}{nearest(value, names)}")
         return value
 
     return read
@@ -76,15 +76,15 @@ def parse(text: str) -> Claim:
         if not sign or key not in _KEYS or not value:
             hint = nearest(key, _KEYS)
             known = ", ".join(f"{name} ({example})" for name, (_, _, example) in _KEYS.items())
-            raise UsageError(f"--claim {text}: '{part}' is not understood; wanted key=value with {known}{hint}")
+            raise UsageError(f"--claim {text}: '{part}' is not understood; expected key=value with {known}{hint}")
         field, read, example = _KEYS[key]
         if field in found:
             raise UsageError(f"--claim {text}: {key} is given twice")
         try:
             found[field] = read(value)
         except (ValueError, UsageError) as error:
-            raise UsageError(f"--claim {text}: {key}={value}: {error}; wanted such as {key}={example}") from None
+            raise UsageError(f"--claim {text}: {key}={value}: {error}; expected such as {key}={example}") from None
     if not found.keys() & _JUDGED:
-        raise UsageError(f"--claim {text}: claims no number; wanted one of bytes, ops, seconds, rate, latency, "
+        raise UsageError(f"--claim {text}: claims no number; expected one of bytes, ops, seconds, rate, latency, "
                          "working_set, or pattern")  # fmt: skip
     return Claim(source=NAME, kind=found.pop("kind", "read"), **found)

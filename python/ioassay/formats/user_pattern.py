@@ -63,9 +63,9 @@ def compiled(pattern: str, option: str) -> UserPattern:
     import regex
 
     if len(pattern) > _LONGEST_PATTERN:
-        raise UsageError(f"{option}: has {len(pattern)} characters; wanted at most {_LONGEST_PATTERN}")
+        raise UsageError(f"{option}: has {len(pattern)} characters; expected at most {_LONGEST_PATTERN}")
     if posix := _POSIX_SET.search(pattern):
-        raise UsageError(f"{option} {pattern!r}: Python has no set {posix[0]}; wanted one such as [a-zA-Z] or \\w")
+        raise UsageError(f"{option} {pattern!r}: Python has no set {posix[0]}; expected one such as [a-zA-Z] or \\w")
     try:
         re.compile(pattern, re.M)
         engine = regex.compile(_translated(pattern, option), regex.M | regex.V0)
@@ -103,7 +103,7 @@ def _translated(pattern: str, option: str) -> str:
     for token in _TOKEN.finditer(pattern):
         part = token[0]
         if token["verbose"]:
-            raise UsageError(f"{option} {pattern!r}: has the flag x; wanted a pattern without spaces and comments")
+            raise UsageError(f"{option} {pattern!r}: has the flag x; expected a pattern without spaces and comments")
         if token["repetition"]:
             repeated = last * (int(token["least"] or 0) if part.startswith("{") else int(part == "+"))
             items[-1], last = items[-1] + repeated, last + repeated
@@ -116,5 +116,5 @@ def _translated(pattern: str, option: str) -> str:
             items[-1], last = items[-1] + 1, 1
         parts.append(r"\{" if part == "{" else part)
     if sum(items) > _MOST_ITEMS:
-        raise UsageError(f"{option} {pattern!r}: repeats too much: {sum(items)} items; wanted at most {_MOST_ITEMS}")
+        raise UsageError(f"{option} {pattern!r}: repeats too much: {sum(items)} items; expected at most {_MOST_ITEMS}")
     return "".join(parts)

@@ -44,7 +44,7 @@ class Number(NamedTuple):
     def parse(cls, text: str) -> Number:
         """`8:1` -> Number(8, 1); ValueError for anything else."""
         if not (found := re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", text.strip())):
-            raise ValueError(f"'{text.strip()[:40]}' is no device number; wanted major:minor")
+            raise ValueError(f"'{text.strip()[:40]}' is no device number; expected major:minor")
         return cls(int(found[1]), int(found[2]))
 
 
@@ -349,7 +349,7 @@ def _whole(path: Path) -> int | None:
     """
     text = _text(path)
     if text and not re.fullmatch(r"[0-9]{1,20}", text):
-        raise ToolError(f"{path}: is {text[:40]!r}; wanted a whole number")
+        raise ToolError(f"{path}: is {text[:40]!r}; expected a whole number")
     return int(text) if text else None
 
 

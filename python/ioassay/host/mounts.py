@@ -122,7 +122,7 @@ def _number(text: str, place: str) -> Number:
     try:
         return Number.parse(text)
     except ValueError:
-        raise ToolError(f"{place}: the device is {text.strip()[:40]!r}; wanted major:minor") from None
+        raise ToolError(f"{place}: the device is {text.strip()[:40]!r}; expected major:minor") from None
 
 
 def _devices(number: Number, kind: str, source: str, view: Path, root: Path) -> Iterator[Number]:

@@ -58,7 +58,7 @@ class Sampler:
     ) -> None:
         if not interval_s >= SHORTEST_INTERVAL_S:
             raise UsageError(
-                f"watch.interval is {interval_s:g} s; wanted at least {SHORTEST_INTERVAL_S:g} s, for example 0.25"
+                f"watch.interval is {interval_s:g} s; expected at least {SHORTEST_INTERVAL_S:g} s, for example 0.25"
             )
         self.warnings: list[Warning_] = []
         self._asked_s = self._interval_s = interval_s

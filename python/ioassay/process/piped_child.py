@@ -23,7 +23,7 @@ from ioassay.process.supervisor import EXEC_FAILED, OWN, PR_SET_PDEATHSIG, TRIAL
 class PipedChild:
     """A child that answers on its standard output what it is asked on its standard input, in a session of its own.
 
-    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `guarded` ends it with this process.
+    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `kill_orphans_after` ends it with this process.
     ToolError when it cannot be started.
     """
 

@@ -3,8 +3,8 @@
 SIGINT, SIGTERM and SIGHUP end a command at every instant in the same way: `listen` makes the first of them an
 exception, `Signalled`, which unwinds what is under way. Those that follow while it unwinds raise nothing: a cleanup is
 not torn apart by impatience, but whoever waits in it looks at `received` and waits no longer. The fifth ends the
-process where it stands; the processes that wait for the end of this one (`supervisor.guarded`, `if_killed`) clean up
-then.
+process where it stands; those that wait for the end of this one (`supervisor.kill_orphans_after`, `if_killed`) clean
+up then.
 
 Python runs a handler in the main thread, between two of its instructions. A signal that arrives in the instant before
 that thread begins to wait, or in another thread, is noted and does not end the wait, which may last for hours. A thread
@@ -12,7 +12,7 @@ that sleeps until a signal is noted (`signal.set_wakeup_fd`) then interrupts the
 
 `process` adopts what a tool leaves behind. A program that tells its parent by kill(getppid(2), SIGALRM) that it ends,
 as stress-ng's network stressors do, then tells us; and the default action of such a signal ends a process (signal(7)).
-`unmoved` is about those.
+`ignore_terminal_signals` is about those.
 
 It prints nothing, and is the first module of ours that a command imports: it may import nothing that takes time.
 """
@@ -171,7 +171,7 @@ def _delivered_again(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def unmoved() -> Iterator[None]:
+def ignore_terminal_signals() -> Iterator[None]:
     """While this lasts, such signals do nothing to this process, unless it has a use for them itself.
 
     They have a handler, and are not ignored, because what is started meanwhile would inherit that (execve(2)). Python

@@ -4,7 +4,7 @@ A child can be held before its first instruction (`on_held`), so that monitors a
 looked at when it has ended and is not reaped yet (`on_ended`): its whole account is in /proc until then.
 A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
-`guarded` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
+`kill_orphans_after` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
 leave that is no process is put back by `if_killed`, and a `temporary_folder` goes with it.
 A child that is talked to while it runs is a `partner`. Nothing here goes through a shell or signals what others began.
@@ -128,7 +128,7 @@ def run(
     """
     whole_env = {**os.environ, **(env or {})}
     program = _Program(argv, stdin, outputs or (stdout, stderr), cwd, whole_env, confine)
-    with MEASUREMENT, signals.unmoved(), _adopting():
+    with MEASUREMENT, signals.ignore_terminal_signals(), _adopting():
         return _run(
             program, stdout, stderr, timeout_s, on_held, on_ended, must_end, on_wait, clock, spare_daemons=spare_daemons
         )
@@ -417,7 +417,7 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     environment, so that the tag is gone. Else those are ended that carry the tag; without a tag, none.
     What ended by itself is reaped: each of these may have started another one, which is ours then.
     """
-    # Where there are no lists, `guarded` ends them, or the next run.
+    # Where there are no lists, `kill_orphans_after` ends them, or the next run.
     ended: list[int] = []
     give_up_s, changing = time.monotonic() + GRACE_S, True
     while changing and time.monotonic() < give_up_s:
@@ -460,7 +460,7 @@ def _end_child(pid: int) -> bool:
 
 
 @contextmanager
-def guarded(trial_tag: str, undo: Callable[[], None] = lambda: None, *kept: int) -> Iterator[None]:
+def kill_orphans_after(trial_tag: str, undo: Callable[[], None] = lambda: None, *kept: int) -> Iterator[None]:
     """While this lasts, another process waits for the end of this one and then ends what carries the tag.
 
     Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
@@ -482,7 +482,7 @@ def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Itera
     """While this lasts, another process waits for the end of this one; where this one is killed, it calls `undo`.
 
     For what outlives a process and is none: mounts, folders, kernel modules. Who leaves by himself puts back himself.
-    `undo` runs beside the end of the trial's processes (`guarded`), so that what these use is free only soon.
+    `undo` runs beside the end of the trial's processes (`kill_orphans_after`), so that what these use is free only soon.
     With `terminal`, it is about that descriptor of our terminal, which only processes of our session may change.
     """
     kept = () if terminal is None else (terminal,)

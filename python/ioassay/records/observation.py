@@ -359,7 +359,7 @@ def require_schema(table: Mapping[str, Any]) -> None:
     """ValueError for the JSON form of a later version's observation."""
     schema = table.get("schema", SCHEMA)
     if not isinstance(schema, int) or schema > SCHEMA:
-        raise ValueError(f"schema {schema!r} of an observation is not known; wanted {SCHEMA} or less: update ioassay")
+        raise ValueError(f"schema {schema!r} of an observation is not known; expected {SCHEMA} or less: update ioassay")
 
 
 @functools.cache

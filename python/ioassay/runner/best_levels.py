@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ioassay.errors import StudyError
 from ioassay.records.record import Scalar, Warning_
 from ioassay.roles import Trial
-from ioassay.runner.preflight import Bench
+from ioassay.runner.preflight import PreparedStudy
 from ioassay.store.run_folder import RunStore
 from ioassay.study import earlier_best, plan
 from ioassay.study.model import Study, Suite
@@ -25,7 +25,7 @@ class Following:
     """See run.Source."""
 
     store: RunStore
-    benches: Mapping[str, Bench]
+    benches: Mapping[str, PreparedStudy]
     _notes: dict[str, list[Warning_]] = field(default_factory=dict)
 
     def trials(self) -> Iterator[Trial | None]:

@@ -59,7 +59,7 @@ class Identity:
         for part in fields(self):
             wanted, seen = getattr(self, part.name), getattr(other, part.name)
             if wanted != seen:
-                return f"{_NAMES[part.name]} {seen[:_SHOWN]}; wanted {wanted[:_SHOWN]}"
+                return f"{_NAMES[part.name]} {seen[:_SHOWN]}; expected {wanted[:_SHOWN]}"
         return ""
 
 
@@ -167,7 +167,7 @@ def unpack(delivered: Delivered, raw: Path) -> Computed:
     for name, content in delivered.files.items():
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or not place.parts:
-            raise UnfitWorker(f"a worker returned a file '{name}'; wanted a path in the trial's raw folder")
+            raise UnfitWorker(f"a worker returned a file '{name}'; expected a path in the trial's raw folder")
         path = raw / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -88,7 +88,7 @@ def wrong(address: str) -> UsageError:
         forms.append(entry.forms.get(scheme, f"{scheme}:…") if isinstance(entry, Opener) else f"{scheme}:…")
     *first, last = forms
     wanted = f"{', '.join(first)} or {last}" if first else last
-    return UsageError(f"--executor is '{address}'; wanted {wanted}{nearest(address, offers(''))}")
+    return UsageError(f"--executor is '{address}'; expected {wanted}{nearest(address, offers(''))}")
 
 
 def offers(text: str) -> Iterator[str]:
@@ -113,7 +113,7 @@ def opened(address: str, said: Said = lambda text: None) -> Iterator[Executor]:
     with entry(address, said) if isinstance(entry, Opener) else entry(address) as executor:
         if not isinstance(executor, Executor):
             kind = type(executor).__name__
-            raise UsageError(f"--executor {address}: opens a {kind}, wanted a concurrent.futures.Executor")
+            raise UsageError(f"--executor {address}: opens a {kind}, expected a concurrent.futures.Executor")
         yield executor
 
 

@@ -117,7 +117,7 @@ def of_this_host(consent: Consent, suite: Suite) -> Consent:
     if own and hosts and len(with_hosts(suite)) == len(suite.studies):
         raise UsageError(
             f"--destroy-data {own[0]}: names no host, and consent is given for each; "
-            f"wanted HOST:NAME, such as {min(hosts)}:{own[0]}"
+            f"expected HOST:NAME, such as {min(hosts)}:{own[0]}"
         )
     return replace(consent, names=tuple(own))
 
@@ -133,13 +133,13 @@ def opened(
     see = f"--executor dask://HOST:PORT; see {document('hosts')}"
     if not isinstance(executor, str):
         named = ", ".join(names(suite))
-        raise UsageError(f"run.hosts is {named}; wanted the scheduler that these hosts have joined: {see}")
+        raise UsageError(f"run.hosts is {named}; expected the scheduler that these hosts have joined: {see}")
     entry = None if executor == executors.LOCAL else executors.opener(executor)
     if isinstance(entry, executors.Opener) and (
         found := entry.measuring(executor, suite, consent, said, without_tools=without_tools)
     ):
         return found
-    text = f"--executor {executor} computes, and measures no hosts; wanted the scheduler that the hosts have joined"
+    text = f"--executor {executor} computes, and measures no hosts; expected the scheduler that the hosts have joined"
     raise UsageError(f"{text}: {see}")
 
 

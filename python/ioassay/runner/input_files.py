@@ -112,7 +112,7 @@ class Cache:
             return False
         if (seen := digest(unfinished)) != part.digest:
             unfinished.unlink()
-            raise ValueError(f"{part.name}: arrived with digest {seen[:12]}; wanted {part.digest[:12]}")
+            raise ValueError(f"{part.name}: arrived with digest {seen[:12]}; expected {part.digest[:12]}")
         unfinished.rename(place)
         return True
 

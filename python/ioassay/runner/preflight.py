@@ -1,7 +1,7 @@
 """Everything that can be said before the first trial: tools, points, targets, space, safety. Loads nothing.
 
-Assembles a study's roles into a Bench. A problem is an error here, and not a failed trial an hour later. `doctor` asks
-here what this host can do for a study: conditions and trials are tried on nothing.
+Assembles a study's roles into a PreparedStudy. A problem is an error here, and not a failed trial an hour later.
+`doctor` asks here what this host can do for a study: conditions and trials are tried on nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
 
 
 @dataclass
-class Bench:
+class PreparedStudy:
     """One study's roles, assembled. Targets are made once for each distinct setting of the points."""
 
     study: Study
@@ -139,7 +139,9 @@ class Bench:
                 target.abandon()
 
 
-def assemble(suite: Suite, consent: Consent, folder: Path | None = None, *, on_host: bool = False) -> list[Bench]:
+def assemble(
+    suite: Suite, consent: Consent, folder: Path | None = None, *, on_host: bool = False
+) -> list[PreparedStudy]:
     """The benches of a suite's studies; StudyError names an unknown driver or monitor.
 
     Relative paths start from `folder`, by default the working directory. Studies that name hosts are measured there,
@@ -149,7 +151,7 @@ def assemble(suite: Suite, consent: Consent, folder: Path | None = None, *, on_h
     return [_assemble(study, consent, place, elsewhere=bool(study.hosts) and not on_host) for study in suite.studies]
 
 
-def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) -> Bench:
+def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) -> PreparedStudy:
     for name in study.watch.monitors:
         if why := monitors.REGISTRY.refusal(name):
             raise StudyError(why, source=study.name, key="watch.monitors")
@@ -161,11 +163,11 @@ def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) 
         metrics.declare(driver.declared_metrics(study.params))
         if study.hosts and not driver.measures:
             why = f"the driver '{study.driver}' computes and measures no host; --executor says where"
-            raise StudyError(f"names hosts; wanted none: {why}", key="run.hosts")
-        return Bench(study, driver, consent, folder, elsewhere=elsewhere)
+            raise StudyError(f"names hosts; expected none: {why}", key="run.hosts")
+        return PreparedStudy(study, driver, consent, folder, elsewhere=elsewhere)
 
 
-def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
+def ready_tools(benches: Sequence[PreparedStudy]) -> dict[str, str]:
     """Find each driver's tool and tell the driver its version; tool -> version line. ToolError when one is missing."""
     versions: dict[str, str] = {}
     answers: dict[str, dict[str, str]] = {}
@@ -223,7 +225,7 @@ def inspect(
     *,
     without_tools: bool = False,
     on_host: bool = False,
-) -> tuple[list[Bench], list[Warning_]]:
+) -> tuple[list[PreparedStudy], list[Warning_]]:
     """A suite's benches (`assemble`), everything about them examined, and what is suspicious; nothing was touched.
 
     ToolError for a missing tool, which is a warning with `without_tools`: less can be checked then.
@@ -239,7 +241,7 @@ def inspect(
     return benches, [*missing, *examine(benches)]
 
 
-def examine(benches: Sequence[Bench]) -> list[Warning_]:
+def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     """Check each point, each path and each target of all studies, before anything is touched.
 
     StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious. Studies
@@ -256,7 +258,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
     return [*found, *_examine_counting(benches)]
 
 
-def require_measurable(benches: Sequence[Bench], warnings: Sequence[Warning_]) -> None:
+def require_measurable(benches: Sequence[PreparedStudy], warnings: Sequence[Warning_]) -> None:
     """ConditionError where each trial of each study would be skipped; `warnings` are those of `examine`."""
     if not any(warning.code in _NOT_RUN for warning in warnings):
         return
@@ -271,7 +273,7 @@ def require_measurable(benches: Sequence[Bench], warnings: Sequence[Warning_]) -
         raise ConditionError(f"no trial can run here, so nothing was begun: {first}")
 
 
-def _obstacle(bench: Bench, trial: Trial) -> str | None:
+def _obstacle(bench: PreparedStudy, trial: Trial) -> str | None:
     """Why a trial would be skipped, with the remedy; None where it would run."""
     with _placed(bench.study.name):
         said = [*bench.driver.validate(trial.params, trial.target), *bench.target(trial).inspect(bench.access())]
@@ -293,7 +295,7 @@ def _load_frames_where_they_may_not_run(root: Path = Path("/")) -> None:
         import polars  # noqa: F401
 
 
-def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
+def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     """Whether system calls can be counted here; trials that are for nothing else will be skipped.
 
     Asked once for all studies, since the answer takes a try in the kernel.
@@ -313,7 +315,7 @@ def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
     return []
 
 
-def _examine_points(bench: Bench) -> list[Warning_]:
+def _examine_points(bench: PreparedStudy) -> list[Warning_]:
     warnings: list[Warning_] = []
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
@@ -324,7 +326,7 @@ def _examine_points(bench: Bench) -> list[Warning_]:
     return warnings + _examine_metrics(bench.study)
 
 
-def _examine_demand(bench: Bench, trial: Trial) -> list[Warning_]:
+def _examine_demand(bench: PreparedStudy, trial: Trial) -> list[Warning_]:
     """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
     wanted = bench.driver.estimate(trial.params, trial.target).demand
     places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
@@ -336,13 +338,13 @@ def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
     """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
     if (kind := trial.target.get("kind", "null")) != "null":
         why = f"the driver '{study.driver}' computes and loads nothing"
-        raise StudyError(f"is '{kind}'; wanted 'null': {why}", key="target.kind")
+        raise StudyError(f"is '{kind}'; expected 'null': {why}", key="target.kind")
     if study.watch.twins:
         why = f"the driver '{study.driver}' computes, and the witness has no effect on it"
-        raise StudyError(f"is true; wanted false: {why}", key="watch.twins")
+        raise StudyError(f"is true; expected false: {why}", key="watch.twins")
     if study.watch.calls:
         why = f"the driver '{study.driver}' computes, in a process that is not its own"
-        raise StudyError(f"asks for system calls; wanted false: {why}", key="watch.calls")
+        raise StudyError(f"asks for system calls; expected false: {why}", key="watch.calls")
     conditions = Run().model_dump()
     named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
     if study.watch.monitors and study.watch.monitors != Watch().monitors:
@@ -353,7 +355,7 @@ def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
     return [Warning_("not-measured", text, "remove it from the study")] if named else []
 
 
-def _examine_conditions(bench: Bench) -> list[Warning_]:
+def _examine_conditions(bench: PreparedStudy) -> list[Warning_]:
     """Each set of conditions is tried on a program that does nothing; trials under what is refused will be skipped."""
     if not bench.driver.measures:
         return []
@@ -397,7 +399,7 @@ def _near_metric(name: str) -> str:
     return suggestion(name, metrics.USUAL, "use a metric such as read.bw or write.lat.p99")
 
 
-def _examine_externals(bench: Bench) -> list[Warning_]:
+def _examine_externals(bench: PreparedStudy) -> list[Warning_]:
     """SafetyRefusal for what no check can see, unless the user consented to it."""
     externals = dict.fromkeys(each for trial in bench.points() for each in bench.driver.externals(trial.params))
     if externals and not bench.consent.exec:
@@ -409,7 +411,7 @@ def _examine_externals(bench: Bench) -> list[Warning_]:
     return []
 
 
-def _rehearse(bench: Bench) -> list[Warning_]:
+def _rehearse(bench: PreparedStudy) -> list[Warning_]:
     """Have the tool say how it reads each point; nothing is said where the tool is not here (`ioassay plan`)."""
     if not bench.version:
         return []
@@ -420,7 +422,7 @@ def _rehearse(bench: Bench) -> list[Warning_]:
     return warnings
 
 
-def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
+def rehearse(bench: PreparedStudy, params: Mapping[str, Any]) -> Sequence[Warning_]:
     """Hold the driver's reading of the parameters against the tool's, once for each reading.
 
     The tool may write nothing meanwhile, where the kernel can confine it: its parameters are not trusted yet.
@@ -461,7 +463,7 @@ def _spoken(command: Command, folder: Path) -> tuple[str, str]:
     return output.read_text(errors="replace"), messages.read_text(errors="replace")
 
 
-def _examine_paths(bench: Bench) -> list[Warning_]:
+def _examine_paths(bench: PreparedStudy) -> list[Warning_]:
     """What is said of every path; of files that a folder lacks yet, all is known from the first of them."""
     warnings: list[Warning_] = []
     lacking: set[tuple[Path, str]] = set()
@@ -474,7 +476,7 @@ def _examine_paths(bench: Bench) -> list[Warning_]:
     return warnings
 
 
-def _require_room(benches: Sequence[Bench]) -> None:
+def _require_room(benches: Sequence[PreparedStudy]) -> None:
     """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
     from ioassay.targets import filesystem, safety
 
@@ -490,7 +492,7 @@ def _require_room(benches: Sequence[Bench]) -> None:
     filesystem.require_total_room(list(files.values()))
 
 
-def require_record_room(benches: Sequence[Bench], folder: Path) -> None:
+def require_record_room(benches: Sequence[PreparedStudy], folder: Path) -> None:
     """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
     from ioassay.targets import filesystem
 
@@ -515,7 +517,7 @@ class Storage:
     """Where it is; '' for this host."""
 
 
-def devices(benches: Sequence[Bench]) -> list[Storage]:
+def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
     """The block devices that the studies load, each once; after `examine`, which looks at them."""
     from ioassay.targets import safety
 
@@ -530,7 +532,7 @@ def devices(benches: Sequence[Bench]) -> list[Storage]:
     return [_storage(path, access) for path, access in strongest.items()]
 
 
-def _loaded(bench: Bench) -> Iterator[tuple[Path, str]]:
+def _loaded(bench: PreparedStudy) -> Iterator[tuple[Path, str]]:
     """Paths that may be devices: the targets' and those that jobs name."""
     access = bench.access()
     for trial in bench.points():
@@ -555,7 +557,7 @@ def _storage(path: Path, access: str) -> Storage:
     )
 
 
-def _examine_targets(bench: Bench) -> list[Warning_]:
+def _examine_targets(bench: PreparedStudy) -> list[Warning_]:
     access = bench.access()
     with _placed(bench.study.name):
         targets = {id(target): target for target in map(bench.target, bench.points())}
@@ -575,7 +577,7 @@ class Forecast:
     """What the tools leave in the run's folder, where that is much."""
 
 
-def forecast(bench: Bench, workers: int | None = None) -> Forecast:
+def forecast(bench: PreparedStudy, workers: int | None = None) -> Forecast:
     """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap).
 
     Trials of a pure driver run in so many `workers` at once, by default one for each processor; hosts measure side by

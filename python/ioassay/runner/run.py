@@ -33,7 +33,7 @@ from ioassay.runner.best_levels import Following
 from ioassay.runner.delivery import UnfitWorker
 from ioassay.runner.flight import Flight, HostFlight
 from ioassay.runner.hosts import Gate, Hosts, Measured
-from ioassay.runner.preflight import Bench, rehearse
+from ioassay.runner.preflight import PreparedStudy, rehearse
 from ioassay.runner.sites import ForeignExecutor, OwnWorkers, Site
 from ioassay.store.run_folder import RunStore
 from ioassay.study import earlier_best, plan
@@ -209,7 +209,7 @@ def _key(point: object) -> str:
 
 def execute(
     store: RunStore,
-    benches: Sequence[Bench],
+    benches: Sequence[PreparedStudy],
     progress: Progress,
     workers: int | None = None,
     source: Source | None = None,
@@ -237,7 +237,7 @@ def execute(
     with ExitStack() as stack:
         lock = stack.enter_context(store.locked())
         supervisor.end_orphans(one.tag(store))
-        stack.enter_context(supervisor.guarded(one.tag(store), _abandon(benches), lock))
+        stack.enter_context(supervisor.kill_orphans_after(one.tag(store), _abandon(benches), lock))
         of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)
@@ -257,7 +257,7 @@ def execute(
         ).run()
 
 
-def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
+def _abandon(benches: Sequence[PreparedStudy]) -> Callable[[], None]:
     """What is done in the process that outlives a killed runner: its groups and files that were not to stay go."""
     remove_groups = conditions.remover()
 
@@ -280,7 +280,7 @@ def _remove_groups() -> list[Warning_]:
     return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in left]
 
 
-def _governor(benches: Sequence[Bench]) -> str:
+def _governor(benches: Sequence[PreparedStudy]) -> str:
     """The governor for the whole run: changing it between studies would change the machine between them."""
     here = (bench for bench in benches if bench.driver.measures and not bench.elsewhere)
     tools = (bench for bench in here if bench.driver.tool() is not None)
@@ -288,7 +288,7 @@ def _governor(benches: Sequence[Bench]) -> str:
 
 
 def _site(
-    store: RunStore, benches: Mapping[str, Bench], workers: int, executor: Executor | None
+    store: RunStore, benches: Mapping[str, PreparedStudy], workers: int, executor: Executor | None
 ) -> tuple[Site, list[Warning_]]:
     """Where trials are computed; the memory of this host bounds its own workers only."""
     if executor is not None:
@@ -297,7 +297,7 @@ def _site(
     return OwnWorkers(number, one.tag(store)), warnings
 
 
-def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]]:
+def _workers(benches: Sequence[PreparedStudy], wanted: int) -> tuple[int, list[Warning_]]:
     pure = (bench for bench in benches if not bench.driver.measures)
     points = ((bench, trial) for bench in pure for trial in bench.points())
     needs = [bench.driver.estimate(trial.params, trial.target).memory_bytes for bench, trial in points]
@@ -310,7 +310,7 @@ class _Round:
 
     store: RunStore
     source: Source
-    benches: dict[str, Bench]
+    benches: dict[str, PreparedStudy]
     guards: dict[str, Guard]
     progress: Progress
     flight: Flight
@@ -446,7 +446,7 @@ class _Round:
                 return record
             repeated += 1
 
-    def _await_quiet(self, bench: Bench) -> bool:
+    def _await_quiet(self, bench: PreparedStudy) -> bool:
         """Wait until other programs leave the machine alone; False if they did not in time."""
         began_s = time.monotonic()
         while machine_conditions.grade(seen := bench.meter.observe()):
@@ -458,7 +458,7 @@ class _Round:
             self.progress.preparing(text, waited)
         return True
 
-    def _watch_room(self, bench: Bench) -> Callable[[], str]:
+    def _watch_room(self, bench: PreparedStudy) -> Callable[[], str]:
         """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
         name = bench.study.name
         if name not in self.places:
@@ -524,7 +524,7 @@ def _computed(future: Future[worker.Computed]) -> worker.Computed:
         return worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
 
 
-def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
+def _prepare(bench: PreparedStudy, progress: Progress) -> list[Warning_]:
     """Make and fill the study's targets, right before its first trial."""
     access = bench.access()
     targets = {id(target): target for target in map(bench.target, bench.points())}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ioassay import host
-from ioassay.runner.preflight import Bench
+from ioassay.runner.preflight import PreparedStudy
 from ioassay.targets import ownership_mark
 
 
@@ -22,14 +22,14 @@ class KeptFile(TypedDict):
     """The command that removes it."""
 
 
-def gathered(benches: Sequence[Bench]) -> dict[str, Any]:
+def gathered(benches: Sequence[PreparedStudy]) -> dict[str, Any]:
     """What a new run keeps of this host."""
     here = [bench for bench in benches if not bench.elsewhere]
     tools = {tool.executable: bench.version.partition("\n")[0] for bench in here if (tool := bench.driver.tool())}
     return {**host.facts(_measured_path(here)), "tools": tools}
 
 
-def _measured_path(benches: Sequence[Bench]) -> Path:
+def _measured_path(benches: Sequence[PreparedStudy]) -> Path:
     for bench in benches:
         for trial in bench.points():
             if path := trial.target.get("path"):
@@ -39,7 +39,7 @@ def _measured_path(benches: Sequence[Bench]) -> Path:
     return Path()
 
 
-def kept_files(benches: Sequence[Bench]) -> list[KeptFile]:
+def kept_files(benches: Sequence[PreparedStudy]) -> list[KeptFile]:
     """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
     files = {path: ownership_mark.files(path) for bench in benches for path in bench.kept()}
     return [

@@ -56,7 +56,7 @@ def _shared(wanted: Conditions, asked: frozenset[int] | None, allowed: frozenset
     if not (rest := load - {spared}):
         raise ConditionError(
             f"run.scheduler = {wanted.scheduler}: under a real-time policy one processor is left to the runner, its "
-            f"monitors and the watchdog, and it may run on processor {spared} only; wanted a host with two or more"
+            f"monitors and the watchdog, and it may run on processor {spared} only; expected a host with two or more"
         )
     kept = format_processors(rest)
     text = f"run.scheduler = {wanted.scheduler}: runs on {kept}, since processor {spared} is left to the lab"
@@ -78,7 +78,7 @@ def put(pid: int, wanted: Conditions, load: frozenset[int] | None) -> None:
     """Set what is asked for; the policy last, so that nothing is done under it here. ConditionError: not allowed."""
     if load is not None:
         with _refused(
-            f"run.affinity = {format_processors(load)}", "wanted processors that the runner's own cpuset has"
+            f"run.affinity = {format_processors(load)}", "expected processors that the runner's own cpuset has"
         ):
             os.sched_setaffinity(pid, load)
     if wanted.nice is not None:

@@ -152,7 +152,8 @@ def _with_contents(order: Order, lacking: Lacking) -> Order:
     for file in lacking.files:
         if order.contents or file.size_bytes > delivery.MOST_RETURNED_BYTES:
             raise delivery.UnfitWorker(
-                f"{file.named}: is not on {lacking.host} and cannot be sent; wanted the same file at {file.path} there"
+                f"{file.named}: is not on {lacking.host} and cannot be sent; expected the same file at "
+                f"{file.path} there"
             )
     pieces = [input_files.part(file, *piece) for file in lacking.files for piece in input_files.parts(file)]
     return dataclasses.replace(order, contents=pieces)

@@ -32,7 +32,7 @@ from ioassay.runner import confinement, steps
 from ioassay.runner.conditions import Conditions, Hold
 from ioassay.runner.current_rates import RateReader
 from ioassay.runner.hosts import Gate, Start
-from ioassay.runner.preflight import Bench
+from ioassay.runner.preflight import PreparedStudy
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore
 from ioassay.verify import witness
@@ -64,7 +64,7 @@ class _Run:
 
 def measure(
     store: RunStore,
-    bench: Bench,
+    bench: PreparedStudy,
     trial: Trial,
     warnings: Sequence[Warning_] = (),
     must_end: Callable[[], str] | None = None,
@@ -192,7 +192,7 @@ def _settle(trial: Trial) -> list[Warning_]:
 class _Watched:
     """One trial under its monitors and the witness: they start while the child is held, and stop when it has ended."""
 
-    bench: Bench
+    bench: PreparedStudy
     trial: Trial
     on_rates: Callable[[CurrentRates], None]
     must_end: Callable[[], str] | None = None
@@ -319,7 +319,7 @@ def _witness_warnings(seen: Observation | None) -> list[Warning_]:
     return [Warning_("witness-limited", seen.why)] if seen is not None and seen.why else []
 
 
-def _monitors(bench: Bench, devices: Sequence[str]) -> list[Monitor]:
+def _monitors(bench: PreparedStudy, devices: Sequence[str]) -> list[Monitor]:
     from ioassay.monitors import monitor
 
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]

@@ -87,10 +87,10 @@ def _free_bytes(machine: Machine) -> int | None:
 
 def executor(workers: int, tag: str) -> Executor:
     """Where to compute with so many workers; one is this process. `tag` marks the processes as a run's."""
-    return Workers(workers, tag) if workers > 1 else Here()
+    return Workers(workers, tag) if workers > 1 else InlineExecutor()
 
 
-class Here(Executor):
+class InlineExecutor(Executor):
     """Computes in this process, while it is being asked."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

@@ -138,14 +138,14 @@ def load(drive: str | Path) -> DriveFile:
     if str(drive) in known:
         path = known[str(drive)]
     elif path.suffix != ".toml" and "/" not in str(drive):
-        others = f"wanted one of {', '.join(known)}, or a file such as ./my.toml"
+        others = f"expected one of {', '.join(known)}, or a file such as ./my.toml"
         raise UsageError(f"no drive is called '{drive}'; {hints.suggestion(str(drive), known, others)}")
     from ioassay import validation
 
     try:
         table = validation.toml(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; wanted the description of a drive") from None
+        raise InputError(f"{path}: {error.strerror}; expected the description of a drive") from None
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     return _Reader(path).drive(table)
@@ -198,7 +198,7 @@ class _Reader:
             if part not in entry:
                 raise self._wrong(f"{key}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
         if entry["basis"] not in BASES:
-            raise self._wrong(f"{key}.basis", f"is {hints.shown(entry['basis'])}; wanted {', '.join(BASES)}")
+            raise self._wrong(f"{key}.basis", f"is {hints.shown(entry['basis'])}; expected {', '.join(BASES)}")
         value = self._value(key, NAMES[name], entry["value"], entry.get("unit", ""))
         return Entry(value, unit(NAMES[name]), entry["basis"], self._source(f"{key}.source", entry["source"]))
 
@@ -206,19 +206,19 @@ class _Reader:
         wanted = _SCALES.get(unit(option), {"": 1})
         if given not in wanted:
             units = " or ".join(name or "none" for name in wanted)
-            raise self._wrong(f"{key}.unit", f"is {hints.shown(given)}; wanted {units}")
+            raise self._wrong(f"{key}.unit", f"is {hints.shown(given)}; expected {units}")
         numbers = value if isinstance(value, list) else [value]
         if any(isinstance(each, int | float) and not isinstance(each, bool) and not each >= 0 for each in numbers):
-            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted 0 or more")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; expected 0 or more")
         if given and any(isinstance(each, bool) or not isinstance(each, int | float) for each in numbers):
-            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; wanted a number of {given}")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)}; expected a number of {given}")
         scaled = [each * wanted[given] for each in numbers] if given else numbers
         if option.kind == SIZE:
             if scaled[0] != int(scaled[0]):
-                raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted whole bytes")
+                raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; expected whole bytes")
             scaled = [int(scaled[0])]
         elif option.kind == SHARE and not scaled[0] <= 1:
-            raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; wanted at most 1 (100 %)")
+            raise self._wrong(f"{key}.value", f"is {hints.shown(value)} {given}; expected at most 1 (100 %)")
         converted = scaled if isinstance(value, list) else scaled[0]
         try:
             read(option, converted)
@@ -235,7 +235,7 @@ class _Reader:
         self._known(f"{key}.limits", limits, STATISTICS)
         for statistic, limit in limits.items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1:
-                raise self._wrong(f"{key}.limits.{statistic}", f"is {hints.shown(limit)}; wanted a share below 1")
+                raise self._wrong(f"{key}.limits.{statistic}", f"is {hints.shown(limit)}; expected a share below 1")
         points = tuple(self._points(key, table))
         if not points:
             raise self._wrong(f"{key}.data", f"has no row of this engine, pattern and sizes in {table['data']}")
@@ -258,7 +258,7 @@ class _Reader:
             raise self._wrong(f"{key}.data", f"{path}: {reason}") from None
         rows = csv.DictReader(line for line in lines if not line.startswith("#"))
         if missing := [column for column in _POINT_KEYS if column not in (rows.fieldnames or ())]:
-            raise self._wrong(f"{key}.data", f"{path} has no column {missing[0]}; wanted {', '.join(_POINT_KEYS)}")
+            raise self._wrong(f"{key}.data", f"{path} has no column {missing[0]}; expected {', '.join(_POINT_KEYS)}")
         sizes = self._sizes(key, table)
         points = []
         for number, row in enumerate(rows, 1):
@@ -274,18 +274,18 @@ class _Reader:
             size_bytes, depth = int(row["size_bytes"]), int(row["depth"])
             statistics = {name: float(row[name]) for name in STATISTICS if row.get(name)}
         except (TypeError, ValueError):
-            raise self._wrong(key, f"{place}: wanted whole numbers for size_bytes and depth, and numbers") from None
+            raise self._wrong(key, f"{place}: expected whole numbers for size_bytes and depth, and numbers") from None
         if row["operation"] not in _OPERATIONS or row["pattern"] not in _PATTERNS:
             wanted = f"operation {' or '.join(_OPERATIONS)}, pattern {' or '.join(_PATTERNS)}"
-            raise self._wrong(key, f"{place}: wanted {wanted}")
+            raise self._wrong(key, f"{place}: expected {wanted}")
         if size_bytes < 1 or depth < 1 or not all(value > 0 for value in statistics.values()) or not statistics:
-            raise self._wrong(key, f"{place}: wanted numbers above 0, and one of {', '.join(STATISTICS)} at least")
+            raise self._wrong(key, f"{place}: expected numbers above 0, and one of {', '.join(STATISTICS)} at least")
         return Point(row["operation"], row["pattern"], size_bytes, depth, statistics)
 
     def _sizes(self, key: str, table: Mapping[str, Any]) -> set[int]:
         sizes = table.get("sizes", [])
         if not isinstance(sizes, list):
-            raise self._wrong(f"{key}.sizes", f"is {hints.shown(sizes)}; wanted a list such as ['4KiB']")
+            raise self._wrong(f"{key}.sizes", f"is {hints.shown(sizes)}; expected a list such as ['4KiB']")
         try:
             return {int(read(NAMES["page"], size)) for size in sizes}
         except UsageError as error:
@@ -294,7 +294,7 @@ class _Reader:
     def _source(self, key: str, name: Any) -> str:
         if name not in self.sources:
             known = ", ".join(self.sources) or "none"
-            raise self._wrong(key, f"is {hints.shown(name)}; wanted a key of [sources], which has {known}")
+            raise self._wrong(key, f"is {hints.shown(name)}; expected a key of [sources], which has {known}")
         return str(name)
 
     def _known(self, key: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -305,12 +305,12 @@ class _Reader:
 
     def _table(self, key: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted a table")
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; expected a table")
         return value
 
     def _text(self, key: str, value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; wanted text")
+            raise self._wrong(key, "is missing" if value is None else f"is {hints.shown(value)}; expected text")
         return value
 
     def _wrong(self, key: str, message: str) -> InputError:

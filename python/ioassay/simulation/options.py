@@ -190,7 +190,7 @@ def known(name: str) -> Option:
     """The option called `name`; UsageError with the nearest names otherwise."""
     if name in NAMES:
         return NAMES[name]
-    hint = suggestion(name, NAMES, f"wanted one of {', '.join(NAMES)}")
+    hint = suggestion(name, NAMES, f"expected one of {', '.join(NAMES)}")
     raise UsageError(f"no option of a simulation is called '{name}'; {hint}")
 
 
@@ -219,7 +219,7 @@ def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
         if read(known(name), options[name]) != variant[name]:
             raise UsageError(
                 f"{name} is {options[name]!r}, and '{options['policy']}' fixes it to {variant[name]!r}; "
-                f"wanted policy = '{variant['policy']}'"
+                f"expected policy = '{variant['policy']}'"
             )
     return {**options, **variant}
 
@@ -249,7 +249,7 @@ def read(option: Option, value: Any) -> Any:
         case "flag":
             return _flag(option, value)
         case "name" if not isinstance(value, str):
-            raise UsageError(f"policy is {value!r}, wanted the name of one; several are runs of sweep(trace, runs)")
+            raise UsageError(f"policy is {value!r}, expected the name of one; several are runs of sweep(trace, runs)")
         case "name" if value not in (known := policy_meanings()):
             raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
         case "choice" if value not in option.choices:
@@ -258,7 +258,7 @@ def read(option: Option, value: Any) -> Any:
 
 
 def _wrong(option: Option, value: Any, wanted: str) -> UsageError:
-    return UsageError(f"{option.name} is '{value}', wanted {wanted}{nearest(value, option.choices)}")
+    return UsageError(f"{option.name} is '{value}', expected {wanted}{nearest(value, option.choices)}")
 
 
 def _size(option: Option, value: Any) -> int:
@@ -332,7 +332,7 @@ def feeding(text: Any) -> dict[str, Any]:
         except ValueError as error:
             raise UsageError(f"feed: {error}") from None
         return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
-    wanted = "wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
+    wanted = "expected open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
     raise UsageError(f"feed is '{text}', {wanted}{nearest(name, ('open', 'scaled', 'closed', 'batch'))}")
 
 

@@ -82,7 +82,7 @@ def least_squares(design: Floats, y: Floats) -> Fit | Undefined:
     design, y = np.asarray(design, dtype=np.float64), as_floats(y)
     n, columns = design.shape
     if n <= columns:
-        return Undefined(f"{n} values for {columns} coefficients; wanted more values")
+        return Undefined(f"{n} values for {columns} coefficients; expected more values")
     scale = np.linalg.norm(design, axis=0)
     if not scale.all():
         return Undefined("a column of the design is zero")

@@ -70,7 +70,7 @@ def as_floats(values: npt.ArrayLike) -> Floats:
     """`values` as a one-dimensional array of finite float64; ValueError otherwise (a missing value is no number)."""
     array = np.asarray(values, dtype=np.float64).ravel()
     if not np.isfinite(array).all():
-        raise ValueError("values hold NaN or infinity; wanted finite numbers (drop missing ones and say so)")
+        raise ValueError("values hold NaN or infinity; expected finite numbers (drop missing ones and say so)")
     return array
 
 

@@ -46,7 +46,7 @@ def moments(values: Sequence[float] | Floats) -> Moments:
     """Moments of a sample of one value or more; ValueError when it is empty."""
     array = as_floats(values)
     if array.size == 0:
-        raise ValueError("moments of no values; wanted at least one")
+        raise ValueError("moments of no values; expected at least one")
     mean = mean_of(array)
     stddev = float(np.sqrt(sum_of_squares(array) / (array.size - 1))) if array.size > 1 else None
     cv = stddev / abs(mean) if stddev is not None and mean != 0 else None

@@ -76,24 +76,24 @@ def require_resumable(root: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if redacted:
-        raise UsageError(f"{root}: is a redacted bundle, whose paths are placeholders; wanted the run it was made of")
+        raise UsageError(f"{root}: is a redacted bundle, whose paths are placeholders; expected the run it was made of")
 
 
 def require_free(output: Path, root: Path) -> None:
     """UsageError where the archive's name cannot be used; `root` is the run's folder."""
     if not output.name.endswith(SUFFIXES):
-        raise UsageError(f"--output {output}: wanted a name that ends with {', '.join(SUFFIXES)}")
+        raise UsageError(f"--output {output}: expected a name that ends with {', '.join(SUFFIXES)}")
     require_new(output, root)
 
 
 def require_new(output: Path, root: Path) -> None:
     """UsageError where something is called so already, or where it would lie in the run's folder `root`."""
     if output.exists() or output.is_symlink():
-        raise UsageError(f"--output {output}: exists already; wanted a new name")
+        raise UsageError(f"--output {output}: exists already; expected a new name")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: its folder does not exist; make it, or name another")
     if output.resolve().is_relative_to(root.resolve()):
-        raise UsageError(f"--output {output}: lies in the run's own folder; wanted another place")
+        raise UsageError(f"--output {output}: lies in the run's own folder; expected another place")
 
 
 def time_of(store: RunStore) -> int:

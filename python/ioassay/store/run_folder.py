@@ -86,11 +86,11 @@ class RunStore:
             root.mkdir(parents=True, exist_ok=True)
             if any(root.iterdir()):
                 go_on = f"; to go on with it: {made.resume_command}" if (root / PLAN).exists() else ""
-                raise UsageError(f"{root}: exists already; wanted a new or an empty folder{go_on}")
+                raise UsageError(f"{root}: exists already; expected a new or an empty folder{go_on}")
             (root / "trials").mkdir()
         except FileExistsError:
             what = "another ioassay has begun a run there just now" if root.is_dir() else "is a file"
-            raise UsageError(f"{root}: {what}; wanted a new folder") from None
+            raise UsageError(f"{root}: {what}; expected a new folder") from None
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
         try:
@@ -109,7 +109,7 @@ class RunStore:
             what = "has no plan.jsonl" if root.is_dir() else "is a file" if root.exists() else "no such folder"
         except OSError as error:
             what = error.strerror or "cannot be read"
-        raise InputError(f"{root}: {what}; wanted the folder of a run, such as runs/<time>-<study>")
+        raise InputError(f"{root}: {what}; expected the folder of a run, such as runs/<time>-<study>")
 
     @property
     def resume_command(self) -> str:
@@ -166,7 +166,7 @@ class RunStore:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         if not number:
-            raise InputError(f"{path}: is empty; wanted a trial on each line: restore it from a copy of the run")
+            raise InputError(f"{path}: is empty; expected a trial on each line: restore it from a copy of the run")
 
     def extend(self, trials: Iterable[Trial]) -> None:
         """Add trials to the plan. The plan is replaced as a whole, so that no kill leaves half of a line."""
@@ -276,7 +276,7 @@ class RunStore:
         record = self._foreign_record(trial, files.get(RECORD, b""))
         if strange or record is None:
             what = f"a file '{strange[0]}'" if strange else f"no {RECORD} of it"
-            raise InputError(f"the host returned {what}; wanted the files of this trial")
+            raise InputError(f"the host returned {what}; expected the files of this trial")
         folder = self.begin(trial.id).parent
         try:
             for name, place in places.items():
@@ -438,7 +438,7 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
     record = validation.typed(Record, fields, str(path), remedy)
     validation.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
     if record.status not in (OK, FAILED, SKIPPED):
-        raise InputError(f"{path}: status is '{record.status}'; wanted {OK}, {FAILED} or {SKIPPED}; {remedy}")
+        raise InputError(f"{path}: status is '{record.status}'; expected {OK}, {FAILED} or {SKIPPED}; {remedy}")
     return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(_as_written, record.claims)))
 
 
@@ -452,7 +452,7 @@ def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
     """A record's table brought from its own schema to the present one."""
     schema = table.get("schema")
     if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
-        raise ValueError(f"schema is {schema!r}; wanted a number from 1 to {SCHEMA}")
+        raise ValueError(f"schema is {schema!r}; expected a number from 1 to {SCHEMA}")
     if schema > SCHEMA:
         raise ValueError(f"schema {schema} is newer than this ioassay's {SCHEMA}; update ioassay")
     fields = dict(table)

@@ -20,7 +20,7 @@ Point = dict[str, Level]
 
 def _trial_id(text: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{16}", text):
-        raise ValueError("wanted 16 hexadecimal digits")
+        raise ValueError("expected 16 hexadecimal digits")
     return text
 
 

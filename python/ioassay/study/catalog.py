@@ -125,7 +125,7 @@ def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict
     named = {**({"name": name} if name else {}), **table}
     for key in _PARTS:
         if not isinstance(named.get(key, {}), Mapping):
-            raise StudyError(f"wanted a table; found {shown(named[key])}", source=str(path), key=key)
+            raise StudyError(f"expected a table; found {shown(named[key])}", source=str(path), key=key)
     check_scales(named.get("scale", {}), str(path))
     return named, path
 
@@ -159,7 +159,7 @@ def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
     except StudyError as error:
         raise StudyError(str(error), source=str(suite_path), key="suite") from None
     if "suite" in table or "study" in table:
-        raise StudyError(f"'{name}' is a suite; wanted studies", source=str(suite_path), key="suite")
+        raise StudyError(f"'{name}' is a suite; expected studies", source=str(suite_path), key="suite")
     return _named(table, table.get("name", _name_from(path)), path)
 
 
@@ -167,7 +167,7 @@ def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[An
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
         wanted = "a list of names" if kind is str else f"[[{key}]] tables"
-        raise StudyError(f"is {shown(found)}; wanted {wanted}", source=str(path), key=key)
+        raise StudyError(f"is {shown(found)}; expected {wanted}", source=str(path), key=key)
     return found
 
 
@@ -176,7 +176,7 @@ def _find(name: str) -> Path:
     path = Path(name)
     if path.suffix in ENDINGS or "/" in name:
         if os.path.isdir(name):  # noqa: PTH112 (pathlib raises where the system will not take the name)
-            raise StudyError(f"'{name}' is a folder; wanted a .toml study or a .fio job file")
+            raise StudyError(f"'{name}' is a folder; expected a .toml study or a .fio job file")
         if not os.path.exists(name):  # noqa: PTH110
             raise StudyError(f"'{name}': no such study file; {_beside(path)}")
         if path.suffix not in ENDINGS:

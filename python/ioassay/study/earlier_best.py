@@ -80,7 +80,7 @@ def _read(name: str, text: str) -> Reference:
 def _first_level(wanted: Reference, text: str, earlier: Iterable[Mapping[str, Any]], own: str, source: str) -> Any:
     key, known = f"params.{wanted.factor}", {str(table.get("name")): table for table in earlier}
     if wanted.study not in known:
-        others = f"wanted one of {', '.join(known)}" if known else f"'{own}' has no study before it in a suite"
+        others = f"expected one of {', '.join(known)}" if known else f"'{own}' has no study before it in a suite"
         raise StudyError(f"'{text}': no earlier study of the suite has this name; {others}", source=source, key=key)
     study = known[wanted.study]
     levels = study.get("factors", {}).get(wanted.factor)
@@ -90,7 +90,7 @@ def _first_level(wanted: Reference, text: str, earlier: Iterable[Mapping[str, An
         raise StudyError(message, source=source, key=key)
     responses = study.get("analysis", {}).get("responses", [])
     if wanted.response and responses and wanted.response not in responses:
-        message = f"'{text}': that study has no such response; wanted one of {', '.join(responses)}"
+        message = f"'{text}': that study has no such response; expected one of {', '.join(responses)}"
         raise StudyError(message, source=source, key=key)
     return levels[0]
 

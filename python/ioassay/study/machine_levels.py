@@ -35,7 +35,7 @@ _EXPRESSION = re.compile(
 _STEP = re.compile(rf"([*/])\s*({_NUMBER})")
 _NUMERIC = (Kind.OPTION, Kind.NUMBER, Kind.SIZE, Kind.SHARE)
 _TABLES = ("params", "target", "run")
-_WANTED = "wanted for example 'nproc', 'nproc*2', 'nproc/2', 'ram*0.5' or 'ram/4'"
+_WANTED = "expected for example 'nproc', 'nproc*2', 'nproc/2', 'ram*0.5' or 'ram/4'"
 
 
 @dataclass(frozen=True)

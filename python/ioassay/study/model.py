@@ -50,23 +50,23 @@ HOST_NAME = re.compile(_NAME)
 
 def _level(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
-        raise ValueError("wanted a number, text, true or false")
+        raise ValueError("expected a number, text, true or false")
     return _plain(value)
 
 
 def _plain(value: Any) -> Any:
     """A value that a plan can hold: text, true, false, numbers, lists and tables of these."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("wanted a finite number")
+        raise ValueError("expected a finite number")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("wanted a number that fits into 64 bits")
+        raise ValueError("expected a number that fits into 64 bits")
     if isinstance(value, str) and "\0" in value:
-        raise ValueError("wanted a text without a NUL, which no name or option can hold")
+        raise ValueError("expected a text without a NUL, which no name or option can hold")
     if isinstance(value, Mapping | list):
         for part in value.values() if isinstance(value, Mapping) else value:
             _plain(part)
     elif not isinstance(value, bool | int | float | str):
-        raise ValueError(f"wanted text, a number, true, false, a list or a table of these; found {shown(value)}")
+        raise ValueError(f"expected text, a number, true, false, a list or a table of these; found {shown(value)}")
     return value
 
 
@@ -85,13 +85,13 @@ Table = Annotated[dict[str, Any], AfterValidator(_plain_table)]
 
 def _size(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("not a size; wanted for example '1GiB' or a number of bytes")
+        raise ValueError("not a size; expected for example '1GiB' or a number of bytes")
     return units.parse_size(value)
 
 
 def _duration_s(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("not a duration; wanted for example '10s' or a number of seconds")
+        raise ValueError("not a duration; expected for example '10s' or a number of seconds")
     return units.parse_duration_s(value)
 
 
@@ -100,7 +100,7 @@ def _share(value: Any) -> float:
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
-        raise ValueError("not a share; wanted for example '5%' or 0.05") from None
+        raise ValueError("not a share; expected for example '5%' or 0.05") from None
     return number / 100 if text.endswith("%") else number
 
 
@@ -208,7 +208,9 @@ class Watch(_Strict):
     @model_validator(mode="after")
     def _needs_witness(self) -> Watch:
         if self.twins and self.witness == "off":
-            raise ValueError("twins = true compares with the witness and without it; wanted a witness other than 'off'")
+            raise ValueError(
+                "twins = true compares with the witness and without it; expected a witness other than 'off'"
+            )
         return self
 
 
@@ -316,7 +318,7 @@ class Study(_Strict):
         if not isinstance(hosts, list | str) or not isinstance(factors, Mapping):
             return table
         if HOST in factors:
-            raise ValueError(f"has both run.hosts and factors.{HOST}; wanted one of them")
+            raise ValueError(f"has both run.hosts and factors.{HOST}; expected one of them")
         names = [name.strip() for name in hosts.split(",")] if isinstance(hosts, str) else list(hosts)
         rest = {key: value for key, value in run.items() if key != "hosts"}
         return {**table, "run": rest, "factors": {HOST: names, **factors}}
@@ -324,7 +326,7 @@ class Study(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Study:
         if self.repetitions is not None and self.until is not None:
-            raise ValueError("has both 'repetitions' and 'until'; wanted one of them")
+            raise ValueError("has both 'repetitions' and 'until'; expected one of them")
         _check_factors(self.factors)
         _check_cases(self.case, self.factors)
         _check_run(self)
@@ -334,7 +336,7 @@ class Study(_Strict):
         points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
         trials = points * (self.max_repetitions * self.runs_per_trial + bool(self.watch.calls))
         if trials > MAX_TRIALS:
-            raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
+            raise ValueError(f"has {trials} trials; expected {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
 
     @property
@@ -417,13 +419,13 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
         place = f"factors.{name}"
         _check_name(place, name)
         if name == CASE:
-            raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; wanted another name")
+            raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; expected another name")
         if name in _COLUMNS:
-            raise ValueError(f"{place}: '{name}' is a column of every table of trials; wanted another name")
+            raise ValueError(f"{place}: '{name}' is a column of every table of trials; expected another name")
         if metrics.known(name):
-            raise ValueError(f"{place}: '{name}' is a metric, which is measured; wanted another name")
+            raise ValueError(f"{place}: '{name}' is a metric, which is measured; expected another name")
         if not levels:
-            raise ValueError(f"{place}: has no levels; wanted at least one, or remove the factor")
+            raise ValueError(f"{place}: has no levels; expected at least one, or remove the factor")
 
 
 def _require_distinct_levels(factors: Mapping[str, list[Level]], source: str, place: str = "factors") -> None:
@@ -435,10 +437,10 @@ def _require_distinct_levels(factors: Mapping[str, list[Level]], source: str, pl
 
 def _repeated(name: str, first: Level, second: Level) -> str:
     if shown(first) == shown(second):
-        return f"level {shown(first)} is listed twice; wanted it once"
+        return f"level {shown(first)} is listed twice; expected it once"
     return (
         f"levels {shown(first)} and {shown(second)} are the same, both mean {level_meaning(name, second)}; "
-        "wanted one of them"
+        "expected one of them"
     )
 
 
@@ -450,13 +452,13 @@ def _require_distinct_cases(cases: list[dict[str, Any]], source: str) -> None:
         first = known.setdefault(repr(settings), case["name"])
         if settings and first != case["name"]:
             told = ", ".join(f"{key} = {shown(value)}" for key, value in case.items() if key != "name")
-            message = f"sets the same as case '{first}' ({told}); wanted one of them"
+            message = f"sets the same as case '{first}' ({told}); expected one of them"
             raise StudyError(message, source=source, key=f"case '{case['name']}'")
 
 
 def _check_name(place: str, name: str) -> None:
     if not _FACTOR_NAME.match(name):
-        raise ValueError(f"{place}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
+        raise ValueError(f"{place}: not a factor name; expected a parameter, or target.<key> or run.<key>")
     if "." in name and name.split(".")[0] not in _TRIAL_PARTS:
         raise ValueError(f"{place}: a dotted factor starts with {' or '.join(_TRIAL_PARTS)}")
 
@@ -466,14 +468,14 @@ def _check_cases(cases: list[dict[str, Any]], factors: Mapping[str, list[Level]]
     for number, case in enumerate(cases, start=1):
         name = case.get("name")
         if not isinstance(name, str) or not name:
-            raise ValueError(f"case {number}: has no 'name'; wanted a short label for tables and figures")
+            raise ValueError(f"case {number}: has no 'name'; expected a short label for tables and figures")
         if name in names:
             raise ValueError(f"case {number}: name '{name}' is used twice")
         names.append(name)
         for key in case:
             _check_name(f"case '{name}': '{key}'", key)
             if key in factors:
-                raise ValueError(f"case '{name}': '{key}' is also a factor; wanted it in one of the two places")
+                raise ValueError(f"case '{name}': '{key}' is also a factor; expected it in one of the two places")
 
 
 def _check_run(study: Study) -> None:
@@ -485,9 +487,11 @@ def _check_run(study: Study) -> None:
         if part != "run":
             continue
         if key in ("hosts", "together"):
-            raise ValueError(f"{place}: holds for a whole study; wanted it in [run]")
+            raise ValueError(f"{place}: holds for a whole study; expected it in [run]")
         if key == "governor":
-            raise ValueError(f"{place}: the governor holds for a whole run; wanted a study for each, and a comparison")
+            raise ValueError(
+                f"{place}: the governor holds for a whole run; expected a study for each, and a comparison"
+            )
         try:
             Run.model_validate({key: level})
         except ValidationError as error:
@@ -501,11 +505,13 @@ def _check_run(study: Study) -> None:
 def _check_hosts(study: Study) -> None:
     for name in study.factors.get(HOST, ()):
         if not isinstance(name, str) or not HOST_NAME.match(name):
-            raise ValueError(f"run.hosts: {shown(name)} is no name of a host; wanted letters, digits, '.', '_' and '-'")
+            raise ValueError(
+                f"run.hosts: {shown(name)} is no name of a host; expected letters, digits, '.', '_' and '-'"
+            )
     if ALL_HOSTS in study.hosts and len(study.hosts) > 1:
-        raise ValueError(f"run.hosts: '{ALL_HOSTS}' is in a list with others; wanted it alone")
+        raise ValueError(f"run.hosts: '{ALL_HOSTS}' is in a list with others; expected it alone")
     if study.run.together and len(study.hosts) < 2 and ALL_HOSTS not in study.hosts:
-        raise ValueError("run.together: starts several hosts at one instant; wanted two or more in run.hosts")
+        raise ValueError("run.together: starts several hosts at one instant; expected two or more in run.hosts")
 
 
 def _check_calls(study: Study) -> None:
@@ -513,7 +519,7 @@ def _check_calls(study: Study) -> None:
     named = study.watch.calls if isinstance(study.watch.calls, dict) else {}
     known = [*study.factors, *([CASE] if study.case else [])]
     if unknown := [name for name in named if name not in known]:
-        wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
+        wanted = f"expected one of {', '.join(known)}" if known else "expected true: the study has no factors"
         raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}{nearest(unknown[0], known)}")
 
 

@@ -51,7 +51,7 @@ def with_setting(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
     if not part:
         return {**table, name: assignment.partition("=")[2] if name in _TEXTS else value}
     if part not in _PARTS:
-        wanted = f"wanted one of {', '.join(_PARTS)}{nearest(part, _PARTS)}"
+        wanted = f"expected one of {', '.join(_PARTS)}{nearest(part, _PARTS)}"
         raise UsageError(f"--set {assignment}: unknown part '{part}'; {wanted}")
     if varied := _varied(table, assignment):
         raise UsageError(varied)
@@ -64,10 +64,10 @@ def _varied(table: Mapping[str, Any], assignment: str) -> str:
     name = key.strip().removeprefix("params.")
     study = str(table.get("name", "the study"))
     if name in table.get("factors", {}):
-        return f"--set {assignment}: '{name}' is a factor of {study}; wanted --factor {name}{equals}{value}"
+        return f"--set {assignment}: '{name}' is a factor of {study}; expected --factor {name}{equals}{value}"
     cases = table.get("case", [])
     if isinstance(cases, list) and any(isinstance(case, Mapping) and name in case for case in cases):
-        return f"--set {assignment}: the cases of {study} set '{name}' themselves; wanted another study"
+        return f"--set {assignment}: the cases of {study} set '{name}' themselves; expected another study"
     return ""
 
 
@@ -76,7 +76,7 @@ def with_factor(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
     key, _ = _split(assignment, "--factor")
     levels = [_value(level.strip()) for level in assignment.partition("=")[2].split(",") if level.strip()]
     if not levels:
-        raise UsageError(f"--factor {assignment}: has no levels; wanted for example {key}=4k,16k")
+        raise UsageError(f"--factor {assignment}: has no levels; expected for example {key}=4k,16k")
     return {**table, "factors": {**table.get("factors", {}), key: levels}}
 
 
@@ -149,7 +149,7 @@ def _left_out(option: str, why: str, tables: Sequence[Mapping[str, Any]], takes:
 def _split(assignment: str, option: str) -> tuple[str, Any]:
     key, equals, value = assignment.partition("=")
     if not equals or not key.strip():
-        raise UsageError(f"{option} {assignment}: wanted key=value")
+        raise UsageError(f"{option} {assignment}: expected key=value")
     return key.strip(), _value(value.strip())
 
 

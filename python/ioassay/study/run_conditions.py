@@ -76,7 +76,7 @@ def scheduler(value: Any) -> str:
     if policy in REAL_TIME and priority.isdecimal() and int(priority) in _PRIORITIES:
         return f"{policy}:{int(priority)}"
     raise ValueError(
-        "wanted 'fifo:<priority>' or 'rr:<priority>' with a priority from 1 to 99, 'other', 'batch', 'idle'"
+        "expected 'fifo:<priority>' or 'rr:<priority>' with a priority from 1 to 99, 'other', 'batch', 'idle'"
         + nearest(policy, (*REAL_TIME, *NORMAL))
     )
 
@@ -84,14 +84,14 @@ def scheduler(value: Any) -> str:
 def affinity(value: Any) -> str:
     """A list of processors such as `0-2,5`, or the number of one."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("wanted a list of processors such as '0-2,5'")
+        raise ValueError("expected a list of processors such as '0-2,5'")
     return units.format_processors(units.parse_processors(str(value)))
 
 
 def nice(value: Any) -> int:
     """-20 (most favourable) to 19."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in _NICE:
-        raise ValueError("wanted a whole number from -20 to 19")
+        raise ValueError("expected a whole number from -20 to 19")
     return value
 
 
@@ -104,7 +104,7 @@ def cores(value: Any) -> float:
         number = 0.0
     if isinstance(value, bool) or not LEAST_CORES <= number <= units.MOST_CPUS:
         raise ValueError(
-            f"wanted a share of one processor such as '150%', or a number of them such as 1.5, at least {LEAST_CORES}"
+            f"expected a share of one processor such as '150%', or a number of them such as 1.5, at least {LEAST_CORES}"
         )
     return number
 
@@ -112,8 +112,8 @@ def cores(value: Any) -> float:
 def memory_bytes(value: Any) -> int:
     """A size such as `1GiB`, at least 1 MiB."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("not a size; wanted for example '1GiB' or a number of bytes")
+        raise ValueError("not a size; expected for example '1GiB' or a number of bytes")
     size_bytes = units.parse_size(value)
     if not LEAST_MEMORY_BYTES <= size_bytes < 2**63:
-        raise ValueError("wanted 1MiB or more: no program could start in less")
+        raise ValueError("expected 1MiB or more: no program could start in less")
     return size_bytes

@@ -72,7 +72,8 @@ class DeviceTarget:
         now = safety.require_device(self._path, self._root) if self._path.exists() else None
         if self._seen is not None and now != self._seen:
             raise RunError(
-                f"{self._path} is another device than before: found {_identity(now)}, wanted {_identity(self._seen)}; "
+                f"{self._path} is another device than before: found {_identity(now)}, expected "
+                f"{_identity(self._seen)}; "
                 "connect it again and resume the run"
             )
         yield Load(kind=self.kind, path=self._path, size_bytes=self._size_bytes(now), read_only=not self._writes)
@@ -88,7 +89,9 @@ class DeviceTarget:
 
     def _require_device(self) -> None:
         if not self._path.exists():
-            raise StudyError(f"{self._path} does not exist; wanted a block device such as /dev/sdb", key="target.path")
+            raise StudyError(
+                f"{self._path} does not exist; expected a block device such as /dev/sdb", key="target.path"
+            )
         if not self._path.is_block_device():
             raise StudyError(f"{self._path} is no block device; say kind = 'file' for a file", key="target.path")
         if safety.require_device(self._path, self._root).size_bytes == 0:
@@ -98,7 +101,8 @@ class DeviceTarget:
         if self._settings.size is not None and self._settings.size > device.size_bytes:
             shown = units.format_size
             raise StudyError(
-                f"{self._path} has {shown(device.size_bytes)} ({device.size_bytes} bytes); wanted at most that, found "
+                f"{self._path} has {shown(device.size_bytes)} ({device.size_bytes} bytes); expected at most "
+                f"that, found "
                 f"{shown(self._settings.size)}; leave it out for the whole device",
                 key="target.size",
             )

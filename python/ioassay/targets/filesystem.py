@@ -87,7 +87,7 @@ def require_real(path: Path, root: Path = ROOT) -> None:
     mount = mounts.mount_of(path, root)
     if mount is not None and mount.point in _NO_PLACE_FOR_FILES and not path.exists():
         raise StudyError(
-            f"{path} does not exist, and {mount.point} is no place for new files; wanted a device that is there, or "
+            f"{path} does not exist, and {mount.point} is no place for new files; expected a device that is there, or "
             "the path of a file on a disk",
             key="target.path",
         )
@@ -135,7 +135,7 @@ def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
     shown = units.format_size
     raise StudyError(
         f"{path} of {shown(size_bytes)} does not fit: {shown(here.free_bytes + held_bytes)} are free and "
-        f"{shown(here.margin_bytes)} of them are left alone; wanted at most {shown(max(usable_bytes, 0))} "
+        f"{shown(here.margin_bytes)} of them are left alone; expected at most {shown(max(usable_bytes, 0))} "
         "(--set target.size=…), or a path with more room (--set target.path=…)",
         key="target.size",
     )
@@ -169,7 +169,8 @@ def _require_total(group: Sequence[Footprint], root: Path) -> None:
     more = f" and {others} more" if others > 0 else ""
     raise StudyError(
         f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file system "
-        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left alone; wanted "
+        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left "
+        f"alone; expected "
         f"at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with more room"
     )
 
@@ -193,7 +194,7 @@ def require_record_room(folder: Path, size_bytes: int, root: Path = ROOT) -> Non
         shown = units.format_size
         raise StudyError(
             f"the tools' logs would take about {shown(size_bytes)} in {folder}: {shown(here.free_bytes)} are free; "
-            f"wanted at most {shown(usable_bytes)}: average the logs (log_avg_msec), repeat less often, or give "
+            f"expected at most {shown(usable_bytes)}: average the logs (log_avg_msec), repeat less often, or give "
             "another folder (--output)"
         )
 

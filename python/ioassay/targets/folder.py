@@ -44,7 +44,7 @@ class FolderTarget:
         path = self._path
         if not path.is_dir():
             what = "is no folder" if path.exists() else "no such folder"
-            raise StudyError(f"{path}: {what}; wanted a folder in which files can be made", key="target.path")
+            raise StudyError(f"{path}: {what}; expected a folder in which files can be made", key="target.path")
         filesystem.require_real(path / f"{_PREFIX}0", self._root)
         if not os.access(path, os.W_OK | os.X_OK):
             raise StudyError(f"no permission to make files in {path}; choose another path", key="target.path")

@@ -97,7 +97,8 @@ class FileTarget:
         if not same or (self._is_own and not self._ours()):
             raise RunError(
                 f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
-                f"prepared; wanted the same file of {units.format_size(size_bytes)}. Let nothing else use it (for fio: "
+                f"prepared; expected the same file of {units.format_size(size_bytes)}. Let nothing else use "
+                f"it (for fio: "
                 "no unlink), and resume the run"
             )
 
@@ -125,7 +126,7 @@ class FileTarget:
             return self._settings.size
         if self._path.is_file() and (size_bytes := self._path.stat().st_size) > 0:
             return size_bytes
-        raise StudyError("is missing; wanted the size of the file to make, such as '1GiB'", key="target.size")
+        raise StudyError("is missing; expected the size of the file to make, such as '1GiB'", key="target.size")
 
     def _refuse_other_kinds(self) -> None:
         path = self._path
@@ -163,7 +164,7 @@ class FileTarget:
         if self._size_bytes() > size_bytes:
             raise StudyError(
                 f"{self._path} has {units.format_size(size_bytes)} and was not made by ioassay, so it is not made "
-                f"longer; wanted at most that, found {units.format_size(self._size_bytes())}",
+                f"longer; expected at most that, found {units.format_size(self._size_bytes())}",
                 key="target.size",
             )
         what = safety.unwritten(self._path, self._size_bytes())

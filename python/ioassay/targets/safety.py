@@ -83,7 +83,7 @@ def resolve(path: Path) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StudyError(
-            f"{str(path)!r} cannot be looked at: {why}; wanted a path you may use", key="target.path"
+            f"{str(path)!r} cannot be looked at: {why}; expected a path you may use", key="target.path"
         ) from None
     return resolved
 

@@ -18,7 +18,7 @@ from ioassay.validation import error_text, suggestion
 
 def _path(value: Any) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
-        raise ValueError("not a path; wanted for example 'testfile' or '/dev/disk/by-id/…'")
+        raise ValueError("not a path; expected for example 'testfile' or '/dev/disk/by-id/…'")
     return Path(value).expanduser()
 
 

@@ -68,7 +68,7 @@ def test_an_output_that_is_no_report_is_not_read(judge: Judge, tmp_path: Path) -
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(reported_values.LARGEST_OUTPUT_BYTES + 1)
     parsed = judge(reading(regex="(.)", **{"from": "huge"}))
-    assert "huge has 64 MiB; wanted at most 64 MiB" in parsed.reason
+    assert "huge has 64 MiB; expected at most 64 MiB" in parsed.reason
 
 
 def test_a_pattern_without_end_fails_the_trial(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_a_pattern_without_end_fails_the_trial(judge: Judge, monkeypatch: pytest
 def test_the_end_of_a_program_is_judged(judge: Judge) -> None:
     failed = judge({}, stderr="first\nno space left\n", exit_code=3)
     assert failed.status == "failed"
-    assert failed.reason == "prog exited with status 3, wanted 0; it said: no space left"
+    assert failed.reason == "prog exited with status 3, expected 0; it said: no space left"
     assert judge({"exit_status": [0, 3]}, exit_code=3).status == "ok"
     assert "was ended by signal 9" in judge({}, exit_code=None, signal=9).reason
     assert "raise params.timeout" in judge({}, exit_code=None, signal=15, timed_out=True).reason

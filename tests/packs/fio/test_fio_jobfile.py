@@ -72,7 +72,7 @@ def test_characters_at_which_only_some_readers_end_a_line_are_refused(end: str, 
 def test_a_line_longer_than_fios_buffer_is_refused_and_one_that_fits_is_read() -> None:
     """What lies behind byte 8190 of a line is a line of its own to fio (OPT_LEN_MAX)."""
     hidden = "description=" + "x" * (8191 - len("description=")) + "filename=/precious"
-    with pytest.raises(StudyError, match=r"line 2: 'description' is 8209 bytes long; wanted at most 8190"):
+    with pytest.raises(StudyError, match=r"line 2: 'description' is 8209 bytes long; expected at most 8190"):
         parse(f"[a]\n{hidden}\n")
     (only,) = parse(f"[a]\n{hidden[:8190]}\n").sections
     assert len(only.options["description"]) == 8178

@@ -336,7 +336,7 @@ def test_workers_of_another_program_are_refused_by_name_whenever_they_come(forei
         assert [executor.submit(operator.add, 1, number).result(PATIENCE_S) for number in range(30)] == [*range(1, 31)]
         assert executor.shares.workers.keys() == {"same"}
     by_name = {text.split("'")[1]: text for text in told}
-    assert "is refused: it has Python 3.9; wanted 3." in by_name["old-python"]
+    assert "is refused: it has Python 3.9; expected 3." in by_name["old-python"]
     assert "it cannot load ioassay" in by_name["without"]
     assert f"worker 'other-build' at {foreign.address.rpartition(':')[0]}:" in by_name["other-build"]
     assert all(process.poll() is None for process in foreign.processes), "a cluster of others was touched"
@@ -458,10 +458,10 @@ def trial(**changes: Any) -> Trial:
 def test_another_program_computes_nothing() -> None:
     mine = delivery.identity()
     other = dataclasses.replace(mine, compiled="0" * 64)
-    with pytest.raises(delivery.UnfitWorker, match="the compiled module of ioassay .*; wanted 000000000000$"):
+    with pytest.raises(delivery.UnfitWorker, match="the compiled module of ioassay .*; expected 000000000000$"):
         delivery.compute(delivery.Order(trial(), other))
     assert mine.difference(mine) == ""
-    assert mine.difference(dataclasses.replace(mine, python="3.9")).startswith("Python 3.9; wanted 3.")
+    assert mine.difference(dataclasses.replace(mine, python="3.9")).startswith("Python 3.9; expected 3.")
 
 
 def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,7 +480,7 @@ def test_a_trial_that_leaves_too_much_fails_and_says_what_computes_it(monkeypatc
 @pytest.mark.parametrize("name", ["/etc/passwd", "../record.json", "a/../../b"])
 def test_no_file_that_returns_leaves_the_raw_folder(tmp_path: Path, name: str) -> None:
     computed = worker.Computed(Parsed("ok"), 0.0, 1.0)
-    with pytest.raises(delivery.UnfitWorker, match="wanted a path in the trial's raw folder"):
+    with pytest.raises(delivery.UnfitWorker, match="expected a path in the trial's raw folder"):
         delivery.unpack(delivery.Delivered(computed, {name: b""}), tmp_path)
     delivery.unpack(delivery.Delivered(computed, {"a/b": b"1"}), tmp_path)
     assert (tmp_path / "a" / "b").read_bytes() == b"1"

@@ -181,7 +181,7 @@ def test_tools_start_at_one_instant_and_who_is_measured_later_is_told_who_was_ab
     (run.root / "trials" / lost / "record.json").unlink()
     again = resume(run.root, Checks(Consent((), True), executor=pair[0])).run(executor=pair[0])
     (second,) = [record for record in records(again) if record["trial"]["id"] == lost]
-    assert absent(second) == ["a did not start with this host; wanted all at one instant"]
+    assert absent(second) == ["a did not start with this host; expected all at one instant"]
 
 
 class Killer(Progress):
@@ -302,11 +302,11 @@ def test_hosts_that_are_not_there_are_named(tmp_path: Path, fleet: Fleet, monkey
 
 
 def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"run.hosts is a, b; wanted the scheduler .* --executor dask://HOST:PORT"):
+    with pytest.raises(UsageError, match=r"run.hosts is a, b; expected the scheduler .* --executor dask://HOST:PORT"):
         begin(made.suite(["a", "b"]), tmp_path / "run", Checks())
     with pytest.raises(UsageError, match="--executor dask:local computes, and measures no hosts"):
         begin(made.suite(["a", "b"]), tmp_path / "run", Checks(executor="dask:local"))
-    with pytest.raises(StudyError, match="run.hosts: names hosts; wanted none: the driver 'null_pure' computes"):
+    with pytest.raises(StudyError, match="run.hosts: names hosts; expected none: the driver 'null_pure' computes"):
         begin(made.suite(["a"], driver="null_pure", watch={}), tmp_path / "run", Checks(executor="dask://127.0.0.1:1"))
     assert not (tmp_path / "run").exists()
 
@@ -325,7 +325,7 @@ def test_storage_that_hosts_share_by_chance_is_a_warning(together: bool) -> None
 
 
 def test_a_second_worker_of_one_name_is_refused(tmp_path: Path, fleet: Fleet) -> None:
-    with pytest.raises(AssertionError, match="has a worker called 'a' already; wanted another --name"):
+    with pytest.raises(AssertionError, match="has a worker called 'a' already; expected another --name"):
         made.start(tmp_path, "a", fleet[0].removeprefix("dask://"))
 
 

@@ -176,7 +176,7 @@ def record(program: str, folder: Path) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         found = sessions(Path("trace").read_text(), "measured")
         if len(found) != len(passes):
-            raise SystemExit(f"{name}: {len(found)} sessions, wanted {len(passes)}")
+            raise SystemExit(f"{name}: {len(found)} sessions, expected {len(passes)}")
         text = [f"# iozone {' '.join(words)}"]
         for title, session in zip(passes, found, strict=True):
             text += [f"[{title}]", *session.lines()]

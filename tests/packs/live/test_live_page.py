@@ -105,7 +105,7 @@ def test_a_page_shows_one_run_and_has_an_address_while_it_is_served() -> None:
         page.url.upper()
     with page:
         computed().run("one", progress=page, workers=1)
-        with pytest.raises(ia.UsageError, match=r"shows the run .*one; wanted a LivePage of its own for two"):
+        with pytest.raises(ia.UsageError, match=r"shows the run .*one; expected a LivePage of its own for two"):
             computed().run("two", progress=page, workers=1)
         assert page.url in repr(page) and f'href="{page.url}"' in page._repr_html_()
     with pytest.raises(OSError, match="refused"):

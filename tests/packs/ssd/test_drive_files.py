@@ -123,9 +123,11 @@ def test_what_is_wrong_in_a_file_is_named_with_its_key_or_row(write: Write, case
 def test_unknown_drives_and_absent_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no drive is called 'referenc'; did you mean 'reference'"):
         drive_files.load("referenc")
-    with pytest.raises(UsageError, match=r"no drive is called 'x'; wanted one of .*reference.*, or a file such as"):
+    with pytest.raises(UsageError, match=r"no drive is called 'x'; expected one of .*reference.*, or a file such as"):
         drive_files.load("x")
-    with pytest.raises(InputError, match=r"absent\.toml: No such file or directory; wanted the description of a drive"):
+    with pytest.raises(
+        InputError, match=r"absent\.toml: No such file or directory; expected the description of a drive"
+    ):
         drive_files.load(tmp_path / "absent.toml")
     (tmp_path / "bytes.toml").write_bytes(b"about = '\xff'")
     with pytest.raises(InputError, match=r"bytes\.toml: line 1 is no UTF-8"):

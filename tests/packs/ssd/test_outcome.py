@@ -126,7 +126,7 @@ def test_blocks_wear_out(lines: Any) -> None:
 
 
 def test_the_first_none_are_refused() -> None:
-    with pytest.raises(UsageError, match="first is 0, wanted at least 1"):
+    with pytest.raises(UsageError, match="first is 0, expected at least 1"):
         traces.preparation(first=0)
 
 
@@ -176,7 +176,7 @@ def test_files_are_replaced_only_by_force(tmp_path: Path) -> None:
     save(done, tmp_path, {"run": 3}, force=True)
     assert json.loads((tmp_path / "summary.json").read_text()) == {"run": 3}
     assert (tmp_path / "other").read_text() == "stays"
-    with pytest.raises(UsageError, match="is a file, wanted a folder"):
+    with pytest.raises(UsageError, match="is a file, expected a folder"):
         save(done, tmp_path / "other", {})
 
 

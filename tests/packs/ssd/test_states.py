@@ -113,7 +113,7 @@ def test_the_same_options_in_another_spelling_are_not_refused(used: Path) -> Non
 
 def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
     state = saved(tmp_path)
-    with pytest.raises(UsageError, match="wanted the same"):
+    with pytest.raises(UsageError, match="expected the same"):
         ioassay.simulate({**RECIPE, "seed": 4}, state=state, resume=True)
     with pytest.raises(UsageError, match="resume is given without state"):
         ioassay.simulate(RECIPE, resume=True)
@@ -131,7 +131,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         with pytest.raises(IoassayError):
             ioassay.simulate(RECIPE, state=state)
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, wanted 3"):
+    with pytest.raises(UsageError, match="version 9, expected 3"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

@@ -74,7 +74,7 @@ def test_the_laws_that_have_a_near_name_are_those_of_the_core(law: str, forms: t
 
     with pytest.raises(UsageError) as refused:
         traces.info({**traces.recipe(), law: ("nothing", [])})
-    of_core = re.split(", | or ", str(refused.value).partition("wanted ")[2])
+    of_core = re.split(", | or ", str(refused.value).partition("expected ")[2])
     assert names(list(forms)) == names(of_core)
 
 

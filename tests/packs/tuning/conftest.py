@@ -74,7 +74,7 @@ class Searches:
         opening = campaign.opening(searched, asked, self.bench(searched).driver)
         return RunStore.create(self.root / name, suite, {}, opening, asked.as_table())
 
-    def bench(self, study: Study) -> preflight.Bench:
+    def bench(self, study: Study) -> preflight.PreparedStudy:
         (bench,) = preflight.assemble(Suite(name="s", title="S", studies=[study]), Consent())
         preflight.ready_tools([bench])
         return bench

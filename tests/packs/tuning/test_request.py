@@ -219,7 +219,7 @@ def test_cases_are_an_axis_and_single_levels_are_none() -> None:
 
 def test_a_range_that_lists_one_level_twice_names_both_spellings() -> None:
     for text, same in (("4k,8k,4KiB", "'4k' and '4KiB' both mean 4096"), ("1,2,1.0", "1 and 1.0 both mean 1")):
-        with pytest.raises(UsageError, match=f"range of x is '{text}', wanted each level once; {same}"):
+        with pytest.raises(UsageError, match=f"range of x is '{text}', expected each level once; {same}"):
             named(text)
     assert named("Fast,fast").levels == ("Fast", "fast")
 

@@ -258,5 +258,5 @@ def test_a_point_that_is_no_level_and_a_wrong_number_of_violations_are_refused()
     search = Search((DEPTHS,), maximize=True, constraints=1, seed=1, budget=5)
     with pytest.raises(UsageError, match="depth is 99"):
         search.tell({"depth": 99}, 1.0, [0.0])
-    with pytest.raises(UsageError, match="wanted one for each of 1"):
+    with pytest.raises(UsageError, match="expected one for each of 1"):
         search.tell({"depth": 1}, 1.0)

@@ -111,7 +111,7 @@ def test_a_path_that_a_socket_may_have_is_served_and_a_longer_one_is_refused(tmp
         words = (*NBD, "--stats", f"{longest}x") if way == "stats" else (*SMALL, "--transport", f"{way}{longest}x")
         done = typed(tmp_path, "serve", *words)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert f" has {LONGEST + 1} bytes, wanted at most {LONGEST}" in done.stderr
+        assert f" has {LONGEST + 1} bytes, expected at most {LONGEST}" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
@@ -159,8 +159,8 @@ def classes(process: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("before", "said"),
     [
-        (["taskset", "-c", str(min(os.sched_getaffinity(0)))], "realtime is true, wanted two processors or more"),
-        (["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"], "wanted root, or a limit of at least 11"),
+        (["taskset", "-c", str(min(os.sched_getaffinity(0)))], "realtime is true, expected two processors or more"),
+        (["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"], "expected root, or a limit of at least 11"),
     ],
 )
 def test_what_does_not_allow_real_time_is_told(tmp_path: Path, before: list[str], said: str) -> None:
@@ -197,7 +197,12 @@ def test_a_user_without_rights_is_told_what_he_needs(as_nobody: CommandServer, o
     cases = [
         ("fuse:drive", "/nowhere", (), "Debian has it in the package fuse3"),
         ("nbd:unix:/a", os.environ["PATH"], (), "Permission denied"),
-        ("nbd:unix:a", os.environ["PATH"], ("--file", "kept"), "wanted a file that can be written, or a drive that is"),
+        (
+            "nbd:unix:a",
+            os.environ["PATH"],
+            ("--file", "kept"),
+            "expected a file that can be written, or a drive that is",
+        ),
     ]
     if first > 1:  # or every port is everybody's here
         port = min(first, 1024) - 1

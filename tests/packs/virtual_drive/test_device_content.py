@@ -260,7 +260,7 @@ def test_a_full_disk_fails_the_file_and_a_read_only_disk_fails_its_writers(
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     refused = typed(tmp_path, "serve", *words)
     assert refused.returncode == 2 and "Read-only file system" in refused.stderr
-    assert "wanted a file that can be written, or a drive that is read only" in refused.stderr
+    assert "expected a file that can be written, or a drive that is read only" in refused.stderr
     with served(tmp_path, *words, "--read-only") as drive:
         for way in (over_file, over_nbd(drive, "--bs=64k")):
             assert fio(tmp_path, *way, "--size=64k", "--rw=read")[0][0]["error"] == 0

@@ -163,8 +163,8 @@ def test_the_devices_of_the_drive_are_found_and_those_of_others_stay(tmp_path: P
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"serial": "OTHER"}, "serial number 'OTHER', wanted 'IOASSAY1': not used"),
-        ({"size_bytes": 2**30}, "wanted 1048576: not used"),
+        ({"serial": "OTHER"}, "serial number 'OTHER', expected 'IOASSAY1': not used"),
+        ({"size_bytes": 2**30}, "expected 1048576: not used"),
         ({"is_slow": True}, "has no block device of it"),
     ],
 )

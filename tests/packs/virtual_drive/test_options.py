@@ -87,7 +87,7 @@ def test_what_cannot_be_is_told(case: dict[str, Any]) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told() -> None:
-    with pytest.raises(InputError, match="No such file or directory; wanted a file with drives"):
+    with pytest.raises(InputError, match="No such file or directory; expected a file with drives"):
         drive_config.read(Path("none"))
     with pytest.raises(InputError, match="has more than 1 MiB"):
         drive_config.read(written("long", "#" * (2**20 + 1)))

@@ -147,7 +147,7 @@ mod tests {
             let length = Geometric::of_mean(mean);
             let sum: u64 = (0..200_000).map(|_| length.draw(&mut chance)).sum();
             let seen = sum as f64 / 2e5;
-            assert!((seen / mean - 1.0).abs() < 0.01, "{seen}, wanted {mean}");
+            assert!((seen / mean - 1.0).abs() < 0.01, "{seen}, expected {mean}");
         }
     }
 }

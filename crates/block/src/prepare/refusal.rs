@@ -5,7 +5,7 @@
 pub enum Refusal {
     /// The range ends behind the limit.
     #[error(
-        "{length_bytes} bytes at {offset_bytes} end behind {limit_bytes}, wanted within; wrap or \
+        "{length_bytes} bytes at {offset_bytes} end behind {limit_bytes}, expected within; wrap or \
          drop what is out of range, or shrink the range"
     )]
     OutOfRange {
@@ -17,7 +17,7 @@ pub enum Refusal {
         limit_bytes: u64,
     },
     /// No bytes, and no flush.
-    #[error("length is 0, wanted at least 1 byte; drop what is empty")]
+    #[error("length is 0, expected at least 1 byte; drop what is empty")]
     Empty,
     /// An offset that is no multiple of the page.
     #[error("offset {offset_bytes} is not a multiple of {page_bytes}; round offsets down")]
@@ -29,7 +29,7 @@ pub enum Refusal {
     },
     /// A request that would become more pages than any trace has requests at one time.
     #[error(
-        "{length_bytes} bytes are {pages} pages of {page_bytes}, wanted at most {} to split them; \
+        "{length_bytes} bytes are {pages} pages of {page_bytes}, expected at most {} to split them; \
          is the unit of lengths right? cut or keep sizes otherwise",
         super::MOST_PAGES
     )]
@@ -42,7 +42,7 @@ pub enum Refusal {
         pages: u64,
     },
     /// A device that has no place beside the others.
-    #[error("device {device} is one more than fit side by side; wanted at most {most}")]
+    #[error("device {device} is one more than fit side by side; expected at most {most}")]
     TooManyDevices {
         /// Its number.
         device: u32,

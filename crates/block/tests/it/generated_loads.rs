@@ -38,7 +38,7 @@ fn gaps_ns(requests: &[Request]) -> impl Iterator<Item = f64> + '_ {
 
 fn near(seen: f64, wanted: f64, share: f64) {
     let off = (seen / wanted - 1.0).abs();
-    assert!(off < share, "seen {seen}, wanted {wanted} to {share}");
+    assert!(off < share, "seen {seen}, expected {wanted} to {share}");
 }
 
 /// FNV-1a over all fields.

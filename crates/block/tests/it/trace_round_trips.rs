@@ -187,7 +187,7 @@ fn what_fits_nothing_is_explained() {
         (backwards, "--format"),
         (
             without_unit,
-            "csv: line 1: column name is `time`, wanted a time with",
+            "csv: line 1: column name is `time`, expected a time with",
         ),
         ("fio version 3 iolog\nx\n", "(iolog3: line 2: timestamp is"),
         ("a,b,c\n1,2,3\n", "csv begins with `a,b,c`"),

@@ -222,7 +222,7 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
         let answer = if whole {
             answer(&line, sender)
         } else {
-            refusal(&format!("wanted a line of at most {LONGEST_LINE} bytes"))
+            refusal(&format!("expected a line of at most {LONGEST_LINE} bytes"))
         };
         let written = writer.write_all(format!("{answer}\n").as_bytes());
         sender.unanswered.fetch_sub(1, Ordering::Relaxed);
@@ -238,7 +238,7 @@ fn answer(line: &[u8], sender: &RequestSender) -> Value {
         Ok(request) => request,
         Err(error) => {
             return refusal(&format!(
-                "{error}; wanted {{\"request\": \"stats\"}}, power-cut, fault-inject, fault-list, fault-clear, reset-stats or stop"
+                "{error}; expected {{\"request\": \"stats\"}}, power-cut, fault-inject, fault-list, fault-clear, reset-stats or stop"
             ));
         }
     };

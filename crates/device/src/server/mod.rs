@@ -260,10 +260,10 @@ fn wanted_size(options: &Options) -> Result<u64, Error> {
     match std::fs::metadata(path) {
         Ok(about) if about.len() > 0 => zones::size_of(path, about.len(), options.zones.is_some()),
         Ok(_) => Err(wrong(
-            "is empty, wanted one that holds a drive, or a size".into(),
+            "is empty, expected one that holds a drive, or a size".into(),
         )),
         Err(error) => {
-            of_namespaces().ok_or_else(|| wrong(format!("{error}; wanted a size to make it")))
+            of_namespaces().ok_or_else(|| wrong(format!("{error}; expected a size to make it")))
         }
     }
 }

@@ -93,7 +93,7 @@ pub fn enter(above: i32) -> Result<(), Error> {
         return Ok(());
     }
     let what = format!(
-        "cannot serve in real time; wanted root, or a limit of at least {} for real-time priorities (ulimit -r)",
+        "cannot serve in real time; expected root, or a limit of at least {} for real-time priorities (ulimit -r)",
         PRIORITY + 1
     );
     Err(Error::system(what, std::io::Error::last_os_error()))

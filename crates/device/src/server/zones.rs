@@ -100,7 +100,7 @@ pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u
         Some([size_bytes, ..]) if has_zones && size_bytes < file_bytes => Ok(size_bytes),
         None if has_zones && file_bytes > 0 => Err(wrong(TableError::Absent.to_string())),
         Some([_, zone_bytes, capacity_bytes]) => Err(wrong(format!(
-            "holds a drive with zones; wanted zones of {zone_bytes} bytes with a capacity of {capacity_bytes}"
+            "holds a drive with zones; expected zones of {zone_bytes} bytes with a capacity of {capacity_bytes}"
         ))),
         None => Ok(file_bytes),
     }

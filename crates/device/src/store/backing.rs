@@ -63,11 +63,11 @@ impl Backing {
             .map_err(|error| wrong(format!("cannot be opened: {error}{}", remedy(&error))))?;
         let about = file.metadata().map_err(|error| wrong(error.to_string()))?;
         if !about.is_file() {
-            return Err(wrong("is no regular file, wanted one".into()));
+            return Err(wrong("is no regular file, expected one".into()));
         }
         lock(&file, read_only).map_err(|error| match error {
             Errno::WOULDBLOCK => {
-                wrong("is served by another process; wanted a file of its own".into())
+                wrong("is served by another process; expected a file of its own".into())
             }
             error => wrong(format!("cannot be locked: {error}")),
         })?;
@@ -245,7 +245,7 @@ pub fn status(error: &io::Error) -> Status {
 
 fn remedy(error: &io::Error) -> &'static str {
     if status(error) == Status::ReadOnly {
-        "; wanted a file that can be written, or a drive that is read only"
+        "; expected a file that can be written, or a drive that is read only"
     } else {
         ""
     }
@@ -274,9 +274,9 @@ fn sized(
                 .map_err(|error| format!("cannot be made {wanted_bytes} bytes long: {error}"))?;
             Ok(wanted_bytes)
         }
-        (0, _) => Err("is empty, wanted one that holds a drive, or a size to make it".into()),
+        (0, _) => Err("is empty, expected one that holds a drive, or a size to make it".into()),
         (is_bytes, Some(wanted_bytes)) if is_bytes != wanted_bytes => Err(format!(
-            "has {is_bytes} bytes, wanted {wanted_bytes}: leave the size out to take that of the file"
+            "has {is_bytes} bytes, expected {wanted_bytes}: leave the size out to take that of the file"
         )),
         (is_bytes, _) => Ok(is_bytes),
     }

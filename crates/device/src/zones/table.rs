@@ -14,11 +14,11 @@ pub(crate) const FOOTER_BYTES: u64 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// No table is there.
-    #[error("holds a drive without zones, wanted one with zones")]
+    #[error("holds a drive without zones, expected one with zones")]
     Absent,
     /// The zones are others.
     #[error(
-        "holds zones of {zone_bytes} bytes with a capacity of {capacity_bytes}, wanted the same zones"
+        "holds zones of {zone_bytes} bytes with a capacity of {capacity_bytes}, expected the same zones"
     )]
     Other {
         /// Bytes from the beginning of a zone to that of the next.

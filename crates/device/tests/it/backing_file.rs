@@ -112,7 +112,7 @@ fn what_cannot_back_a_drive_is_refused() {
     assert!(of_a_page(&path, true).contains("cannot be opened"));
     assert!(refusal(&path, None, false).contains("is empty"));
     fs::write(&path, [0; 8192]).expect("a file");
-    assert!(of_a_page(&path, false).contains("has 8192 bytes, wanted 4096"));
+    assert!(of_a_page(&path, false).contains("has 8192 bytes, expected 4096"));
     assert!(of_a_page(folder.path(), false).contains("cannot be opened"));
     assert!(of_a_page(Path::new("/dev/null"), false).contains("no regular file"));
 }

@@ -319,7 +319,7 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
     let refused = group.ask(0, &json!({"request": "fault-inject", "faults": [beyond]}));
-    let wanted = "offset is 1048576, wanted less than the namespace's size";
+    let wanted = "offset is 1048576, expected less than the namespace's size";
     assert_eq!(refused["error"], wanted);
     group.finish();
 }

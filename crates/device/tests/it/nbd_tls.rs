@@ -274,8 +274,8 @@ fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     };
     let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
     let other = scene.authority.sign(ServerAuth).key;
-    let wanted_private = "wanted a private file: chmod 600";
-    let of_others = "server-key.pem holds another key, wanted the key of server-cert.pem";
+    let wanted_private = "expected a private file: chmod 600";
+    let of_others = "server-key.pem holds another key, expected the key of server-cert.pem";
     let is_open = "server-key.pem may be read by other users (mode 0640)";
     for (key, mode, said) in [
         (&key[..], 0o640, is_open),
@@ -292,10 +292,10 @@ fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     refused("ca-crl.pem holds no list of revoked certificates");
     fs::remove_file(folder.join("ca-crl.pem")).unwrap();
     fs::write(folder.join("ca-cert.pem"), "").unwrap();
-    refused("ca-cert.pem holds no certificate, wanted certificates in PEM");
+    refused("ca-cert.pem holds no certificate, expected certificates in PEM");
     fs::remove_file(folder.join("server-cert.pem")).unwrap();
     fs::write(folder.join("ca-cert.pem"), &scene.authority.pem).unwrap();
-    refused("server-cert.pem: No such file or directory (os error 2); wanted a folder with");
+    refused("server-cert.pem: No such file or directory (os error 2); expected a folder with");
 }
 
 #[test]

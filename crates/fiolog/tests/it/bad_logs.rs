@@ -44,7 +44,7 @@ fn the_message_names_line_text_and_what_was_wanted() {
         "line 3",
         "`1, 5x0, 0, 4096, 0`",
         value,
-        "wanted a whole number",
+        "expected a whole number",
     ] {
         assert!(text.contains(part), "{text}");
     }
@@ -69,7 +69,7 @@ fn the_largest_number_is_read_and_scaled_only_if_it_fits() {
     let reads = summary.direction(Direction::Read).unwrap();
     assert_eq!(reads.histogram.moments().max(), Some(u64::MAX));
     let error = read_log(log, LogOptions::new(LogKind::Bw)).unwrap_err();
-    let wanted = "value is `18446744073709551615`, wanted one that fits";
+    let wanted = "value is `18446744073709551615`, expected one that fits";
     assert!(error.to_string().contains(wanted), "{error}");
 }
 
@@ -220,9 +220,9 @@ fn bad_histogram_lines_are_told() {
     let other = bin_line(1, 928, &[]);
     let seven = good.replace(" 7,", " seven,");
     for (line, part) in [
-        ("1, 0, 4096, 1, 2, 3", "6 columns, wanted 3 and 1856 bins"),
+        ("1, 0, 4096, 1, 2, 3", "6 columns, expected 3 and 1856 bins"),
         ("1, 0", "block size is ``"),
-        (&other, "931 columns, wanted 1859 as in the other lines"),
+        (&other, "931 columns, expected 1859 as in the other lines"),
         (&seven, "a bin's count is `seven`"),
     ] {
         let log = format!("{good}{}\n", line.trim_end());

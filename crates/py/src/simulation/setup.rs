@@ -247,15 +247,15 @@ fn read_issue_mode(fields: &mut Fields<'_>) -> PyResult<IssueMode> {
         "open" => Ok(IssueMode::OpenLoop),
         "scaled" if factor > 0.0 && factor.is_finite() => Ok(IssueMode::ScaledOpenLoop(factor)),
         "scaled" => Err(argument(format!(
-            "feed.factor is {factor}, wanted a number above 0"
+            "feed.factor is {factor}, expected a number above 0"
         ))),
         "closed" | "batches" if outstanding == 0 || size == 0 => Err(argument(
-            "feed is of 0 requests at a time, wanted at least 1".into(),
+            "feed is of 0 requests at a time, expected at least 1".into(),
         )),
         "closed" => Ok(IssueMode::ClosedLoop(outstanding)),
         "batches" => Ok(IssueMode::Bursts { size, gap_ps }),
         _ => Err(argument(format!(
-            "feed.feeding is {name}, wanted open, scaled, closed or batches"
+            "feed.feeding is {name}, expected open, scaled, closed or batches"
         ))),
     }
 }
@@ -269,7 +269,7 @@ fn set<T>(place: &mut T, value: Option<T>) {
 fn small(fields: &mut Fields<'_>, key: &'static str, place: &mut u32) -> PyResult<()> {
     if let Some(value) = fields.whole(key)? {
         *place = u32::try_from(value)
-            .map_err(|_| argument(format!("{key} is {value}, wanted at most {}", u32::MAX)))?;
+            .map_err(|_| argument(format!("{key} is {value}, expected at most {}", u32::MAX)))?;
     }
     Ok(())
 }
@@ -279,7 +279,7 @@ fn duration(fields: &mut Fields<'_>, key: &'static str, place: &mut u64) -> PyRe
     if let Some(value_us) = fields.number(key)? {
         if !(0.0..=8.64e10).contains(&value_us) {
             return Err(argument(format!(
-                "{key} is {value_us}, wanted 0 to a day (8.64e10 microseconds)"
+                "{key} is {value_us}, expected 0 to a day (8.64e10 microseconds)"
             )));
         }
         *place = (value_us * 1e6).round() as u64;
@@ -299,7 +299,7 @@ fn one_of<T: Copy>(
     let Some((_, choice)) = choices.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
         return Err(argument(format!(
-            "{key} is {name}, wanted {}",
+            "{key} is {name}, expected {}",
             known.join(" or ")
         )));
     };

@@ -59,7 +59,7 @@ fn open(path: &Path) -> PyResult<(String, BufReader<File>)> {
         |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     if number(16) != VERSION {
         let what = format!(
-            "{} is a saved state of version {}, wanted {VERSION}: save it again with this ioassay",
+            "{} is a saved state of version {}, expected {VERSION}: save it again with this ioassay",
             path.display(),
             number(16)
         );

@@ -196,7 +196,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
     match &spec.origin {
         Origin::Made(recipe) => return Ok(recipe.range_bytes),
         Origin::File(TraceFile { path: None, .. }) => {
-            let message = "shrink-from is absent, wanted where the trace ends: standard input \
+            let message = "shrink-from is absent, expected where the trace ends: standard input \
                            cannot be read twice to find it";
             return Err(exception(Failure::Argument(message.to_owned())));
         }

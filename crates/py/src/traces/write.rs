@@ -85,7 +85,7 @@ fn write_options(lose: &[String]) -> PyResult<WriteOptions> {
             "kinds" => options.kinds = Loss::Accept,
             _ => {
                 let wanted = "alignment, devices or kinds";
-                let message = format!("lose is {what}, wanted {wanted}");
+                let message = format!("lose is {what}, expected {wanted}");
                 return Err(exception(Failure::Argument(message)));
             }
         }
@@ -108,7 +108,7 @@ impl Packing {
             Some("gzip") => Ok(Self::Gzip),
             Some("zstd") => Ok(Self::Zstd),
             Some(other) => {
-                let message = format!("compress is {other}, wanted gzip or zstd");
+                let message = format!("compress is {other}, expected gzip or zstd");
                 Err(exception(Failure::Argument(message)))
             }
         }

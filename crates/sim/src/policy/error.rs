@@ -34,7 +34,7 @@ pub enum Error {
         seen: usize,
     },
     /// A setting that no policy can have.
-    #[error("{name} of a buffer is {seen}, wanted {wanted}")]
+    #[error("{name} of a buffer is {seen}, expected {wanted}")]
     Impossible {
         /// The setting.
         name: &'static str,

@@ -274,7 +274,7 @@ fn what_cannot_be_is_refused_with_the_number() {
         ("epo", &padded, unknown),
         ("bplru", &small, "at least 64 pages (one block), not of 7"),
         ("epo-all", &small, each),
-        ("bplru", &both, "wanted blocks by lba"),
+        ("bplru", &both, "expected blocks by lba"),
         ("none", &empty, "elements of a buffer is 0"),
     ] {
         let refusal = make(name, settings)

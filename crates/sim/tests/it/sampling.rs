@@ -105,18 +105,18 @@ fn what_a_sample_does_not_stand_for_is_refused() {
     };
     let lru = setup("lru", 2000);
     for rate in [0.0, -0.1, 1.5, f64::NAN, f64::INFINITY] {
-        assert!(refused(&lru, rate).contains("wanted a rate above 0 and at most 1"));
+        assert!(refused(&lru, rate).contains("expected a rate above 0 and at most 1"));
     }
-    assert!(refused(&lru, 0.01).contains("sample is 0.01, wanted at least 3.22e-2"));
+    assert!(refused(&lru, 0.01).contains("sample is 0.01, expected at least 3.22e-2"));
     assert!(SampledBuffer::new(&lru, 0.0322).is_ok());
-    assert!(refused(&setup("bplru", 2000), 0.05).contains("wanted at least 6.43e-2"));
-    assert!(refused(&setup("lru", 20), 0.5).contains("wanted 1, which is exact"));
+    assert!(refused(&setup("bplru", 2000), 0.05).contains("expected at least 6.43e-2"));
+    assert!(refused(&setup("lru", 20), 0.5).contains("expected 1, which is exact"));
     for policy in ["idle-cold", "epo-all"] {
         let said = refused(&setup(policy, 2000), 0.5);
-        assert!(said.contains("with a sample, wanted one whose hits"));
+        assert!(said.contains("with a sample, expected one whose hits"));
     }
-    assert!(refused(&setup("none", 2000), 0.5).contains("wanted a write buffer"));
+    assert!(refused(&setup("none", 2000), 0.5).contains("expected a write buffer"));
     let mut inline = lru.clone();
     inline.buffer.as_mut().unwrap().mode = BufferMode::Inline;
-    assert!(refused(&inline, 0.5).contains("mode is inline, wanted reshape"));
+    assert!(refused(&inline, 0.5).contains("mode is inline, expected reshape"));
 }

@@ -38,13 +38,13 @@ class Dd(Driver):
         """StudyError names the parameter that is wrong."""
         for name in params:
             if name not in PARAMETERS:
-                raise StudyError(f"no such parameter; wanted {', '.join(PARAMETERS)}", key=f"params.{name}")
+                raise StudyError(f"no such parameter; expected {', '.join(PARAMETERS)}", key=f"params.{name}")
         if params.get("rw", "read") not in ("read", "write"):
-            raise StudyError(f"is {params['rw']!r}; wanted 'read' or 'write'", key="params.rw")
+            raise StudyError(f"is {params['rw']!r}; expected 'read' or 'write'", key="params.rw")
         if target.get("kind", "null") not in ("file", "device", "virtual"):
-            raise StudyError("dd copies one file or device; wanted kind = 'file'", key="target.kind")
+            raise StudyError("dd copies one file or device; expected kind = 'file'", key="target.kind")
         if block_bytes(params) < 1:
-            raise StudyError("wanted at least 1 byte", key="params.bs")
+            raise StudyError("expected at least 1 byte", key="params.bs")
         return ()
 
     def access(self, params: Mapping[str, Any]) -> str:

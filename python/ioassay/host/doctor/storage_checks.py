@@ -129,7 +129,7 @@ def scheduler(facts: Facts) -> Said:
     if not found:
         return None
     seen = ", ".join(
-        f"{drive['name']} uses {fact(drive, 'queue', 'scheduler')}, wanted {name}" for drive, name in found
+        f"{drive['name']} uses {fact(drive, 'queue', 'scheduler')}, expected {name}" for drive, name in found
     )
     remedy = "; ".join(f"echo {name} | sudo tee /sys/block/{drive['name']}/queue/scheduler" for drive, name in found)
     return f"the I/O scheduler does not fit the drive: {seen}", remedy

@@ -42,7 +42,7 @@ def high_load(facts: Facts) -> Said:
     if not load or not cpus or load[0] <= max(1.0, _LOAD_PER_CPU * cpus):
         return None
     return (
-        f"the load was {load[0]:.2f} over the last minute, on {cpus} processors; wanted less than "
+        f"the load was {load[0]:.2f} over the last minute, on {cpus} processors; expected less than "
         f"{max(1.0, _LOAD_PER_CPU * cpus):.2g}",
         "ps -eo pid,user,pcpu,stat,args --sort=-pcpu | head",
     )
@@ -116,7 +116,7 @@ def huge_pages(facts: Facts) -> Said:
     if fact(facts, "memory", "huge_pages") != "always":
         return None
     return (
-        "transparent huge pages are 'always': the kernel moves memory about while a benchmark runs; wanted madvise",
+        "transparent huge pages are 'always': the kernel moves memory about while a benchmark runs; expected madvise",
         "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
     )
 
@@ -189,7 +189,7 @@ def old_kernel(facts: Facts) -> Said:
     if found is None or (int(found[1]), int(found[2])) >= OLDEST_KERNEL:
         return None
     wanted = ".".join(map(str, OLDEST_KERNEL))
-    return f"the kernel is {release}; wanted {wanted} or newer (io_uring, flush counters)", "boot a newer kernel"
+    return f"the kernel is {release}; expected {wanted} or newer (io_uring, flush counters)", "boot a newer kernel"
 
 
 def not_root(facts: Facts) -> Said:
@@ -253,7 +253,7 @@ def governor(facts: Facts) -> Said:
         return None
     seen = ", ".join(f"{name} on {count} of {sum(governors.values())} processors" for name, count in others.items())
     return (
-        f"the clock governor is {seen}; wanted performance (a run sets it itself where it may, and puts it back)",
+        f"the clock governor is {seen}; expected performance (a run sets it itself where it may, and puts it back)",
         f"echo performance | sudo tee {_CPU}/cpu*/cpufreq/scaling_governor",
     )
 

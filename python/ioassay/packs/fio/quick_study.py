@@ -75,7 +75,7 @@ def quick(
 def _choice(path: Path, budget_s: float) -> Choice:
     if not path.is_dir():
         what = "is no folder" if path.exists() else "no such folder"
-        raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
+        raise UsageError(f"{path}: {what}; expected a folder on the disk to measure")
     check_budget(budget_s)
     speed, free_bytes = write_speed(path)
     try:
@@ -169,7 +169,7 @@ def check_budget(budget_s: float) -> None:
     """UsageError when the budget is too short, before anything is written."""
     if budget_s < PROFILES[-1].budget_s:
         raise UsageError(
-            f"--budget {budget_s:g}: too short for three repetitions; wanted {PROFILES[-1].budget_s:g} s or more"
+            f"--budget {budget_s:g}: too short for three repetitions; expected {PROFILES[-1].budget_s:g} s or more"
         )
 
 
@@ -182,13 +182,13 @@ def choose(budget_s: float, write_bytes_per_s: float, free_bytes: int, workloads
     free, speed = f"{units.format_size(free_bytes)} are free", f"the disk writes {units.format_rate(write_bytes_per_s)}"
     if not roomy:
         needed = units.format_size(smallest.size_bytes / _MOST_OF_FREE)
-        raise StudyError(f"{free}; wanted {needed} or more: free some, or name another folder")
+        raise StudyError(f"{free}; expected {needed} or more: free some, or name another folder")
     profile = next((one for one in roomy if one.seconds(workloads, write_bytes_per_s) <= budget_s), smallest)
     seconds = profile.seconds(workloads, write_bytes_per_s)
     if seconds > _MOST_OVER_BUDGET * budget_s:
         raise StudyError(
             f"{speed}, so that the profile '{profile.name}' takes about {units.format_duration(seconds)}; "
-            f"wanted --budget {seconds:.0f}s, or another folder"
+            f"expected --budget {seconds:.0f}s, or another folder"
         )
     obstacle = "" if profile == wanted else speed if wanted in roomy else free
     return Choice(profile, wanted, seconds, obstacle)

@@ -90,7 +90,7 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
         for line in takewhile(lambda line: line.startswith('"'), next_lines(text, head.end(), _MOST_TESTS)):
             fields = re.findall(r'"([^"]{0,200})"', line)
             if len(fields) != len(names):
-                raise InputError(f"redis-benchmark's table has a row of {len(fields)} fields; wanted {len(names)}")
+                raise InputError(f"redis-benchmark's table has a row of {len(fields)} fields; expected {len(names)}")
             latency_ns = _latencies(names[2:], fields[2:])
             yield Claim(source="redis_benchmark", kind="keys", test=fields[0], latency_ns=latency_ns)
 

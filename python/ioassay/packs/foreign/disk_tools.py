@@ -136,7 +136,7 @@ def _lines(text: str) -> Iterator[_Results]:
     for _, line in lines_with(text, _CSV):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) < _FEWEST_FIELDS:
-            raise InputError(f"Bonnie++'s line of CSV has {len(fields)} fields; wanted at least {_FEWEST_FIELDS}")
+            raise InputError(f"Bonnie++'s line of CSV has {len(fields)} fields; expected at least {_FEWEST_FIELDS}")
         alone = fields[3] in ("", "1")
         yield _Results(
             {name: fields[test.rate] for name, test in _TESTS.items()},
@@ -182,7 +182,7 @@ def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool) 
     if stated and step_bytes:  # the table has m (of KiB 1024) and g
         number = pattern("(#)([kmg]?)").fullmatch(printed)
         if number is None:
-            raise InputError(f"Bonnie++'s rate is {printed[:40]!r}; wanted a number or {_SHORT}")
+            raise InputError(f"Bonnie++'s rate is {printed[:40]!r}; expected a number or {_SHORT}")
         per_s = scaled(number[1], {"": 1.0, "k": 1.0, "m": 1024.0, "g": 1024.0**2}[number[2]], "Bonnie++'s rate")
     longest = pattern("(#)(us|ms|s)").fullmatch(run.latencies.get(test, ""))
     longest_ns = duration(longest[1], longest[2], "Bonnie++'s latency").value * 1e9 if longest else 0.0

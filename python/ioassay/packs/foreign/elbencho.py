@@ -178,7 +178,7 @@ def _entries(text: str) -> Iterator[Entry]:
         if not cells or _names(cells) == names:  # the head again, where two files were put together
             continue
         if len(cells) != len(names):
-            raise InputError(f"row {number} has {len(cells)} cells; wanted {len(names)}, as its head has")
+            raise InputError(f"row {number} has {len(cells)} cells; expected {len(names)}, as its head has")
         try:
             yield _entry(dict(zip(names, cells, strict=True)))
         except InputError as error:
@@ -188,7 +188,7 @@ def _entries(text: str) -> Iterator[Entry]:
 def _entry(row: Mapping[str, str]) -> Entry:
     operation = row["operation"].strip()
     if not operation:
-        raise InputError("has no operation; wanted READ, WRITE, …")
+        raise InputError("has no operation; expected READ, WRITE, …")
     metrics, problem = quantities(row, _ENTRIES, "elbencho"), ""
     if direction := next((kind for name, kind in _KINDS.items() if operation.upper().startswith(name)), None):
         requests = {

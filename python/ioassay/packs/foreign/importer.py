@@ -49,7 +49,7 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     entries = sorted(read(files), key=lambda entry: entry.started_unix_s)
     if not entries:
         raise InputError(
-            f"{', '.join(map(str, files))}: no job's results are in there; wanted what the tool wrote at its end"
+            f"{', '.join(map(str, files))}: no job's results are in there; expected what the tool wrote at its end"
         )
     tools = " and ".join(dict.fromkeys(entry.format for entry in entries))
     points = _points(entries)
@@ -71,7 +71,7 @@ def read(files: Sequence[Path]) -> list[Entry]:
     for path in files:
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
-            raise InputError(f"{path}: {what}; wanted files of results")
+            raise InputError(f"{path}: {what}; expected files of results")
     groups = [
         replace(entry, format=name)
         for name in REGISTRY
@@ -114,7 +114,7 @@ def _read_results(path: Path) -> Iterable[Entry]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is binary; wanted {wanted}") from None
+        raise InputError(f"{path}: is binary; expected {wanted}") from None
     if not text.strip():
         raise InputError(f"{path}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
     formats = {name: REGISTRY.load(name) for name in REGISTRY}
@@ -123,7 +123,7 @@ def _read_results(path: Path) -> Iterable[Entry]:
     )
     if name is None:
         beginning = text.strip().splitlines()[0][:100]
-        raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; wanted {wanted}")
+        raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; expected {wanted}")
     return (replace(entry, files=[path], format=name) for entry in formats[name].read(text, str(path)))
 
 

@@ -66,7 +66,7 @@ def _values(stated: ElementTree.Element, test: str) -> tuple[list[float], str]:
     """The value of each run, or why there is none."""
     mean = _text(stated, "Value")
     if "," in mean:
-        return [], f"has {mean.count(',') + 1} values of a graph; wanted one"
+        return [], f"has {mean.count(',') + 1} values of a graph; expected one"
     runs = [run for run in _text(stated, "RawString").split(":") if run] or [mean]
     if not runs[0]:
         return [], "has no value: the test failed on this system"

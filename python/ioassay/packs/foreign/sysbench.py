@@ -300,7 +300,7 @@ def _entries(text: str) -> Iterator[Entry]:
     """The tests in their order; InputError when none was begun, or when a number is none."""
     _, *parts = text.split(_OPTIONS)
     if not parts:
-        raise InputError(f"has no test of sysbench, only {last_line(text)}; wanted the output of 'run'")
+        raise InputError(f"has no test of sysbench, only {last_line(text)}; expected the output of 'run'")
     for part in parts:
         yield _entry(_OPTIONS + part)
 
@@ -337,7 +337,7 @@ def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, f
     """What a fileio test does, its levels and its metrics."""
     tests = list(_file_tests(part))
     if len(tests) != 1:
-        raise InputError(f"sysbench's fileio test has {len(tests)} sections of results; wanted 1")
+        raise InputError(f"sysbench's fileio test has {len(tests)} sections of results; expected 1")
     (test,) = tests
     what, block_bytes, file_bytes = head.text("doing") or "fileio", head.whole("block_size"), head.whole("file_size")
     levels = {

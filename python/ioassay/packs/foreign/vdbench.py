@@ -58,7 +58,7 @@ def _rows(text: str, wanted: re.Pattern[str]) -> Iterator[dict[str, str]]:
         for _, line in lines_with(text[:end], wanted, head.end()):
             words = line.split()
             if len(words) != len(names):
-                raise InputError(f"vdbench's flat file has a row of {len(words)} columns; wanted {len(names)}")
+                raise InputError(f"vdbench's flat file has a row of {len(words)} columns; expected {len(names)}")
             pairs = reversed(list(zip(names, words, strict=True)))
             yield {name: word for name, word in pairs if word != "n/a"}
 

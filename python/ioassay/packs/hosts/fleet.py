@@ -511,7 +511,9 @@ def _named(suite: Suite, fleet: Fleet, executor: str) -> Suite:
         return suite
     names = fleet.names()
     if not names:
-        raise UsageError(f"run.hosts is all, and {executor} has no host; wanted one at least: {fleet.join} --name NAME")
+        raise UsageError(
+            f"run.hosts is all, and {executor} has no host; expected one at least: {fleet.join} --name NAME"
+        )
     studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
     return suite.model_copy(update={"studies": studies})
 

@@ -28,7 +28,7 @@ from ioassay.records.record import Record, Warning_
 from ioassay.roles import Consent, CurrentRates, Trial
 from ioassay.runner import preflight, run, run_facts
 from ioassay.runner.hosts import Gate, Measured, Start
-from ioassay.runner.preflight import Bench, Storage
+from ioassay.runner.preflight import PreparedStudy, Storage
 from ioassay.runner.run_facts import KeptFile
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite
@@ -96,7 +96,7 @@ class Session(Gate, Progress):
     def __init__(self, opening: Opening, folder: Path) -> None:
         self.opening, self._folder = opening, folder
         self._suite = _of_host(opening, folder)
-        self._benches: Sequence[Bench] = ()
+        self._benches: Sequence[PreparedStudy] = ()
         self._wanted: queue.SimpleQueue[tuple[Trial, Future[Measured], bool] | None] = queue.SimpleQueue()
         self._current: tuple[Trial, Future[Measured], bool] | None = None
         self._state, self._lock = State(), threading.Lock()
@@ -199,7 +199,7 @@ class Session(Gate, Progress):
         if size_bytes > MOST_RETURNED_BYTES:
             most = units.format_size(MOST_RETURNED_BYTES)
             reason = (
-                f"it leaves {units.format_size(size_bytes)}, and a host returns at most {most}; wanted less logging"
+                f"it leaves {units.format_size(size_bytes)}, and a host returns at most {most}; expected less logging"
             )
             measured = Measured({}, reason, began_unix_s=record.started_unix_s, lasted_s=record.duration_s)
         else:
@@ -252,7 +252,7 @@ class Session(Gate, Progress):
             "start.uncertainty": release.uncertainty_s * 1e9,
         }
         names = ", ".join(release.absent)
-        text = f"{names} did not start with this host; wanted all at one instant"
+        text = f"{names} did not start with this host; expected all at one instant"
         return Start(metrics, [Warning_("together-incomplete", text)] if release.absent else [])
 
     def withdrawn(self) -> str:

@@ -141,7 +141,9 @@ def serve(address: str, name: str, folder: Path, *, allow_exec: bool, said: Call
     name already, or goes away.
     """
     if not HOST_NAME.match(name) or name == ALL_HOSTS:
-        raise UsageError(f"--name {name}: wanted letters, digits, '.', '_' and '-', and another name than {ALL_HOSTS}")
+        raise UsageError(
+            f"--name {name}: expected letters, digits, '.', '_' and '-', and another name than {ALL_HOSTS}"
+        )
     scheduler = executor_name.scheduler(address)
     requires("distributed", "ioassay worker")
     address = dask_clusters.require_consent(scheduler)
@@ -210,7 +212,7 @@ def _why_not(error: BaseException, address: str, name: str) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if f"name taken, {name}" in str(cause):
-            return f"{address} has a worker called '{name}' already; wanted another --name"
+            return f"{address} has a worker called '{name}' already; expected another --name"
         cause = cause.__cause__ or cause.__context__
     text = dask_clusters.first_line(error)
     return f"no Dask scheduler answers at {address}: {text}; start one there: dask scheduler --host ADDRESS"

@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a file of the page or with the run's news."""
         if not _OWN_NAMES.fullmatch(self.headers.get("Host", "")):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "wanted 127.0.0.1 or localhost as Host")
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "expected 127.0.0.1 or localhost as Host")
             return
         token, _, name = self.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(errors="replace"), self._token.encode()):
@@ -225,7 +225,9 @@ class LivePage(Several):
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
         """See Progress; UsageError for a second run, of which other browsers would see a part."""
         if self._state.folder is not None:
-            raise UsageError(f"the page shows the run {self._state.folder}; wanted a LivePage of its own for {folder}")
+            raise UsageError(
+                f"the page shows the run {self._state.folder}; expected a LivePage of its own for {folder}"
+            )
         super().opened(folder, suite, trials)
 
     def publishing(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Scalar, Warning_
-    from ioassay.runner.preflight import Bench
+    from ioassay.runner.preflight import PreparedStudy
     from ioassay.store.run_folder import RunStore
     from ioassay.study import model
     from ioassay.study.model import Suite
@@ -60,7 +60,7 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.trials is None or self.trials < FEWEST_TRIALS:
             seen = "none given" if self.trials is None else f"is {self.trials}"
-            raise UsageError(f"--trials: {seen}; wanted {FEWEST_TRIALS} or more: one is the default itself")
+            raise UsageError(f"--trials: {seen}; expected {FEWEST_TRIALS} or more: one is the default itself")
 
 
 class Search(Run):
@@ -128,7 +128,7 @@ class Search(Run):
     ) -> Search:
         """Continue the search where it stopped. Arguments and errors as of `tune`; a search has no `blocks`."""
         if blocks is not None:
-            raise UsageError(f"blocks is {blocks}; wanted none, since the trials of a search follow from each other")
+            raise UsageError(f"blocks is {blocks}; expected none, since the trials of a search follow from each other")
         progress = progress or Progress()
         computing.at_once(executor, workers)
         with execution.interruptible():
@@ -206,11 +206,13 @@ def begin(
     first, *others = chosen.suite.studies
     if others:
         number, names = len(chosen.studies), ", ".join(chosen.studies)
-        raise UsageError(f"{chosen.source}: is a suite of {number} studies; wanted one study to tune, such as {names}")
+        raise UsageError(
+            f"{chosen.source}: is a suite of {number} studies; expected one study to tune, such as {names}"
+        )
     assert settings.trials is not None
     with execution.named(chosen.source):
         if first.hosts:
-            raise StudyError("names hosts, and a search measures this machine; wanted none", key="run.hosts")
+            raise StudyError("names hosts, and a search measures this machine; expected none", key="run.hosts")
         study, ranges = request.with_cases(first, settings.ranges)
         driver = drivers.driver(study.driver)
         axes, default = request.space(
@@ -252,7 +254,7 @@ def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Ex
     return _execution(store, asked, bench, warnings)
 
 
-def _execution(store: RunStore, asked: Request, bench: Bench, warnings: Sequence[Warning_]) -> Execution:
+def _execution(store: RunStore, asked: Request, bench: PreparedStudy, warnings: Sequence[Warning_]) -> Execution:
     script = Script(store.suite().studies[0], asked, bench.driver)
     return Execution(store, [bench], warnings, Campaign(store, script))
 
@@ -272,7 +274,7 @@ def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
 
 def _checked(
     searched: model.Study, request: Request, checks: Checks, announce: Announce | None
-) -> tuple[Bench, list[Warning_]]:
+) -> tuple[PreparedStudy, list[Warning_]]:
     benches, warnings = checks.benches(_alone(examined(searched, request)), announce)
     return benches[0], warnings
 

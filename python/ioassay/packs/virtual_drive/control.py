@@ -37,7 +37,9 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
     except OSError as error:
         known = len(str(path).encode()) > LONGEST_PATH
         what = f"is longer than {LONGEST_PATH} bytes" if known else error.strerror or str(error)
-        raise InputError(f"{path}: no drive answers there: {what}; wanted the socket that it said as 'stats'") from None
+        raise InputError(
+            f"{path}: no drive answers there: {what}; expected the socket that it said as 'stats'"
+        ) from None
     try:
         answer = validation.table(line, str(path))
     except InputError:

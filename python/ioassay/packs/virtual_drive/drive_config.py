@@ -101,7 +101,7 @@ def _described(table: Mapping[str, Any], place: str, number: int) -> dict[str, A
     except ValidationError as error:
         raise InputError(f"{place}.{_wrong(error)}") from None
     if drive.size is None and drive.backing_file is None and drive.namespaces is None:
-        raise InputError(f"{place}.size: is missing; wanted one, such as '1GiB', or a file that is there")
+        raise InputError(f"{place}.size: is missing; expected one, such as '1GiB', or a file that is there")
     options = drive.model_dump(exclude={"faults", "transports", "serial"})
     ways = [part for text in drive.transports for part in drive_options.transports(text)]
     faults = [fault for file in drive.faults for fault in fault_plan.read(file)]
@@ -118,5 +118,5 @@ def _wrong(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{key}: unknown key; {validation.suggestion(key, _ALIASES.values())}"
     if first["type"] == "missing":
-        return f"{key}: is missing; wanted at least one, such as 'nbd:unix:drive.sock'"
+        return f"{key}: is missing; expected at least one, such as 'nbd:unix:drive.sock'"
     return f"{key}: {validation.error_text(first)}"

@@ -63,12 +63,12 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     if "stats_socket" in told:
         told["stats_socket"] = str(_socket("stats", Path(told["stats_socket"])))
     if told.get("model", "none") not in (models := [name for name, _ in _core.device_models()]):
-        raise UsageError(f"model is {told['model']}, wanted {' or '.join(models)}{nearest(told['model'], models)}")
+        raise UsageError(f"model is {told['model']}, expected {' or '.join(models)}{nearest(told['model'], models)}")
     if told.get("poll", POLLS[0]) not in POLLS:
-        raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}{nearest(told['poll'], POLLS)}")
+        raise UsageError(f"poll is '{told['poll']}', expected {' or '.join(POLLS)}{nearest(told['poll'], POLLS)}")
     serial = str(told.get("serial", "x"))
     if not (serial.isascii() and serial.isprintable() and 0 < len(serial) <= _SERIAL_BYTES):
-        raise UsageError(f"serial is '{serial}', wanted 1 to {_SERIAL_BYTES} printable characters of ASCII")
+        raise UsageError(f"serial is '{serial}', expected 1 to {_SERIAL_BYTES} printable characters of ASCII")
     told["geometry"], told["buffer"] = _model(model_options)
     return told
 
@@ -113,7 +113,7 @@ def zones(text: str) -> dict[str, int]:
         name, equals, value = word.partition("=")
         if not equals or name not in (*_ZONE_SIZES, *_ZONE_LIMITS):
             wanted = "SIZE,capacity=SIZE,open=N,active=N,append=SIZE, of which the first is enough"
-            raise UsageError(f"zones is '{text}', wanted {wanted}")
+            raise UsageError(f"zones is '{text}', expected {wanted}")
         key = _ZONE_SIZES.get(name, name)
         if key in found:
             raise UsageError(f"zones: {name} is given twice")
@@ -123,7 +123,7 @@ def zones(text: str) -> dict[str, int]:
 
 def _limit(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and 0 < int(value[:20]) <= _MOST_LIMIT):
-        raise UsageError(f"zones: {name} is '{value}', wanted a number of zones")
+        raise UsageError(f"zones: {name} is '{value}', expected a number of zones")
     return int(value)
 
 
@@ -142,7 +142,7 @@ def preconditioned(state: float | str) -> float:
         share = -1.0
     if isinstance(state, bool) or not 0 <= share <= 1:
         wanted = f"{', '.join(STATES)}, or a share up to 1"
-        raise UsageError(f"precondition is '{state}', wanted {wanted}{nearest(state, STATES)}")
+        raise UsageError(f"precondition is '{state}', expected {wanted}{nearest(state, STATES)}")
     return share
 
 
@@ -194,10 +194,10 @@ def settings(words: Iterable[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"'{word}' sets nothing; wanted NAME=VALUE, such as read_us=100")
+            raise UsageError(f"'{word}' sets nothing; expected NAME=VALUE, such as read_us=100")
         name = name.strip().replace("-", "_")
         if name in found:
-            raise UsageError(f"'{word}' sets {name} a second time, after {found[name]}; wanted one of them")
+            raise UsageError(f"'{word}' sets {name} a second time, after {found[name]}; expected one of them")
         found[name] = value.strip()
     return found
 
@@ -225,7 +225,7 @@ def _size(name: str, value: Any) -> int:
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
     if size_bytes > _MOST_BYTES:
-        raise UsageError(f"{name} is {value}, wanted less than 8 EiB")
+        raise UsageError(f"{name} is {value}, expected less than 8 EiB")
     return size_bytes
 
 
@@ -234,7 +234,7 @@ def _transport(text: str) -> str:
     name, _, place = text.partition(":")
     if name not in TRANSPORTS or place in ("", "unix:", "tcp:"):
         wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH or vfio-user:PATH"
-        raise UsageError(f"transport is '{text}', wanted {wanted}{nearest(name, TRANSPORTS)}")
+        raise UsageError(f"transport is '{text}', expected {wanted}{nearest(name, TRANSPORTS)}")
     if name == "fuse":
         return f"fuse:{_place(text, Path(place))}"
     if name == "vfio-user":
@@ -251,7 +251,7 @@ def _socket(what: str, path: Path) -> Path:
     length_bytes = len(os.fsencode(path.absolute()))
     if length_bytes > control.LONGEST_PATH:
         wanted = f"at most {control.LONGEST_PATH}, as Unix sockets have; choose a shorter one"
-        raise UsageError(f"{what}: the path {path.absolute()} has {length_bytes} bytes, wanted {wanted}")
+        raise UsageError(f"{what}: the path {path.absolute()} has {length_bytes} bytes, expected {wanted}")
     return _place(what, path)
 
 

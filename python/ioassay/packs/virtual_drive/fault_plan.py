@@ -22,13 +22,13 @@ Operation = Literal["read", "write", "trim", "flush"]
 
 def _duration_us(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("not a duration; wanted for example '10ms'")
+        raise ValueError("not a duration; expected for example '10ms'")
     return round(units.parse_duration_s(value) * 1e6)
 
 
 def _size_bytes(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError("not a size; wanted for example '1MiB'")
+        raise ValueError("not a size; expected for example '1MiB'")
     return units.parse_size(value)
 
 
@@ -104,7 +104,7 @@ def of_words(words: Iterable[str]) -> list[dict[str, Any]]:
         if not equals or "/" in name:
             faults += read(Path(word))
         elif name in table:
-            raise UsageError(f"'{word}' sets {name} a second time, after {table[name]}; wanted one of them")
+            raise UsageError(f"'{word}' sets {name} a second time, after {table[name]}; expected one of them")
         else:
             table[name] = value
     if table:
@@ -151,17 +151,17 @@ def read_tables(path: Path, name: str, what: str, wanted: str) -> list[dict[str,
         with path.open("rb") as file:
             text = file.read(_LONGEST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; wanted a file with {what}s") from None
+        raise InputError(f"{path}: {error.strerror}; expected a file with {what}s") from None
     if len(text) > _LONGEST_BYTES:
-        raise InputError(f"{path}: has more than {units.format_size(_LONGEST_BYTES)}; wanted a file with {what}s")
+        raise InputError(f"{path}: has more than {units.format_size(_LONGEST_BYTES)}; expected a file with {what}s")
     try:
         written = validation.toml(text)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     for key in written:
         if key != name:
-            raise InputError(f"{path}: {key}: unknown key; wanted tables [[{name}]]")
+            raise InputError(f"{path}: {key}: unknown key; expected tables [[{name}]]")
     tables = written.get(name)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{path}: has no {what}; wanted at least one table [[{name}]] with {wanted}")
+        raise InputError(f"{path}: has no {what}; expected at least one table [[{name}]] with {wanted}")
     return tables

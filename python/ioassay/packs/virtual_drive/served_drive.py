@@ -124,7 +124,7 @@ def serve(
     killed. UsageError for what cannot be served so, ToolError where serving fails.
     """
     if size is None and backing_file is None and namespaces is None:
-        raise UsageError("size is None; wanted one, such as '1GiB', or a backing_file that is there")
+        raise UsageError("size is None; expected one, such as '1GiB', or a backing_file that is there")
     with block_stack.folder("ioassay-served-") as folder:
         ways = transports if transports is not None else (f"nbd:unix:{folder}/nbd.sock",)
         description = described.of_options(
@@ -173,7 +173,9 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
             ways = (f"nbd:unix:{folder}/nbd-{number}.sock" for number in range(len(drives)))
             described = drive_config.described({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
         else:
-            raise UsageError(f"drives is {drives!r}; wanted a list of at least one table, such as [{{'size': '1GiB'}}]")
+            raise UsageError(
+                f"drives is {drives!r}; expected a list of at least one table, such as [{{'size': '1GiB'}}]"
+            )
         for number, drive in enumerate(described):
             drive.setdefault("stats_socket", f"{folder}/stats-{number}.sock")
         with serving.served_group(described, signal.SIGTERM) as told:

@@ -43,7 +43,9 @@ _CHARACTER_PX, _LINE_PX = 7.3, 15
 
 def _known(percent: float) -> float:
     if percent not in PERCENTILES:
-        raise ValueError(f"{percent:g} is not recorded; wanted some of {', '.join(f'{one:g}' for one in PERCENTILES)}")
+        raise ValueError(
+            f"{percent:g} is not recorded; expected some of {', '.join(f'{one:g}' for one in PERCENTILES)}"
+        )
     return percent
 
 
@@ -212,7 +214,7 @@ def _load(study: Study, spec: Spec) -> str:
     factor = spec.load or load_factor(study, spec.where)
     if factor is None:
         wanted = "three levels of a rate, a depth or a number of jobs"
-        raise NoData(f"the study '{study.name}' varies no load; wanted {wanted}")
+        raise NoData(f"the study '{study.name}' varies no load; expected {wanted}")
     selection.require_factor(study, factor)
     if level_axis_numbers(factor, study.levels[factor]) is None:
         raise NoData(f"levels of {factor} are words; a load needs numbers")

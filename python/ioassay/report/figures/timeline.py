@@ -308,5 +308,5 @@ def _shared_unit(monitor: str, fields: Sequence[str]) -> str:
         raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
     shared = sorted({units[field] for field in fields})
     if len(shared) != 1:
-        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; wanted one unit a figure")
+        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; expected one unit a figure")
     return shared[0]

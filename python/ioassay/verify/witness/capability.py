@@ -56,10 +56,10 @@ def best(asked: str, wanted: str = AUTO) -> Choice:
 def _best(asked: str, wanted: str) -> Choice:
     if asked not in (levels := LEVELS[1:]):
         raise UsageError(
-            f"nothing can be watched at level '{asked}'; wanted {', '.join(levels)}{nearest(asked, levels)}"
+            f"nothing can be watched at level '{asked}'; expected {', '.join(levels)}{nearest(asked, levels)}"
         )
     if wanted not in (known := (AUTO, *BACKENDS)):
-        raise UsageError(f"there is no backend '{wanted}'; wanted {', '.join(known)}{nearest(wanted, known)}")
+        raise UsageError(f"there is no backend '{wanted}'; expected {', '.join(known)}{nearest(wanted, known)}")
     if wanted == STRACE:
         if reason := strace.available():
             raise ToolError(f"backend strace cannot run: {reason}")

@@ -134,7 +134,7 @@ fn prepare(path: &Path) -> io::Result<bool> {
     let opened = OpenOptions::new().read(true).open(path);
     match opened.and_then(|file| file.metadata()) {
         Ok(found) if found.is_file() && found.len() == 0 => Ok(false),
-        Ok(_) => Err(said(path, "exists; wanted an empty file or a new path")),
+        Ok(_) => Err(said(path, "exists; expected an empty file or a new path")),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
             // What a drive left that was killed: a mount that nobody serves.
             rustix::mount::unmount(path, UnmountFlags::DETACH).map_err(|_| {

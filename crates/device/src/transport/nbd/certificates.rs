@@ -38,7 +38,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub enum CertificateError {
     /// A file that is not there, or cannot be read.
     #[error(
-        "cannot read {}: {source}; wanted a folder with ca-cert.pem, server-cert.pem and server-key.pem",
+        "cannot read {}: {source}; expected a folder with ca-cert.pem, server-cert.pem and server-key.pem",
         path.display()
     )]
     Unreadable {
@@ -49,7 +49,7 @@ pub enum CertificateError {
     },
     /// A private key that is no secret.
     #[error(
-        "{} may be read by other users (mode {mode:04o}), wanted a private file: chmod 600 {}",
+        "{} may be read by other users (mode {mode:04o}), expected a private file: chmod 600 {}",
         path.display(), path.display()
     )]
     Exposed {
@@ -59,7 +59,7 @@ pub enum CertificateError {
         mode: u32,
     },
     /// A file with something else in it.
-    #[error("{} holds {found}, wanted {wanted}", path.display())]
+    #[error("{} holds {found}, expected {wanted}", path.display())]
     Broken {
         /// The file.
         path: PathBuf,

@@ -6,7 +6,7 @@ const MAX_NAME_BYTES: usize = 223;
 /// A name that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "nqn is {name:?}, wanted nqn.YEAR-MONTH.DOMAIN:TEXT with at most 223 bytes, such as \
+    "nqn is {name:?}, expected nqn.YEAR-MONTH.DOMAIN:TEXT with at most 223 bytes, such as \
      nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"
 )]
 pub struct NameError {

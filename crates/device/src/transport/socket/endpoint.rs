@@ -26,7 +26,7 @@ pub enum EndpointError {
         text: String,
     },
     /// Others than this machine's programs could connect.
-    #[error("{address} is beyond this machine: wanted a loopback address, such as 127.0.0.1:{}", address.port())]
+    #[error("{address} is beyond this machine: expected a loopback address, such as 127.0.0.1:{}", address.port())]
     NotLoopback {
         /// What was asked for.
         address: SocketAddr,

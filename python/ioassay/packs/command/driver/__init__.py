@@ -76,7 +76,7 @@ class CommandDriver(Driver):
             word_template.fill(text, known, key)
         if program.access in ("read", "write") and not has_target:
             raise StudyError(
-                f"is '{program.access}', and the study has no target; wanted [target]", key="params.access"
+                f"is '{program.access}', and the study has no target; expected [target]", key="params.access"
             )
         self.touches(params)
         executable = word_template.fill(program.argv[0], known, "params.argv[0]")
@@ -199,7 +199,7 @@ def _ended_badly(outcome: Outcome, program: Program) -> str:
         return f"{name} was ended by signal {outcome.signal}{_said(outcome)}"
     if outcome.exit_code not in program.exit_status:
         wanted = ", ".join(map(str, program.exit_status))
-        return f"{name} exited with status {outcome.exit_code}, wanted {wanted}{_said(outcome)}"
+        return f"{name} exited with status {outcome.exit_code}, expected {wanted}{_said(outcome)}"
     return ""
 
 

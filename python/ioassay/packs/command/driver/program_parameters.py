@@ -28,7 +28,7 @@ _OF_TARGET = ("target", "size")
 
 def _duration(text: str | float) -> str | float:
     if units.parse_duration_s(text) <= 0:
-        raise ValueError("wanted more than 0 s")
+        raise ValueError("expected more than 0 s")
     return text
 
 
@@ -101,7 +101,7 @@ def read(params: Mapping[str, Any]) -> Program:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         fault = "unknown key" if first["type"] == "extra_forbidden" else error_text(first)
-        fault = "is missing; wanted the program and its arguments" if first["type"] == "missing" else fault
+        fault = "is missing; expected the program and its arguments" if first["type"] == "missing" else fault
         raise StudyError(fault, key=f"params.{key}") from None
     for name, reading in program.metrics.items():
         if fault := reported_values.fault_of_name(name, reading):

@@ -66,11 +66,11 @@ class Reading(BaseModel):
     @model_validator(mode="after")
     def _readable(self) -> Reading:
         if bool(self.regex) == bool(self.path):
-            raise ValueError("wanted either 'regex' or 'json'")
+            raise ValueError("expected either 'regex' or 'json'")
         if self.path:
             _steps(self.path)
         elif (groups := _compiled(self.regex).groups) != 1 and "value" not in _compiled(self.regex).groupindex:
-            raise ValueError(f"the pattern has {groups} groups; wanted one, or one called (?P<value>…)")
+            raise ValueError(f"the pattern has {groups} groups; expected one, or one called (?P<value>…)")
         return self
 
     def metric(self, name: str) -> Metric:
@@ -84,7 +84,7 @@ class Reading(BaseModel):
 def fault_of_name(name: str, reading: Reading) -> str:
     """Why the metric cannot have this name, or these words; '' where it can."""
     if not metrics.known_by_rule(name):
-        wanted = "wanted words with dots between them, such as tool.speed"
+        wanted = "expected words with dots between them, such as tool.speed"
         return "" if re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+", name) else f"is no name of a metric; {wanted}"
     own = metrics.metric(name)
     if reading.unit not in ("", own.unit) or reading.better not in ("none", own.better) or reading.label:
@@ -105,7 +105,9 @@ def text(path: Path, what: str) -> str:
         size_bytes = path.stat().st_size
         if size_bytes > LARGEST_OUTPUT_BYTES:
             most = units.format_size(LARGEST_OUTPUT_BYTES)
-            raise InputError(f"{what} has {units.format_size(size_bytes)}; wanted at most {most} to read metrics from")
+            raise InputError(
+                f"{what} has {units.format_size(size_bytes)}; expected at most {most} to read metrics from"
+            )
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{what} cannot be read: {error.strerror}") from None
@@ -118,7 +120,7 @@ def _value(name: str, reading: Reading, report: str) -> float:
         return _TAKE[reading.take](values) * reading.scale
     if len(values) > 1:
         ways = ", ".join(_TAKE)
-        raise InputError(f"{key}: {len(values)} numbers in {reading.source}, wanted one; state take as one of {ways}")
+        raise InputError(f"{key}: {len(values)} numbers in {reading.source}, expected one; state take as one of {ways}")
     return values[0] * reading.scale
 
 
@@ -161,18 +163,18 @@ def _steps(path: str) -> list[str | int | None]:
         found.append(named if named is not None else int(step[2]) if step[2] else None)
         at = step.end()
     if not found or at < len(path):
-        raise ValueError(f"json is '{path}'; wanted a path such as $.jobs[0].read.bw, $.jobs[*].iops or $['a name']")
+        raise ValueError(f"json is '{path}'; expected a path such as $.jobs[0].read.bw, $.jobs[*].iops or $['a name']")
     return found
 
 
 def _pointed(reading: Reading, report: str, key: str) -> list[float]:
-    document = validation.document(report, f"{key}: {reading.source}", "wanted one JSON document")
+    document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
     values = list(_reached(document, _steps(reading.path)))
     if not values:
         raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
     for value in values:
         if isinstance(value, str | bool | list | dict) or value is None:
-            raise InputError(f"{key}: {reading.path} is {validation.shown(value)}; wanted a number")
+            raise InputError(f"{key}: {reading.path} is {validation.shown(value)}; expected a number")
     return [real(value, f"{key}: {reading.path}") for value in values]
 
 

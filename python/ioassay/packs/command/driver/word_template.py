@@ -34,7 +34,7 @@ def fill(text: str, values: Mapping[str, Scalar], key: str) -> str:
             return match[0][0]
         if name not in values:
             known = ", ".join(values)
-            fault = f"{match[0]} has no value; wanted one of {known}, a parameter or a factor of that name"
+            fault = f"{match[0]} has no value; expected one of {known}, a parameter or a factor of that name"
             raise StudyError(f"{fault}, or {{{match[0]}}} for the text itself", key=key)
         return _written(values[name], unit, f"{match[0]} in {key}")
 
@@ -51,7 +51,7 @@ def _written(value: Scalar, unit: str | None, place: str) -> str:
     if unit is None:
         return str(value).lower() if isinstance(value, bool) else str(value)
     if unit not in _UNITS:
-        raise StudyError(f"the unit '{unit}' is not known; wanted {', '.join(_UNITS)}", key=place)
+        raise StudyError(f"the unit '{unit}' is not known; expected {', '.join(_UNITS)}", key=place)
     try:
         return _UNITS[unit](value)
     except (ValueError, TypeError) as error:

@@ -160,7 +160,7 @@ def parse_each(text: str, source: str) -> list[Results]:
     try:
         return [_results(text[start:end], source, messages) for start, end in places]
     except KeyError as error:
-        raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+        raise InputError(f"{source}: a latency has no {error}; expected JSON as fio writes it") from None
 
 
 def split(text: str) -> list[str]:
@@ -211,7 +211,9 @@ def _fault(text: str) -> str:
         found = re.search(r"\((.*) at line (\d+) column (\d+)\)$", str(error))
         if found and not found[1].startswith("EOF"):
             line = text.count("\n", 0, beginnings[-1]) + int(found[2])
-            return f"JSON is broken in line {line} of {lines}, column {found[3]}: {found[1]}; wanted it as fio wrote it"
+            return (
+                f"JSON is broken in line {line} of {lines}, column {found[3]}: {found[1]}; expected it as fio wrote it"
+            )
     return f"JSON is cut off after {lines} lines: fio was ended while it wrote"
 
 

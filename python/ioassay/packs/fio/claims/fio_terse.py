@@ -38,7 +38,7 @@ def parse(text: str, source: str) -> Results:
     """The results in a terse text, other lines around them kept as messages; InputError when there are none."""
     lines = list(_RESULT.finditer(text))
     if not lines:
-        raise InputError(f"{source}: has no terse line; wanted one that begins with 3;fio-, 4;fio- or 5;fio-")
+        raise InputError(f"{source}: has no terse line; expected one that begins with 3;fio-, 4;fio- or 5;fio-")
     jobs = []
     for line in lines:
         try:
@@ -62,13 +62,13 @@ def split(text: str) -> list[str]:
 def _job(fields: Sequence[str]) -> Job:
     version = int(fields[0])
     if version not in _LAYOUTS:
-        raise InputError(f"terse version {version}; wanted 3, 4 or 5: run fio with --terse-version=5")
+        raise InputError(f"terse version {version}; expected 3, 4 or 5: run fio with --terse-version=5")
     width, names = _LAYOUTS[version]
     if fields[_HEAD + width : _HEAD + width + 1] and fields[_HEAD + width].endswith("%"):
         names = ("mixed",)  # unified_rw_reporting: the processor's shares follow at once
     least = _HEAD + width * len(names) + _TAIL
     if len(fields) < least:
-        raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; wanted {least} at least")
+        raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; expected {least} at least")
     directions = {name: _direction(name, fields[_HEAD + width * place :][:width]) for place, name in enumerate(names)}
     usr, system, *counts = fields[_HEAD + width * len(names) :][:5]
     error = whole_number(fields[4], "error")

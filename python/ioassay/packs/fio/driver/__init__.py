@@ -140,10 +140,10 @@ class Fio(Driver):
         """Take fio's version and lists; ToolError when it is too old to be read."""
         found = re.search(r"fio-(\d+)\.(\d+)", version)
         if found is None:
-            raise ToolError(f"fio --version said '{version.strip()[:80]}'; wanted a line such as fio-3.33")
+            raise ToolError(f"fio --version said '{version.strip()[:80]}'; expected a line such as fio-3.33")
         if (int(found[1]), int(found[2])) < MINIMUM:
             wanted = ".".join(map(str, MINIMUM))
-            raise ToolError(f"fio is {found[1]}.{found[2]}; wanted {wanted} or newer, on Debian: apt-get install fio")
+            raise ToolError(f"fio is {found[1]}.{found[2]}; expected {wanted} or newer, on Debian: apt-get install fio")
         self._names.learn(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -162,7 +162,7 @@ class Fio(Driver):
         elif problem := job.unwritable(str(target.get("path", ""))):
             raise StudyError(problem, key="target.path")
         elif target.get("kind", "null") == "null" and view.jobs[0].engine not in ELSEWHERE:
-            raise StudyError(f"ioengine {view.jobs[0].engine} needs something to load; wanted [target] kind and path")
+            raise StudyError(f"ioengine {view.jobs[0].engine} needs something to load; expected [target] kind and path")
         if params.get("group_reporting"):
             text = "group_reporting is not used: results are kept by job, and merged by the lab"
             warnings.append(Warning_("group-reporting-ignored", text, "remove it"))

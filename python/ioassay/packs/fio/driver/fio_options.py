@@ -138,7 +138,7 @@ _OF_CLIENTS = frozenset({"client", "server", "remote_config", "daemonize"})
 """Options of fio's command line, which a study might name."""
 _OF_CLIENTS_REFUSED = (
     "has servers of fio make the load, which ioassay neither checks nor watches; "
-    f"wanted [run] hosts, such as hosts = ['host-a'], to measure there; see {document('hosts')}"
+    f"expected [run] hosts, such as hosts = ['host-a'], to measure there; see {document('hosts')}"
 )
 
 
@@ -179,7 +179,7 @@ def _text(name: str, value: Any) -> str:
         return (":" if name in _COLON_LISTS else ",").join(_text(name, item) for item in value)
     if isinstance(value, int | float | str):
         return str(value).strip()
-    raise StudyError(f"is {value!r}; wanted a number, a text or a list of them", key=f"params.{name}")
+    raise StudyError(f"is {value!r}; expected a number, a text or a list of them", key=f"params.{name}")
 
 
 def _size(text: str) -> str:
@@ -192,17 +192,17 @@ def _size(text: str) -> str:
 def _size_each(text: str) -> str:
     """One size for all directions, or up to three for read, write and trim: `4k,16k`; an empty one is inherited."""
     if re.fullmatch(r"[^,]*\d\w*-\d.*", text):
-        raise ValueError(f"'{text}' is a range; wanted one size for each direction, or bsrange for a range")
+        raise ValueError(f"'{text}' is a range; expected one size for each direction, or bsrange for a range")
     parts = text.split(",")
     if len(parts) > 3 or not text.strip(","):
-        raise ValueError(f"'{text}' has {len(parts)} parts; wanted one size, or one for each of read,write,trim")
+        raise ValueError(f"'{text}' has {len(parts)} parts; expected one size, or one for each of read,write,trim")
     return ",".join(_size(part.strip()) if part.strip() else "" for part in parts)
 
 
 def _range(text: str) -> str:
     low, dash, high = text.partition("-")
     if not dash:
-        raise ValueError(f"'{text}' is not a range; wanted for example 4KiB-64KiB")
+        raise ValueError(f"'{text}' is not a range; expected for example 4KiB-64KiB")
     low_bytes, high_bytes = units.parse_size(low), units.parse_size(high)
     if low_bytes > high_bytes:
         raise ValueError(f"'{text}' ends before it starts")
@@ -218,7 +218,7 @@ def _split_part(part: str) -> str:
     size, slash, rest = part.partition("/")
     share = rest.partition("/")[0]
     if slash and share and not (share.isdecimal() and int(share) <= 100):
-        raise ValueError(f"'{part}' has the share '{share}'; wanted a whole percentage such as 4KiB/30")
+        raise ValueError(f"'{part}' has the share '{share}'; expected a whole percentage such as 4KiB/30")
     return f"{units.parse_size(size)}{slash}{rest}"
 
 

@@ -52,7 +52,7 @@ def settings(params: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = canonical(key)
         if name in found:
-            raise StudyError(f"'{key}' and '{name}' are the same option; wanted one", key=f"params.{key}")
+            raise StudyError(f"'{key}' and '{name}' are the same option; expected one", key=f"params.{key}")
         if name in _RESERVED:
             raise StudyError(f"'{key}' {_RESERVED[name]}", key=f"params.{key}")
         found[name] = value
@@ -119,7 +119,7 @@ def _storage(job: Section, load: Load) -> dict[str, str]:
     if load.kind != "folder":
         return {"filename": file_name(load.path), **area}
     if load.new_file is None:
-        raise ToolError(f"{load.path}: is a folder in which no file can be made; wanted a file or a device")
+        raise ToolError(f"{load.path}: is a folder in which no file can be made; expected a file or a device")
     steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
     end_bytes = int(area.get("offset", 0)) + steps + int(area["size"])
     return {"filename": file_name(load.new_file(_IN_FOLDER, end_bytes)), **area}
@@ -205,13 +205,13 @@ def check_logs(params: Mapping[str, Any]) -> None:
     """StudyError when `logs` or `log_interval` cannot be."""
     asked = params.get("logs", [])
     if not isinstance(asked, list | tuple) or not all(kind in KINDS for kind in asked):
-        raise StudyError(f"is {asked!r}; wanted a list of {', '.join(KINDS)}", key="params.logs")
+        raise StudyError(f"is {asked!r}; expected a list of {', '.join(KINDS)}", key="params.logs")
     try:
         interval_ms = _log_interval_ms(params)
     except (ValueError, TypeError) as error:
         raise StudyError(str(error), key="params.log_interval") from None
     if interval_ms < _FASTEST_MS:
-        raise StudyError(f"is {interval_ms} ms; wanted {_FASTEST_MS} ms or more", key="params.log_interval")
+        raise StudyError(f"is {interval_ms} ms; expected {_FASTEST_MS} ms or more", key="params.log_interval")
 
 
 def _log_interval_ms(params: Mapping[str, Any]) -> int:

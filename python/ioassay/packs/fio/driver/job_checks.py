@@ -30,7 +30,7 @@ def check(job: Section, target: Target, engines: Sequence[str] = ()) -> list[War
         hint = f"did you mean '{close[0]}'? " if close else ""
         raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
     if job.pattern not in PATTERNS:
-        wanted = f"wanted one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
+        wanted = f"expected one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
         raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")
     way = list(_check_way(job, target))
     _check_numbers(job)
@@ -45,16 +45,16 @@ def _check_numbers(job: Section) -> None:
     for name in (*_COUNTS, *_PERCENTAGES):
         for text in job.options.get(name, "").split(","):
             if text and "$" not in text and not text.isdecimal():
-                raise _refuse(name, f"is '{text}'; wanted a whole number")
+                raise _refuse(name, f"is '{text}'; expected a whole number")
     for name in _COUNTS:
         if job.options.get(name) == "0":
-            raise _refuse(name, "is 0, so nothing would run; wanted 1 or more")
+            raise _refuse(name, "is 0, so nothing would run; expected 1 or more")
     for name in _PERCENTAGES:
         for text in job.options.get(name, "").split(","):
             if text.isdecimal() and int(text) > 100:
-                raise _refuse(name, f"is {text} %; wanted 0 to 100")
+                raise _refuse(name, f"is {text} %; expected 0 to 100")
     if "runtime" in job.options and not job.seconds("runtime") and job.flag("time_based"):
-        raise _refuse("runtime", f"is '{job.options['runtime']}', so nothing would be measured; wanted more than 0")
+        raise _refuse("runtime", f"is '{job.options['runtime']}', so nothing would be measured; expected more than 0")
     if job.flag("time_based") and "runtime" not in job.options:
         raise _refuse("time_based", "needs a run time; add runtime")
 
@@ -64,7 +64,7 @@ def _area(job: Section, target: Target) -> Iterator[Warning_]:
     size, offset = job.bytes("size"), job.bytes("offset") or 0
     block = max(job.block_sizes_bytes(), default=0)
     if 0 in job.block_sizes_bytes():
-        raise _refuse("bs", "is 0; wanted a size")
+        raise _refuse("bs", "is 0; expected a size")
     if whole is not None and job.engine not in ELSEWHERE and (size or 0) + offset > whole:
         asked = units.format_size((size or 0) + offset)
         raise _refuse("size", f"reaches to {asked}, past the target's size of {units.format_size(whole)}")
@@ -189,7 +189,7 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
         raise StudyError(text, key="params.rw")
     sized = target.get("size") is not None or job.bytes("size") is not None
     if target.get("kind") == "folder" and job.engine not in ELSEWHERE and not sized:  # all that is free is no size
-        raise StudyError("is missing; wanted the size of the file to make in the folder", key="target.size")
+        raise StudyError("is missing; expected the size of the file to make in the folder", key="target.size")
 
 
 def _way(job: Section) -> str:
@@ -210,7 +210,7 @@ def _require_way(job: Section, way: str, target: Target) -> None:
         raise StudyError(f"{text}: add it", key="target.ways")
     if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
         text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
-        raise StudyError(f"{text}; wanted 'file' or 'device'", key="target.form")
+        raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")
 
 
 def _is_file(job: Section, target: Target) -> bool:

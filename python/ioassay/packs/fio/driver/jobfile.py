@@ -123,7 +123,7 @@ def study_table(path: Path) -> dict[str, Any]:
         raise StudyError(f"is not a text in UTF-8: {error}", source=str(path)) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise StudyError(f"line {line} holds a NUL byte; wanted a text", source=str(path))
+        raise StudyError(f"line {line} holds a NUL byte; expected a text", source=str(path))
     return job_study(text, path)
 
 
@@ -151,7 +151,7 @@ class _Reader:
                 self.file.lines.append(Line(number, len(self.file.headings) - 1, option.name, option.value))
         self._close()
         if not self.file.sections:
-            raise StudyError("has no job: wanted a [section] other than [global]", source=str(self.place))
+            raise StudyError("has no job: expected a [section] other than [global]", source=str(self.place))
         return self.file
 
     def _lines(self, text: str, place: Path) -> Iterator[tuple[int, str]]:
@@ -171,7 +171,8 @@ class _Reader:
             raise _wrong(
                 place,
                 number,
-                f"{name} is {length} bytes long; wanted at most {LINE_BYTES}: fio reads the rest as a line of its own",
+                f"{name} is {length} bytes long; expected at most {LINE_BYTES}: fio reads the rest as a "
+                f"line of its own",
             )
         if (strange := control_character(line.removesuffix("\r"))) is not None:
             what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
@@ -179,7 +180,7 @@ class _Reader:
 
     def _heading(self, line: str, number: int) -> str:
         if not line.endswith("]") or len(line) < 3:
-            raise _wrong(self.place, number, f"'{line[:60]}' is no heading; wanted a name in brackets, such as [job]")
+            raise _wrong(self.place, number, f"'{line[:60]}' is no heading; expected a name in brackets, such as [job]")
         if len(os.fsencode(line)) > _HEADING_BYTES:
             raise _wrong(self.place, number, f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps")
         return line[1:-1]

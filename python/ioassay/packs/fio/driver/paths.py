@@ -81,7 +81,7 @@ def _files(job: Section, folder: Path) -> Iterator[Path]:
         longest = max(name.split("/"), key=lambda part: len(part.encode(errors="replace")))
         if (size_bytes := len(longest.encode(errors="replace"))) > _NAME_BYTES:
             raise StudyError(
-                f"[{job.name}] the file name {longest[:40]!r}… has {size_bytes} bytes; wanted at most {_NAME_BYTES}"
+                f"[{job.name}] the file name {longest[:40]!r}… has {size_bytes} bytes; expected at most {_NAME_BYTES}"
             )
         yield folder / name
 
@@ -117,7 +117,7 @@ def _default_names(job: Section, folder: Path) -> Iterator[str]:
     emptied = "opendir" in order and ("nrfiles" not in order or order.index("nrfiles") < order.index("opendir"))
     files = 0 if emptied else job.number("nrfiles", 1)
     if (wanted := max(files, 1) * job.numjobs) > MOST_FILES:
-        raise StudyError(f"[{job.name}] makes {wanted} files; wanted at most {MOST_FILES}")
+        raise StudyError(f"[{job.name}] makes {wanted} files; expected at most {MOST_FILES}")
     folders = split(job.options.get("directory", ""))
     for clone in range(job.numjobs):
         for name in _names_of_clone(job, folder, clone, files):
@@ -223,7 +223,9 @@ def _named_in(log: Path, job_name: str) -> dict[str, str]:
     """Names in a text log of fio, each with its strongest access."""
     try:
         if not log.is_file():
-            raise StudyError(f"[{job_name}] read_iolog {log} is no regular file; wanted a log that can be read before")
+            raise StudyError(
+                f"[{job_name}] read_iolog {log} is no regular file; expected a log that can be read before"
+            )
         lines = log.read_bytes().decode("utf-8").split("\n")
     except OSError as error:
         raise StudyError(f"[{job_name}] read_iolog {log} cannot be read: {error.strerror}") from None
@@ -258,10 +260,10 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
                 f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
             )
         if len(words) < 2 or len(words[0].encode()) > _LOG_NAME_BYTES or words[1] not in _ACTIONS:
-            wanted = f"wanted a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
+            wanted = f"expected a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
             raise StudyError(f"{log}, line {number}: '{line[:60]}' is no action of an iolog; {wanted}")
         if words[1] != "add" and words[0] not in strongest:
-            raise StudyError(f"{log}, line {number}: {words[0]} was not added before; wanted a line '{words[0]} add'")
+            raise StudyError(f"{log}, line {number}: {words[0]} was not added before; expected a line '{words[0]} add'")
         access = WRITE if words[1] in _WRITING_ACTIONS else READ
         strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
     return strongest

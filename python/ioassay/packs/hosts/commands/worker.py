@@ -37,6 +37,6 @@ def worker(
     from ioassay.packs.hosts import host_worker
 
     if not directory.is_dir():
-        raise UsageError(f"--dir {directory}: no such folder; wanted an existing one")
+        raise UsageError(f"--dir {directory}: no such folder; expected an existing one")
     host = name or socket.gethostname()
     host_worker.serve(scheduler, host, directory, allow_exec=allow_exec, said=console.note)

@@ -116,7 +116,7 @@ def running(wanted: Scheduler) -> Iterator[Client]:
             client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise RunError(
-                f"no Dask scheduler answers at {address}: {first_line(error)}; wanted one, such as: "
+                f"no Dask scheduler answers at {address}: {first_line(error)}; expected one, such as: "
                 f"dask scheduler --host {wanted.host} --port {wanted.port}"
             ) from None
         try:
@@ -133,7 +133,9 @@ def require_consent(wanted: Scheduler) -> str:
     if dask.config.get("distributed.comm.tls.ca-file", None):
         return f"tls://{place}"
     if wanted.scheme == "tls":
-        raise UsageError(f"{wanted.text}: Dask's configuration has no certificates (distributed.comm.tls); wanted them")
+        raise UsageError(
+            f"{wanted.text}: Dask's configuration has no certificates (distributed.comm.tls); expected them"
+        )
     if not wanted.is_loopback and not wanted.plaintext:
         raise UsageError(
             f"{wanted.text}: nothing would be encrypted, and whoever answers could run programs here; "

@@ -51,7 +51,7 @@ def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
         if address not in versions:
             continue
         seen = ".".join(str(versions[address]["packages"]["python"]).split(".")[:2])
-        refusal = "" if seen == mine.python else f"it has Python {seen}; wanted {mine.python}"
+        refusal = "" if seen == mine.python else f"it has Python {seen}; expected {mine.python}"
         found.append(Worker(address, str(entry["name"]), int(entry["nthreads"]), refusal))
     fit = [worker.address for worker in found if not worker.refusal]
     answers = client.run(about, workers=fit, on_error="return") if fit else {}

@@ -97,7 +97,9 @@ def scheduler(text: str) -> Scheduler:
     """The scheduler that a worker joins: `tcp://HOST:PORT[,encryption=none]`, or tls:// where that is demanded."""
     scheme, mark, rest = text.partition("://")
     if not mark or scheme not in ("tcp", "tls"):
-        raise UsageError(f"'{text}' is no address of a scheduler; wanted tcp://HOST:PORT, such as tcp://10.0.0.1:8786")
+        raise UsageError(
+            f"'{text}' is no address of a scheduler; expected tcp://HOST:PORT, such as tcp://10.0.0.1:8786"
+        )
     return _scheduler(text, rest, scheme)
 
 
@@ -105,10 +107,10 @@ def _scheduler(named: str, rest: str, scheme: str = "dask") -> Scheduler:
     place, _, words = rest.partition(",")
     keys = _keys(named, words, ("encryption",))
     if keys.get("encryption", "none") != "none":
-        raise UsageError(f"{named}: encryption is '{keys['encryption']}'; wanted none, or no such key")
+        raise UsageError(f"{named}: encryption is '{keys['encryption']}'; expected none, or no such key")
     host, mark, port = place.rpartition(":")
     if not mark or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise UsageError(f"{named}: the address is '{place}'; wanted HOST:PORT such as localhost:8786")
+        raise UsageError(f"{named}: the address is '{place}'; expected HOST:PORT such as localhost:8786")
     return Scheduler(host, int(port), plaintext="encryption" in keys, scheme=scheme)
 
 
@@ -120,9 +122,9 @@ def batch_keys(system: str) -> tuple[str, ...]:
 def _jobs(text: str, system: str, rest: str) -> BatchJobs:
     keys = _keys(f"--executor {text}", rest, batch_keys(system))
     if "jobs" not in keys:
-        raise UsageError(f"--executor {text}: has no jobs; wanted how many to submit, such as {system}:jobs=4")
+        raise UsageError(f"--executor {text}: has no jobs; expected how many to submit, such as {system}:jobs=4")
     if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
-        raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; wanted a name or a number")
+        raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; expected a name or a number")
     given: dict[str, Any] = {key: keys[key] for key in ("account", "walltime", "interface") if key in keys}
     given |= {key: _number(text, keys, key) for key in ("jobs", "cores") if key in keys}
     try:
@@ -140,7 +142,7 @@ def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
         if key not in known:
             raise UsageError(f"{named}: no such key '{key}'; {suggestion(key, known)}")
         if not value or key in keys:
-            raise UsageError(f"{named}: {key} is given {'twice' if value else 'no value'}; wanted {key}=…")
+            raise UsageError(f"{named}: {key} is given {'twice' if value else 'no value'}; expected {key}=…")
         keys[key] = value
     return keys
 
@@ -148,5 +150,5 @@ def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:
 def _number(text: str, keys: Mapping[str, str], key: str) -> int:
     value = keys[key]
     if not value.isdecimal() or not 0 < int(value) <= _MOST_WORKERS:
-        raise UsageError(f"--executor {text}: {key} is '{value}'; wanted a number from 1 to {_MOST_WORKERS}")
+        raise UsageError(f"--executor {text}: {key} is '{value}'; expected a number from 1 to {_MOST_WORKERS}")
     return int(value)

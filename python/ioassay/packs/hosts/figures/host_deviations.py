@@ -79,7 +79,7 @@ def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:
     if len(study.hosts) < 2:
         raise NoData(f"the study '{study.name}' names fewer than two hosts (run.hosts)")
     if spec.where:
-        raise NoData("hosts are compared over all points of a study; wanted no key 'where'")
+        raise NoData("hosts are compared over all points of a study; expected no key 'where'")
     comparison = host_comparison.comparison(records, study)
     compared = {one.response: one for one in comparison.compared}
     if not compared:

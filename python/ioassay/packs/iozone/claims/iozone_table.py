@@ -169,7 +169,7 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
 def _row(line: str, tests: Sequence[_Test], asked: Invocation, cut: bool) -> Row:
     file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
     if not record_kib:
-        raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; wanted 1 or more")
+        raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; expected 1 or more")
     chosen = [asked.tests is None or test.number in asked.tests for test in tests]
     values = _fit(line, tests, chosen, cut)
     if values is None:  # what was asked for is not what was printed: any test may be there
@@ -282,7 +282,7 @@ def matrices(text: str, start: int = 0) -> dict[str, dict[Cell, int]]:
         lines = next_lines(text, end, 200)
         columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
         if 0 in columns:
-            raise InputError(f"IOzone's {name} report has records of 0 kB; wanted 1 or more")
+            raise InputError(f"IOzone's {name} report has records of 0 kB; expected 1 or more")
         for line in lines[1:]:
             row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
             if row is None:

@@ -120,7 +120,7 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
     given = {**given, "check": given["check"] or usual_check}
     for name, least in _LEAST.items():
         if given[name] is not None and given[name] < least:
-            raise UsageError(f"--{name.replace('_', '-')} is {given[name]}, wanted at least {least}")
+            raise UsageError(f"--{name.replace('_', '-')} is {given[name]}, expected at least {least}")
     for name, known in _CHOICES.items():
         _one_of(name, given[name], known)
     setup: dict[str, Any] = {name: given[name] for name in _SAME}
@@ -128,24 +128,24 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
     setup |= {name: given[name] for name in ("shuffle", "cache", "check")}
     setup |= _threads(given) | _mapping(given)
     if given["diagnose"] and (given["check"], given["data"], given["fill"]) != ("whole", "random", None):
-        raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, wanted one of them")
+        raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, expected one of them")
     if given["test"]:
         setup["tests"] = [number for text in given["test"] for number in _numbers(text)]
     if given["order_seed"] is not None:
         setup["order_key"] = [given["order_seed"]]
     if given["fill"] is not None:
         if not 0 <= given["fill"] <= 255:
-            raise UsageError(f"--fill (-V) is {given['fill']}, wanted a byte: 0 to 255")
+            raise UsageError(f"--fill (-V) is {given['fill']}, expected a byte: 0 to 255")
         setup["fill"] = given["fill"]
     if given["ops"] and given["us_per_op"]:
-        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
+        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, expected one of them")
     setup["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
     setup |= {key: [size_bytes(name, text) for text in given[name] or ()] for key, name in _LISTS.items()}
     setup |= {
         key: size_bytes(name.replace("_", "-"), given[name]) for key, name in _BOUNDS.items() if given[name] is not None
     }
     if given["remount"] and given["threads"]:
-        raise UsageError("--remount (-U) and --threads (-t) are both given, wanted one of them")
+        raise UsageError("--remount (-U) and --threads (-t) are both given, expected one of them")
     return setup
 
 
@@ -154,27 +154,27 @@ def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
     least, most = given["min_threads"], given["max_threads"]
     if (least is None) != (most is None):
         missing = "--max-threads (-u)" if most is None else "--min-threads (-l)"
-        raise UsageError(f"{missing} is not given, wanted both of -l and -u, or -t alone")
+        raise UsageError(f"{missing} is not given, expected both of -l and -u, or -t alone")
     if most is not None and given["threads"]:
-        raise UsageError("--threads (-t) and --max-threads (-u) are both given, wanted one of them")
+        raise UsageError("--threads (-t) and --max-threads (-u) are both given, expected one of them")
     workers, name = (given["threads"], "threads") if most is None else (most, "max-threads")
     if workers < (most is not None):
-        raise UsageError(f"--{name} is {workers}, wanted at least {int(most is not None)}")
+        raise UsageError(f"--{name} is {workers}, expected at least {int(most is not None)}")
     needing = {"files": "-F", "per_thread": "-C", "posix_threads": "-T", "no_stonewall": "-x"}
     for option, letter in needing.items():
         if given[option] and not workers:
-            raise UsageError(f"{letter} is given without threads, wanted -t, or -l and -u")
+            raise UsageError(f"{letter} is given without threads, expected -t, or -l and -u")
     if given["workbook"] and workers:
-        raise UsageError("--workbook (-b) and threads are both given, wanted --json: a cell holds one pass")
+        raise UsageError("--workbook (-b) and threads are both given, expected --json: a cell holds one pass")
     if given["files"] and given["file"]:
-        raise UsageError("--files (-F) and --file (-f) are both given, wanted one of them")
+        raise UsageError("--files (-F) and --file (-f) are both given, expected one of them")
     return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
 
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     """Whether files are mapped, and what follows each write."""
     if given["msync_async"] and given["msync_sync"]:
-        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, wanted one of them")
+        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, expected one of them")
     synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
     if synced != "never" and not given["mmap"]:
         raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
@@ -186,7 +186,7 @@ def size_bytes(name: str, text: str) -> int:
     match = re.fullmatch(r"(\d{1,15})([bkmg]?)", text.strip().lower())
     if match is None:
         wanted = "a whole number of kB, or one with k, m or g (powers of 1024), or with b for bytes"
-        raise UsageError(f"--{name} is '{text}', wanted {wanted}")
+        raise UsageError(f"--{name} is '{text}', expected {wanted}")
     return int(match[1]) * _FACTORS[match[2]]
 
 
@@ -196,13 +196,13 @@ def _numbers(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part.strip())
         if match is None:
-            raise UsageError(f"--test (-i) is '{text}', wanted numbers of tests, such as 0, 0,1 or 0-7")
+            raise UsageError(f"--test (-i) is '{text}', expected numbers of tests, such as 0, 0,1 or 0-7")
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     if any(number > 12 for number in found):
-        raise UsageError(f"--test (-i) is '{text}', wanted 0 to 12 (see: ioassay filesuite --list-tests)")
+        raise UsageError(f"--test (-i) is '{text}', expected 0 to 12 (see: ioassay filesuite --list-tests)")
     return found
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}{nearest(value, known)}")
+        raise UsageError(f"--{name} is '{value}', expected {', '.join(known)}{nearest(value, known)}")

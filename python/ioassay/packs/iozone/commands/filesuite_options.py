@@ -270,7 +270,7 @@ def _usual_words(words: Sequence[str]) -> list[str]:
                 raise UsageError(f"No such option: {word}")
             usual += [] if naming else ["--diagnose" if word == _DIAGNOSIS else word]
             if naming and (place + 1 == len(words) or words[place + 1].startswith("-")):
-                raise UsageError(f"{word} is given without a name, wanted a file for each thread")
+                raise UsageError(f"{word} is given without a name, expected a file for each thread")
         else:
             usual += ["--files", word] if naming else [word]
     return usual

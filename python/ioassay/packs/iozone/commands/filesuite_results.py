@@ -276,9 +276,9 @@ def latency_files(setup: Mapping[str, Any], names: Sequence[str], cells: int) ->
     """A file for each pass and thread; UsageError where several passes would share one."""
     if cells > 1 or setup["repetitions"] > 1:
         seen = f"{cells} sizes and {setup['repetitions']} repetitions"
-        raise UsageError(f"--latencies (-Q) is given with {seen}, wanted one of each: a file holds one pass")
+        raise UsageError(f"--latencies (-Q) is given with {seen}, expected one of each: a file holds one pass")
     if setup["workers_from"] not in (None, setup["workers"]):
-        raise UsageError("--latencies (-Q) is given with several numbers of threads (-l, -u), wanted one")
+        raise UsageError("--latencies (-Q) is given with several numbers of threads (-l, -u), expected one")
     children = range(setup["workers"]) if setup["workers"] else (None,)
     return [_latency_file(name, child) for name in names for child in children]
 

@@ -60,7 +60,7 @@ class FileTests(Driver):
         """StudyError names the parameter that is wrong."""
         self.check(params, read(params, self.own))
         if target.get("kind") != "folder":
-            wanted = "wanted 'folder': the tests make and remove their own file"
+            wanted = "expected 'folder': the tests make and remove their own file"
             raise StudyError(f"is '{target.get('kind', 'nothing')}'; {wanted}", key="target.kind")
         return ()
 
@@ -170,10 +170,10 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
         raise StudyError("no test is named", key="params.tests")
     sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
     if sizes and records and min(records) > max(sizes):
-        raise StudyError(f"is {min(records)} bytes; wanted at most the file's {max(sizes)}", key="params.record")
+        raise StudyError(f"is {min(records)} bytes; expected at most the file's {max(sizes)}", key="params.record")
     threads = params.get("threads", 0)
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
-        raise StudyError(f"wanted a whole number; found {threads!r}", key="params.threads")
+        raise StudyError(f"expected a whole number; found {threads!r}", key="params.threads")
     return Wanted(
         tests=tests,
         sizes=sizes,
@@ -190,7 +190,7 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
     """A parameter that is true or false."""
     value = params.get(name, False)
     if not isinstance(value, bool):
-        raise StudyError(f"wanted true or false; found {value!r}", key=f"params.{name}")
+        raise StudyError(f"expected true or false; found {value!r}", key=f"params.{name}")
     return value
 
 
@@ -198,7 +198,7 @@ def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
     """A parameter that is one of some words; the first without it."""
     value = params.get(name, known[0])
     if value not in known:
-        raise StudyError(f"wanted {', '.join(known)}; found {value!r}{nearest(value, known)}", key=f"params.{name}")
+        raise StudyError(f"expected {', '.join(known)}; found {value!r}{nearest(value, known)}", key=f"params.{name}")
     return str(value)
 
 
@@ -223,7 +223,7 @@ def _size(name: str, value: Any) -> int:
     except (ValueError, TypeError) as error:
         raise StudyError(str(error), key=f"params.{name}") from None
     if size == 0 or size % 1024:
-        raise StudyError(f"is {size} bytes; wanted a multiple of 1024, in which IOzone counts", key=f"params.{name}")
+        raise StudyError(f"is {size} bytes; expected a multiple of 1024, in which IOzone counts", key=f"params.{name}")
     return size
 
 
@@ -258,5 +258,5 @@ def parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
 def own_file(folder: Path | None, tool: str) -> Path:
     """The file to be made; StudyError where the target yields no folder."""
     if folder is None:
-        raise StudyError("yields no path; wanted kind 'folder'", key="target")
+        raise StudyError("yields no path; expected kind 'folder'", key="target")
     return folder / f"{tool}.tmp"

@@ -36,9 +36,11 @@ class Iozone(file_tests.FileTests):
         found = re.search(r"Revision: (\d+)\.(\d+)", version)
         if found is None:
             instead = "the driver 'filesuite' does the same tests without it"
-            raise ToolError(f"iozone -v said '{version.strip()[:80]}'; wanted 'Version $Revision: 3.471 $'; {instead}")
+            raise ToolError(
+                f"iozone -v said '{version.strip()[:80]}'; expected 'Version $Revision: 3.471 $'; {instead}"
+            )
         if (int(found[1]), int(found[2])) < MINIMUM:
-            raise ToolError(f"iozone is {found[1]}.{found[2]}; wanted 3.400 or newer, or the driver 'filesuite'")
+            raise ToolError(f"iozone is {found[1]}.{found[2]}; expected 3.400 or newer, or the driver 'filesuite'")
 
     def check(self, params: Mapping[str, Any], wanted: file_tests.Wanted) -> None:
         """StudyError for tests that IOzone does not run so."""

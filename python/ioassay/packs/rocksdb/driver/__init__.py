@@ -53,9 +53,9 @@ class DbBench(Driver):
         found = re.search(rf"^(?:{'|'.join(map(re.escape, names))}) version (\d+)\.(\d+)", version, re.MULTILINE)
         if found is None:
             said = version.strip()[:80]
-            raise ToolError(f"{self._program} --version said '{said}'; wanted a line such as db_bench version 7.8.3")
+            raise ToolError(f"{self._program} --version said '{said}'; expected a line such as db_bench version 7.8.3")
         if (int(found[1]), int(found[2])) < MINIMUM:
-            raise ToolError(f"db_bench is {found[1]}.{found[2]}; wanted 6.0 or newer")
+            raise ToolError(f"db_bench is {found[1]}.{found[2]}; expected 6.0 or newer")
         self._offer = capabilities.read(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -64,10 +64,10 @@ class DbBench(Driver):
         if (kind := target.get("kind", "null")) == "virtual":
             if (form := target.get("form", "file")) != "folder":
                 raise StudyError(
-                    f"is '{form}'; db_bench makes a database in a folder: wanted 'folder'", key="target.form"
+                    f"is '{form}'; db_bench makes a database in a folder: expected 'folder'", key="target.form"
                 )
         elif kind != "folder":
-            wanted = "wanted 'folder', or 'virtual' with form = 'folder'"
+            wanted = "expected 'folder', or 'virtual' with form = 'folder'"
             raise StudyError(f"is '{kind}'; db_bench makes a database in a folder: {wanted}", key="target.kind")
         return ()
 

@@ -143,12 +143,12 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
     benchmarks = _benchmarks(params, "benchmarks", offer)
     if not benchmarks:
-        raise _wrong("benchmarks", "is missing; wanted db_bench's names, such as 'fillseq,readseq'")
+        raise _wrong("benchmarks", "is missing; expected db_bench's names, such as 'fillseq,readseq'")
     prepare = _benchmarks(params, "prepare", offer)
     flags = {key: _flag(key, value, offer) for key, value in params.items() if key not in _OWN}
     apart, cold = _switch(params, "process_per_load"), _switch(params, "cold_cache")
     if cold and not apart:
-        raise _wrong("cold_cache", "is set, and one process runs all loads; wanted process_per_load = true with it")
+        raise _wrong("cold_cache", "is set, and one process runs all loads; expected process_per_load = true with it")
     found = Settings(benchmarks, prepare, flags, apart, cold)
     _in_order(found)
     return found
@@ -157,7 +157,7 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
 def _switch(params: Mapping[str, Any], key: str) -> bool:
     value = params.get(key, False)
     if not isinstance(value, bool):
-        raise _wrong(key, f"is {value!r}; wanted true or false")
+        raise _wrong(key, f"is {value!r}; expected true or false")
     return value
 
 
@@ -174,11 +174,11 @@ def _benchmarks(params: Mapping[str, Any], key: str, offer: Capabilities) -> tup
     value = params.get(key, ())
     words = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
     if words is None or not all(isinstance(word, str) for word in words):
-        raise _wrong(key, f"is {value!r}; wanted names of benchmarks, such as 'fillseq,readseq'")
+        raise _wrong(key, f"is {value!r}; expected names of benchmarks, such as 'fillseq,readseq'")
     names = tuple(word.strip() for word in words if word.strip())
     for name in names:
         if not _SUFFIX.match(name):
-            raise _wrong(key, f"has '{name}'; wanted a name, with repetitions if you like: 'readrandom[X3]'")
+            raise _wrong(key, f"has '{name}'; expected a name, with repetitions if you like: 'readrandom[X3]'")
         known = {*offer.benchmarks, *UNLISTED, *_META, *_NEW_DATABASE}
         if offer.benchmarks and plain(name) not in known:
             hint = _nearest(plain(name), sorted(known), "'db_bench --help' lists most of them")
@@ -191,7 +191,7 @@ def _in_order(found: Settings) -> None:
     late = [name for name in found.benchmarks if plain(name) in _NEW_DATABASE]
     if found.prepare and late:
         what = f"'{late[0]}' empties the database, and with it what '{found.prepare[-1]}' prepared"
-        raise _wrong("prepare", f"{what}; wanted one without the other")
+        raise _wrong("prepare", f"{what}; expected one without the other")
 
 
 def _flag(name: str, value: Any, offer: Capabilities) -> str:
@@ -202,10 +202,10 @@ def _flag(name: str, value: Any, offer: Capabilities) -> str:
         raise _wrong(name, f"this db_bench has no flag '{name}'; {hint}")
     kind = offer.flags.get(name, "")
     if not isinstance(value, bool | int | float | str):
-        raise _wrong(name, f"is {value!r}; wanted a number, a word, true or false")
+        raise _wrong(name, f"is {value!r}; expected a number, a word, true or false")
     if kind == "bool":
         if str(value).lower() not in ("true", "false", "0", "1"):
-            raise _wrong(name, f"is {value!r}; wanted true or false")
+            raise _wrong(name, f"is {value!r}; expected true or false")
         return str(value).lower()
     if isinstance(value, bool):
         if kind:

@@ -330,7 +330,7 @@ def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
     wanted = [name.strip() for name in options.get("policy", "none").split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"policy is '{name}', wanted {', '.join(known)}{nearest(name, known)}")
+            raise UsageError(f"policy is '{name}', expected {', '.join(known)}{nearest(name, known)}")
     levels = _levels(sets, options)
     special = set().union(*known.values())
     for name in special & (options.keys() | levels.keys()) - set().union(*(known[policy] for policy in wanted)):
@@ -356,10 +356,10 @@ def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[s
         if option == "policy":
             raise UsageError("--set policy=…: the policies of a sweep are those of --policy lru,epo")
         if option in levels or option in options:
-            raise UsageError(f"{option} is given twice, wanted one --set with all of its values, or --{name} alone")
+            raise UsageError(f"{option} is given twice, expected one --set with all of its values, or --{name} alone")
         levels[option] = list(dict.fromkeys(value.strip() for value in values.split(",")))
         if not separator or "" in levels[option]:
-            raise UsageError(f"--set is '{text}', wanted NAME=VALUE,VALUE,… such as buffer=1MiB,4MiB")
+            raise UsageError(f"--set is '{text}', expected NAME=VALUE,VALUE,… such as buffer=1MiB,4MiB")
     return levels
 
 

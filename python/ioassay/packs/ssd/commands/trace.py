@@ -430,7 +430,7 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(how, str) and how.startswith("sort:"):
         places = how.removeprefix("sort:")
         if not places.isdecimal():
-            raise UsageError(f"--out-of-order is '{how}', wanted refuse, keep or sort:PLACES")
+            raise UsageError(f"--out-of-order is '{how}', expected refuse, keep or sort:PLACES")
         how = int(places)
     read = {"out_of_order": how, "zero_length": given["zero_length"], "event": given["event"]}
     read["bad_lines"] = given["bad_lines"] or None

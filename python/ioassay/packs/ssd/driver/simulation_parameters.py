@@ -62,12 +62,12 @@ def read(params: Mapping[str, Any]) -> Settings:
             raise StudyError(f"no such parameter; {suggestion(name, known)}", key=f"params.{name}")
     for name in ("make", "read", "prepare"):
         if not isinstance(params.get(name, {}), Mapping):
-            raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
+            raise StudyError(f"is {params[name]!r}; expected a table", key=f"params.{name}")
     for name in ("format", "get", "sizes"):
         if not isinstance(params.get(name, ""), str):
-            raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
+            raise StudyError(f"is {params[name]!r}; expected text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
-        raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
+        raise StudyError("expected one of trace (a file) and make (a recipe)", key="params.trace")
     return Settings(
         {**_drive_options(params), **{name: value for name, value in params.items() if name in NAMES}},
         _traces(params.get("trace")),
@@ -85,7 +85,7 @@ def _traces(value: Any) -> Sequence[str]:
     names = [value] if isinstance(value, str) else [] if value is None else value
     named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not named or (value is not None and not names):
-        raise StudyError(f"is {value!r}; wanted a file, or a list of file names", key="params.trace")
+        raise StudyError(f"is {value!r}; expected a file, or a list of file names", key="params.trace")
     return names
 
 
@@ -95,7 +95,7 @@ def _first(value: Any) -> int | None:
 
 def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
+        raise StudyError(f"is {value!r}; expected a whole number of requests, at least 1", key=key)
     return value
 
 
@@ -103,7 +103,7 @@ def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the drive that the parameter `drive` names, or whose file it is; none without it."""
     drive = params.get(_OF_DRIVE)
     if drive is not None and not isinstance(drive, str):
-        raise StudyError(f"is {drive!r}; wanted a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
+        raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
     try:
         return simulator.drive_options(drive)
     except UsageError as error:
@@ -144,7 +144,7 @@ def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
     _known_keys("make", make, traces.recipe)
     for name in _TEXTS:
         if not isinstance(make.get(name, ""), str):
-            raise StudyError(f"is {make[name]!r}; wanted text such as 'poisson:20000'", key=f"params.make.{name}")
+            raise StudyError(f"is {make[name]!r}; expected text such as 'poisson:20000'", key=f"params.make.{name}")
     if "requests" in make:
         _whole("params.make.requests", make["requests"])
     try:
@@ -158,7 +158,9 @@ def prepared(wanted: Settings) -> dict[str, Any] | None:
     keys = {**wanted.prepare}
     if wanted.sizes is not None:
         if "sizes" in keys:
-            raise StudyError(f"is '{wanted.sizes}', and prepare.sizes is given; wanted one of them", key="params.sizes")
+            raise StudyError(
+                f"is '{wanted.sizes}', and prepare.sizes is given; expected one of them", key="params.sizes"
+            )
         keys["sizes"] = wanted.sizes
     if wanted.first is not None and wanted.make is None:
         keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))

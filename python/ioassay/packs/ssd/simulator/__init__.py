@@ -88,7 +88,7 @@ def simulate(
     `partial`, Ctrl-C ends the run as the end of its trace would (`raw["interrupted"]`).
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
-        raise UsageError(f"threads is {threads!r}, wanted 1 to {MOST_THREADS}")
+        raise UsageError(f"threads is {threads!r}, expected 1 to {MOST_THREADS}")
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
     if state:
@@ -96,7 +96,7 @@ def simulate(
         if resume:
             saved_states.check_trace(state, described)
     elif resume:
-        raise UsageError("resume is given without state, wanted the state of the run to continue")
+        raise UsageError("resume is given without state, expected the state of the run to continue")
     wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
     with _errors_of(described), ExitStack() as files:
         if save_state:

@@ -362,7 +362,7 @@ def file_names(csv: bool) -> list[str]:
 def check_files(folder: Path, files: Sequence[str], *, force: bool = False) -> None:
     """Refuse a folder that cannot take the files; raises UsageError. Ask before the work is done."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file, wanted a folder")
+        raise UsageError(f"{folder} is a file, expected a folder")
     for name in files:
         if (folder / name).exists() and not force:
             raise UsageError(f"{folder / name} exists; --force replaces it")

@@ -39,7 +39,7 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
     """
     saved = _label(path)["options"]
     if not resume and (share := given.get(PRECONDITION)) and float(share):
-        raise UsageError(f"precondition is {share}, and {path} is the state of a drive already; wanted one of both")
+        raise UsageError(f"precondition is {share}, and {path} is the state of a drive already; expected one of both")
     merged = {**saved, **given}
     if not resume:
         merged.pop(PRECONDITION, None)
@@ -56,7 +56,9 @@ def check_trace(path: str | Path, trace: Mapping[str, Any]) -> None:
     """UsageError where a run cannot continue over `trace`, because another trace was simulated."""
     saved, wanted = _label(path)["trace"], json.loads(json.dumps(_identity(trace)))
     if saved != wanted:
-        raise UsageError(f"the run in {path} is of the trace {_shown(saved)}, wanted the same and not {_shown(wanted)}")
+        raise UsageError(
+            f"the run in {path} is of the trace {_shown(saved)}, expected the same and not {_shown(wanted)}"
+        )
 
 
 def _label(path: str | Path) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def info(
         del described["read"]
     page_bytes = preparation(page=page)["page_bytes"]
     if page_bytes == 0:
-        raise UsageError("page is 0, wanted at least 1 byte")
+        raise UsageError("page is 0, expected at least 1 byte")
     with _said(described):
         return _core.trace_info(described, page_bytes)
 
@@ -128,9 +128,9 @@ def mrc(
     Raises UsageError, InputError.
     """
     if sample is not None and sample_pages is not None:
-        raise UsageError("sample and sample-pages are given, wanted one of them")
+        raise UsageError("sample and sample-pages are given, expected one of them")
     if points < 2:
-        raise UsageError(f"points is {points}, wanted at least 2")
+        raise UsageError(f"points is {points}, expected at least 2")
     read = {"out_of_order": "keep", **(read or {})}
     described = source(trace, format=format, read=read, prepare=prepare, cache=cache)
     if "make" in described:

@@ -49,7 +49,7 @@ class Curve:
 def check(path: Path) -> None:
     """UsageError for a name that tells no kind of picture."""
     if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path}: the name tells no kind of picture, wanted one that ends in {', '.join(ENDINGS)}")
+        raise UsageError(f"{path}: the name tells no kind of picture, expected one that ends in {', '.join(ENDINGS)}")
 
 
 def write(path: Path, spec: VegaLite, ending: str) -> None:

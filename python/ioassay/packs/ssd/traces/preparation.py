@@ -35,7 +35,7 @@ def preparation(
     count what is left. `rebase` lets times begin at 0, `time_scale` multiplies them. Raises UsageError.
     """
     if first == 0:
-        raise UsageError("first is 0, wanted at least 1: nothing would be left of the trace")
+        raise UsageError("first is 0, expected at least 1: nothing would be left of the trace")
     kinds = keep.split(",") if isinstance(keep, str) else keep
     sizing, cut_bytes = _sizes(sizes) if sizes else (None, None)
     wanted = {
@@ -56,7 +56,7 @@ def preparation(
         "time_scale": None if time_scale == 1.0 else time_scale,
     }
     if shrink_from is not None and shrink is None:
-        raise UsageError("shrink-from is given without shrink, wanted both or none")
+        raise UsageError("shrink-from is given without shrink, expected both or none")
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -99,7 +99,7 @@ def _sizes(text: str) -> tuple[str, int | None]:
     """`split:4KiB` -> ("split", 4096)."""
     name, colon, size = text.partition(":")
     if colon and name != "split":
-        raise UsageError(f"sizes is '{text}', wanted keep, round-out, cut, split or split:SIZE")
+        raise UsageError(f"sizes is '{text}', expected keep, round-out, cut, split or split:SIZE")
     return name, _size("sizes", size) if colon else None
 
 
@@ -111,7 +111,7 @@ def _devices(text: str) -> str | tuple[str, int]:
         return name, _size("devices", number) or 0
     if text in ("keep", "ignore"):
         return text
-    raise UsageError(f"devices is '{text}', wanted keep, ignore, only:NUMBER or side-by-side:SIZE")
+    raise UsageError(f"devices is '{text}', expected keep, ignore, only:NUMBER or side-by-side:SIZE")
 
 
 def _size(name: str, text: str | int | None) -> int | None:

@@ -58,11 +58,11 @@ def _law(name: str, text: str, forms: tuple[str, ...]) -> Law:
     law, *numbers = text.strip().split(":")
     known = [re.split(r"\W*:", form)[0] for form in forms]
     if law not in known:
-        raise UsageError(f"{name} is '{text}', wanted {', '.join(forms[:-1])} or {forms[-1]}{nearest(law, known)}")
+        raise UsageError(f"{name} is '{text}', expected {', '.join(forms[:-1])} or {forms[-1]}{nearest(law, known)}")
     try:
         return law, [float(number) for number in numbers]
     except ValueError:
-        raise UsageError(f"{name} is '{text}', wanted a name and numbers, such as zipf:0.99") from None
+        raise UsageError(f"{name} is '{text}', expected a name and numbers, such as zipf:0.99") from None
 
 
 def _sizes(text: str) -> Law:
@@ -78,7 +78,7 @@ def _sizes(text: str) -> Law:
         try:
             numbers += [_size("sizes", size), float(weight or 1)]
         except ValueError:
-            raise UsageError(f"sizes has the weight '{weight}', wanted a number, such as 4KiB:3,64KiB:1") from None
+            raise UsageError(f"sizes has the weight '{weight}', expected a number, such as 4KiB:3,64KiB:1") from None
     return "weighted", numbers
 
 

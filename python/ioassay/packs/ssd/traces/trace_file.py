@@ -44,11 +44,11 @@ def format_of(output: str | Path, to: str | None, formats: Sequence[Mapping[str,
 def check(path: Path, *, force: bool) -> None:
     """UsageError where something is there that may not be replaced, or there is no folder for it."""
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no regular file, wanted one, or - for standard output")
+        raise UsageError(f"{path} is no regular file, expected one, or - for standard output")
     if path.exists() and not force:
         raise UsageError(f"{path} exists; --force replaces it")
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder, wanted one that exists for {path.name}")
+        raise UsageError(f"{path.parent} is no folder, expected one that exists for {path.name}")
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def cache_limit_bytes() -> int:
     try:
         return parse_size(value)
     except ValueError as error:
-        raise UsageError(f"{SWITCH} is '{value}', wanted off or a size such as 4GiB: {error}") from None
+        raise UsageError(f"{SWITCH} is '{value}', expected off or a size such as 4GiB: {error}") from None
 
 
 def cache_description() -> dict[str, Any] | None:

@@ -84,7 +84,7 @@ def _number(key: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"{key} is '{text}'; wanted a number")
+        raise InputError(f"{key} is '{text}'; expected a number")
     return value
 
 

@@ -89,10 +89,10 @@ class StressNg(Driver):
         found = re.search(r"stress-ng, version (\d+)\.(\d+)", version)
         if found is None:
             said = version.strip()[:80]
-            raise ToolError(f"stress-ng --version said '{said}'; wanted a line such as stress-ng, version 0.15.06")
+            raise ToolError(f"stress-ng --version said '{said}'; expected a line such as stress-ng, version 0.15.06")
         if (int(found[1]), int(found[2])) < MINIMUM:
             wanted = ".".join(map(str, MINIMUM))
-            raise ToolError(f"stress-ng is {found[1]}.{found[2]}; wanted {wanted} or newer")
+            raise ToolError(f"stress-ng is {found[1]}.{found[2]}; expected {wanted} or newer")
         self._offer = stressors.read(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -100,7 +100,7 @@ class StressNg(Driver):
         wanted, kind = stressor_parameters.read(params, self._offer), target.get("kind", "null")
         if kind not in ("null", "folder"):
             raise StudyError(
-                f"is '{kind}'; stress-ng loads a folder, or nothing: wanted 'folder' or 'null'", key="target.kind"
+                f"is '{kind}'; stress-ng loads a folder, or nothing: expected 'folder' or 'null'", key="target.kind"
             )
         warnings = [Warning_("will-be-skipped", text) for text in self._absent(wanted)]
         if kind == "null" and self.access(params) == WRITE:

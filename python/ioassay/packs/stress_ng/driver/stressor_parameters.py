@@ -156,7 +156,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def _stressor(params: Mapping[str, Any], offer: Capabilities) -> str:
     name = params.get("stressor")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise _wrong("stressor", f"is {name!r}; wanted the name of one stressor, such as 'cpu'; {_CHOICE}")
+        raise _wrong("stressor", f"is {name!r}; expected the name of one stressor, such as 'cpu'; {_CHOICE}")
     if offer.stressors and name not in offer.stressors:
         hint = _nearest(name, offer.stressors) or "'stress-ng --stressors' lists them"
         raise _wrong("stressor", f"this stress-ng has no stressor '{name}'; {hint}")
@@ -167,7 +167,9 @@ def _workers(params: Mapping[str, Any]) -> int:
     """0 is stress-ng's word for one on each processor."""
     value = params.get("workers", 1)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_WORKERS:
-        raise _wrong("workers", f"is {value!r}; wanted a whole number from 0 (one on each processor) to {MOST_WORKERS}")
+        raise _wrong(
+            "workers", f"is {value!r}; expected a whole number from 0 (one on each processor) to {MOST_WORKERS}"
+        )
     return value
 
 
@@ -196,13 +198,13 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     placeholder = offer.options.get(name, "")
     if isinstance(value, bool):
         if value and (placeholder or name in offer.choices):
-            raise _wrong(key, f"is true; wanted a value ('stress-ng --help' calls it {placeholder or 'a word'})")
+            raise _wrong(key, f"is true; expected a value ('stress-ng --help' calls it {placeholder or 'a word'})")
         return value
     if not isinstance(value, int | float | str):
-        raise _wrong(key, f"is {value!r}; wanted a number, a word, or true for a flag")
+        raise _wrong(key, f"is {value!r}; expected a number, a word, or true for a flag")
     text = _BINARY_SIZE.sub(r"\1\2", str(value))
     if placeholder in _COUNTS and name not in offer.choices and not _NUMBER.fullmatch(text):
-        raise _wrong(key, f"is '{value}'; wanted a number")
+        raise _wrong(key, f"is '{value}'; expected a number")
     _chosen(name, key, text, offer)
     return text
 

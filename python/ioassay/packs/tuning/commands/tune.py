@@ -110,7 +110,7 @@ def tune(
         changes += [value for value in (scale, margin) if value not in (_FULL, _MARGIN)]
         if any(change is not None for change in changes):
             raise UsageError(
-                "--resume goes on with a search as it was begun; wanted no study and no other change with it"
+                "--resume goes on with a search as it was begun; expected no study and no other change with it"
             )
         begin = partial(parameter_search.resume, resume, consent)
     else:
@@ -144,9 +144,9 @@ def _pairs(option: str, assignments: Sequence[str] | None, example: str) -> dict
     for assignment in assignments or ():
         name, equals, value = (part.strip() for part in assignment.partition("="))
         if not (name and equals and value):
-            raise UsageError(f"{option} {assignment}: wanted NAME=VALUE, such as iodepth={example}")
+            raise UsageError(f"{option} {assignment}: expected NAME=VALUE, such as iodepth={example}")
         if name in found:
-            raise UsageError(f"{option} {assignment}: '{name}' is named twice; wanted one of them")
+            raise UsageError(f"{option} {assignment}: '{name}' is named twice; expected one of them")
         found[name] = value
     return found
 
@@ -168,7 +168,7 @@ def _budget_s(text: str | None) -> float | None:
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise UsageError(f"--budget {text}: wanted a time above 0, such as 90s, 10m or 2h")
+        raise UsageError(f"--budget {text}: expected a time above 0, such as 90s, 10m or 2h")
     return seconds
 
 

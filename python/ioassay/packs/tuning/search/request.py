@@ -87,7 +87,7 @@ def make_goal(maximize: str | None, minimize: str | None, subject_to: Sequence[s
     """A goal from the command line's options; UsageError says what is wrong with them."""
     if (maximize is None) == (minimize is None):
         seen = "both" if maximize else "neither"
-        raise UsageError(f"found {seen} of --maximize and --minimize; wanted one metric to search for")
+        raise UsageError(f"found {seen} of --maximize and --minimize; expected one metric to search for")
     metric = str(maximize if maximize is not None else minimize)
     _check_metric(metric)
     constraints = tuple(parse_constraint(text) for text in subject_to)
@@ -100,7 +100,7 @@ def parse_constraint(text: str) -> Constraint:
     match = _CONSTRAINT.match(text)
     if match is None:
         raise UsageError(
-            f"constraint {shown(text)}: wanted METRIC < VALUE (or <=, >, >=), such as 'read.lat.p99 < 5ms'"
+            f"constraint {shown(text)}: expected METRIC < VALUE (or <=, >, >=), such as 'read.lat.p99 < 5ms'"
         )
     _check_metric(match["metric"])
     bound = _bound(text, metrics.metric(match["metric"]), match["bound"])
@@ -109,7 +109,7 @@ def parse_constraint(text: str) -> Constraint:
 
 def _check_metric(name: str) -> None:
     if not metrics.known(name):
-        hint = suggestion(name, metrics.USUAL, "wanted for example read.bw, write.iops, read.lat.p99")
+        hint = suggestion(name, metrics.USUAL, "expected for example read.bw, write.iops, read.lat.p99")
         raise UsageError(f"no metric is called {shown(name)}; {hint}")
 
 
@@ -129,7 +129,7 @@ def _bound(text: str, metric: metrics.Metric, written: str) -> float:
     except ValueError as error:
         unit = f"in {metric.unit}" if metric.unit else "a plain number"
         raise UsageError(
-            f"constraint {shown(text)}: {metric.name} is {unit}, the bound is {shown(written)}; wanted {error}"
+            f"constraint {shown(text)}: {metric.name} is {unit}, the bound is {shown(written)}; expected {error}"
         ) from None
 
 
@@ -260,7 +260,7 @@ def space(
             raise UsageError(f"--default {name}={defaults[name]}: '{name}' is not searched; {suggestion(name, known)}")
     if points(found) > MAX_TRIALS:
         raise UsageError(
-            f"{study.name}: the space has {points(found)} points; wanted {MAX_TRIALS} or fewer: give --range a step, "
+            f"{study.name}: the space has {points(found)} points; expected {MAX_TRIALS} or fewer: give --range a step, "
             "or keep to the listed levels with --listed"
         )
     placed = [
@@ -288,7 +288,7 @@ def _usual(study: Study, axis: Axis, stated: Callable[[Mapping[str, Any], str], 
     try:
         known = stated(study.params, axis.name) if known is None else known
     except StudyError as error:
-        raise UsageError(f"{error}; wanted one to compare the winner with: --default {axis.name}=VALUE") from None
+        raise UsageError(f"{error}; expected one to compare the winner with: --default {axis.name}=VALUE") from None
     if isinstance(known, str | int | float):
         return known
     listed = study.factors.get(axis.name)

@@ -254,7 +254,7 @@ class Search:
         failed = value is None or not math.isfinite(value)
         if not failed and len(violations) != self._told.constraints:
             raise UsageError(
-                f"told {len(violations)} violations, wanted one for each of {self._told.constraints} constraints"
+                f"told {len(violations)} violations, expected one for each of {self._told.constraints} constraints"
             )
         limits = tuple(math.inf if math.isnan(violation) else float(violation) for violation in violations)
         seen = self._told.at(key)

@@ -335,7 +335,7 @@ def _scalar(text: str) -> Scalar:
 
 def wrong(name: str, text: str, wanted: str) -> UsageError:
     """The range `text` of `name` is not what is wanted."""
-    return UsageError(f"range of {name} is {shown(text)}, wanted {wanted}")
+    return UsageError(f"range of {name} is {shown(text)}, expected {wanted}")
 
 
 __all__ = ["Axis", "axes", "points"]
@@ -356,7 +356,7 @@ def axes(study: Study, *, ranges: Mapping[str, str] | None = None, listed: bool 
         found[name] = _some_cases(text, cases) if name == CASE else _named(study, name, text)
     varied = tuple(axis for axis in found.values() if len(axis.levels) > 1)
     if not varied:
-        remedy = "wanted a factor with two levels or more; name one, such as --range iodepth=1..64"
+        remedy = "expected a factor with two levels or more; name one, such as --range iodepth=1..64"
         raise StudyError(f"nothing to search; {remedy}", source=study.name, key="factors")
     return varied
 
@@ -369,13 +369,17 @@ def points(axes: Sequence[Axis]) -> int:
 def _named(study: Study, name: str, text: str) -> Axis:
     """An axis that the command line names; its factor may be new."""
     if not _NAME.match(name):
-        raise UsageError(f"range of {shown(name)}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
+        raise UsageError(
+            f"range of {shown(name)}: not a factor name; expected a parameter, or target.<key> or run.<key>"
+        )
     if metrics.known(name):
         known = [*study.factors, *study.params]
-        hint = suggestion(name, known) if known else "wanted a parameter of the driver"
+        hint = suggestion(name, known) if known else "expected a parameter of the driver"
         raise UsageError(f"range of {name}: this is a metric, which is measured; {hint}")
     if owner := next((case["name"] for case in study.case if name in case), None):
-        raise UsageError(f"range of {name}: case {shown(owner)} sets it already; wanted a parameter that no case sets")
+        raise UsageError(
+            f"range of {name}: case {shown(owner)} sets it already; expected a parameter that no case sets"
+        )
     return ranged(name, text)
 
 

@@ -204,7 +204,7 @@ def serve(
     _require_mount(ways)
     parts = [part for text in namespaces or () for part in text.split(",")] or None
     if size is None and backing_file is None and parts is None:
-        raise UsageError("no --size given; wanted one, such as 1GiB, or --file with a backing file that is there")
+        raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
     options_of_model = described.settings(set_ or ())
     planned = [fault for path in faults or () for fault in fault_plan.read(path)]
     asked = _left_to_the_core()
@@ -243,7 +243,7 @@ def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name not in ("config", "json", "with_parent") and value != defaults[name].default:
             key = drive_config.key_of(name)
-            raise UsageError(f"--{key} is not used with --config; wanted '{key}' in a [[drive]] of {config}")
+            raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
     drives = drive_config.read(config)
     _require_mount([way for drive in drives for way in drive["transports"]])
     asked = _left_to_the_core()
@@ -358,7 +358,7 @@ def fault_clear(
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
     console.use_json(json)
     if number is not None and not (number.isascii() and number.isdigit() and len(number) < 20):
-        raise UsageError(f"NUMBER is '{number}', wanted that of a fault (ioassay device fault list SOCKET)")
+        raise UsageError(f"NUMBER is '{number}', expected that of a fault (ioassay device fault list SOCKET)")
     cleared = _drive(socket).clear_faults(None if number is None else int(number))
     if number is not None and not cleared:
         raise UsageError(f"the drive has no fault {number} (ioassay device fault list {socket})")

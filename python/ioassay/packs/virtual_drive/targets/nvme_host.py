@@ -70,7 +70,7 @@ def lack(root: Path = ROOT, run: Run = _captured) -> str:
     if root == ROOT and os.geteuid():
         return "connecting the kernel to a drive by NVMe/TCP takes root; run as root"
     if not _has_module(root) and not _runs(run, ["modprobe", "--dry-run", "--quiet", MODULE]):
-        return "this kernel has no NVMe/TCP host; wanted one with the module nvme-tcp (modprobe nvme-tcp)"
+        return "this kernel has no NVMe/TCP host; expected one with the module nvme-tcp (modprobe nvme-tcp)"
     return ""
 
 
@@ -121,7 +121,7 @@ def _runs(run: Run, argv: Sequence[str]) -> bool:
 
 def _load(root: Path, run: Run) -> None:
     if not _has_module(root) and not _runs(run, ["modprobe", MODULE]):
-        raise ToolError("the module nvme-tcp cannot be loaded; wanted a kernel with it: modprobe nvme-tcp says why")
+        raise ToolError("the module nvme-tcp cannot be loaded; expected a kernel with it: modprobe nvme-tcp says why")
 
 
 def _connect(subsystem: Subsystem, root: Path) -> None:
@@ -172,9 +172,9 @@ def _require_ours(disk: block_devices.Device, subsystem: Subsystem) -> None:
     """A name alone is no proof: what is written to must have the drive's serial number and its size."""
     serial = _text(disk.folder / "device/serial")
     if serial != subsystem.serial:
-        raise ToolError(f"{disk.name} has serial number '{serial}', wanted '{subsystem.serial}': not used")
+        raise ToolError(f"{disk.name} has serial number '{serial}', expected '{subsystem.serial}': not used")
     if disk.size_bytes != subsystem.size_bytes:
-        raise ToolError(f"{disk.name} has {disk.size_bytes} bytes, wanted {subsystem.size_bytes}: not used")
+        raise ToolError(f"{disk.name} has {disk.size_bytes} bytes, expected {subsystem.size_bytes}: not used")
 
 
 def _ours(subsystem: Subsystem, root: Path) -> list[str]:

@@ -85,7 +85,7 @@ class NvmevirtTarget:
         self._capture = capture or (lambda argv: supervisor.capture(argv, timeout_s=_COMMAND_S))
         self._is_real = capture is None
         if len(set(self._settings.cpus)) < len(self._settings.cpus):
-            raise StudyError(f"are {list(self._settings.cpus)}; wanted each once", key="target.cpus")
+            raise StudyError(f"are {list(self._settings.cpus)}; expected each once", key="target.cpus")
 
     def inspect(self, access: str) -> Sequence[Warning_]:
         """What can be said before it is loaded. SafetyRefusal: somebody else loaded it. StudyError: it cannot be.
@@ -97,7 +97,7 @@ class NvmevirtTarget:
             raise StudyError("loads a kernel module, which takes root; run as root", key="target.kind")
         wanted = self._settings
         if not wanted.module.is_file():
-            raise StudyError(f"{wanted.module} is no file; wanted the nvmev.ko that you built", key="target.module")
+            raise StudyError(f"{wanted.module} is no file; expected the nvmev.ko that you built", key="target.module")
         self._require_not_loaded()
         if lack := memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
             memory = shown(wanted.memmap_start, wanted.memmap_size)
@@ -178,13 +178,13 @@ class NvmevirtTarget:
         came = self._ours(before)
         if len(came) > 1:
             names = ", ".join(f"/dev/{device.name}" for device in came)
-            raise ToolError(f"{names} came with the module; wanted one drive: build it with one namespace")
+            raise ToolError(f"{names} came with the module; expected one drive: build it with one namespace")
         path = block_devices.node_of(came[0], self._root) if came else None
         if path is None:
             return None
         size_bytes, most_bytes = came[0].size_bytes, self._settings.memmap_size
         if not 0 < size_bytes <= most_bytes:
-            shown = f"{units.format_size(size_bytes)}; wanted at most its memory, {units.format_size(most_bytes)}"
+            shown = f"{units.format_size(size_bytes)}; expected at most its memory, {units.format_size(most_bytes)}"
             raise ToolError(f"{path} came with the module, and has {shown}: not its drive, and not touched")
         return path, came[0]
 
@@ -199,7 +199,7 @@ class NvmevirtTarget:
             return path
         character = path.with_name(path.name.replace("nvme", "ng", 1))
         if not character.exists():
-            raise ConditionError("this kernel has no character device of an NVMe drive; wanted Linux 5.13 or later")
+            raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
         return character
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
@@ -303,7 +303,7 @@ def memory_lack(start_bytes: int, size_bytes: int, root: Path = ROOT) -> str:
     beside = f"; found {' '.join(said)}" if said else ""
     if said and not any("$" in word for word in said):
         beside += ", whose $ the boot loader took for its own"
-    return f"the kernel was not told to leave this memory alone: wanted {wanted} at boot{beside}; {_AFTER}"
+    return f"the kernel was not told to leave this memory alone: expected {wanted} at boot{beside}; {_AFTER}"
 
 
 def regions(root: Path = ROOT) -> list[tuple[int, int, str]]:

@@ -116,13 +116,13 @@ class VirtualTarget:
             raise StudyError(str(error), key="target") from None
         if self._settings.model not in serving.models():
             known = " or ".join(serving.models())
-            raise StudyError(f"is '{self._settings.model}', wanted {known}", key="target.model")
+            raise StudyError(f"is '{self._settings.model}', expected {known}", key="target.model")
 
         self._faults = _planned(self._settings.faults)
         self._root = root
         if (zones := self._settings.zones) is not None:
             if tuple(self._ways) != ("nvme-tcp",):
-                said = "has zones, which only NVMe over TCP knows; wanted target.ways = ['nvme-tcp']"
+                said = "has zones, which only NVMe over TCP knows; expected target.ways = ['nvme-tcp']"
                 raise StudyError(said, key="target.zones")
             try:
                 described.zones(zones)
@@ -158,12 +158,14 @@ class VirtualTarget:
             said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
             raise StudyError(said, key="target.filesystem")
         if self._form in _ON_FILE and self._settings.realtime:
-            said = "is set, and a loop device lies on the file, whose kernel threads would wait for the server; wanted"
+            said = (
+                "is set, and a loop device lies on the file, whose kernel threads would wait for the server; expected"
+            )
             raise StudyError(f"{said} target.form = 'file'", key="target.realtime")
         if self._form in _ON_FILE and "fuse" not in self._ways:
-            raise StudyError(f"a {self._form} lies on the file; wanted 'fuse' among them", key="target.ways")
+            raise StudyError(f"a {self._form} lies on the file; expected 'fuse' among them", key="target.ways")
         if self._form in _CONNECTED and "nvme-tcp" not in self._ways:
-            said = "the kernel connects to the drive by NVMe/TCP; wanted 'nvme-tcp' among them"
+            said = "the kernel connects to the drive by NVMe/TCP; expected 'nvme-tcp' among them"
             raise StudyError(said, key="target.ways")
         missing, remedy = self._missing()
         return [*warnings, *([Warning_(WILL_BE_SKIPPED, missing, remedy)] if missing else [])]
@@ -227,7 +229,7 @@ class VirtualTarget:
         if self._form == "nvme":
             return found.block
         if found.character is None:
-            raise ConditionError("this kernel has no character device of an NVMe drive; wanted Linux 5.13 or later")
+            raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
         return found.character
 
     def _counted(self, server: PipedChild, told: Mapping[str, Any], began: _Clock) -> Counted:
@@ -299,7 +301,7 @@ def _planned(file: str) -> list[dict[str, Any]]:
     except InputError as error:
         raise StudyError(str(error), key="target.faults") from None
     if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
-        said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; wanted for how long"
+        said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; expected for how long"
         raise StudyError(said, key="target.faults")
     return faults
 

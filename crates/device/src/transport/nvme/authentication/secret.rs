@@ -81,10 +81,10 @@ pub struct Secret {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// It is something else.
-    #[error("is no secret, wanted DHHC-1:HH:BASE64: as nvme gen-dhchap-key prints it")]
+    #[error("is no secret, expected DHHC-1:HH:BASE64: as nvme gen-dhchap-key prints it")]
     Form,
     /// It has another length.
-    #[error("has {bytes} bytes, wanted 32, 48 or 64 and a CRC of 4")]
+    #[error("has {bytes} bytes, expected 32, 48 or 64 and a CRC of 4")]
     Length {
         /// Bytes with the CRC.
         bytes: usize,

@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}; wanted a file with lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
+    #[error("cannot read {}: {source}; expected a file with lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum SecretsError {
         source: io::Error,
     },
     /// The file is no secret.
-    #[error("{} may be read by other users (mode {mode:04o}), wanted a private file: chmod 600 {}", path.display(), path.display())]
+    #[error("{} may be read by other users (mode {mode:04o}), expected a private file: chmod 600 {}", path.display(), path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum SecretsError {
         mode: u32,
     },
     /// A line with too few words or too many.
-    #[error("{} line {line}: {words} words, wanted HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
+    #[error("{} line {line}: {words} words, expected HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
     Words {
         /// The file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum SecretsError {
         source: SecretError,
     },
     /// A host twice.
-    #[error("{} line {line}: {host} has a secret already, wanted one line for each host", path.display())]
+    #[error("{} line {line}: {host} has a secret already, expected one line for each host", path.display())]
     Twice {
         /// The file.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub enum SecretsError {
         host: String,
     },
     /// No host at all.
-    #[error("{} has no secret, wanted lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
+    #[error("{} has no secret, expected lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
