@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api import run_results
+from ioassay.api import html_view, publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
+from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,9 +90,7 @@ class Comparison:
 
     def publish(self, folder: str | Path | None = None, processes: Sequence[Executor] = ()) -> ComparisonPaths:
         """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
-        from ioassay.api import publication
         from ioassay.report import comparison_page
-        from ioassay.runner import worker_pool
         from ioassay.store.run_folder import new_folder
 
         if not processes:
@@ -142,8 +141,6 @@ class Comparison:
         return f"<Comparison of {self.b.root} with {self.a.root}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        from ioassay.api import html_view
-
         columns = ("study", "condition", "response", "verdict", "reason")
         table = html_view.table(columns, self.rows.select(columns).rows())
         return html_view.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import registry
+from ioassay import analysis, drivers, formats, monitors, plugins, registry, targets
+from ioassay.api import html_view
 from ioassay.errors import BrokenPlugin, UsageError
+from ioassay.formats import result_entry
 from ioassay.records.record import Warning_
 from ioassay.registry import Candidate
 
@@ -68,8 +70,6 @@ class Diagnosis:
         return f"<Diagnosis of {self.path}: {len(self.warnings)} warnings, {len(self.unable)} things cannot be done>"
 
     def _repr_html_(self) -> str:
-        from ioassay.api import html_view
-
         rows = [(one.code, one.text, one.remedy) for one in (*self.warnings, *self.unable)]
         broken = [f"{one.package} {one.version}: {one.problem}" for one in self.plugins if one.problem]
         table = html_view.table(("warning", "text", "remedy"), rows)
@@ -117,8 +117,6 @@ def restore_settings() -> list[str]:
 
 def _plugins() -> list[InstalledPlugin]:
     """Every plugin of every list, and those of lists that there are not."""
-    from ioassay import analysis, drivers, formats, monitors, plugins, targets
-    from ioassay.formats import result_entry
     from ioassay.report import figures
     from ioassay.runner import executors
 

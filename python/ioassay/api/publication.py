@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import report
 from ioassay.errors import Interrupted, RunError
 from ioassay.process import supervisor
+from ioassay.report import render
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ def figure_processes() -> Iterator[Sequence[Executor]]:
 
 
 def _load_drawing() -> None:
-    from ioassay.report import render
-
     render.warm_up()
 
 
@@ -58,9 +58,7 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
     if not processes:
         with figure_processes() as processes:
             return publish(store, processes)
-    from ioassay import report
     from ioassay.narrative.pipeline import analyse_all
-    from ioassay.report import render
     from ioassay.store import frames
 
     again = f"ioassay report {shlex.quote(str(store.root))}"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import ToolError, UsageError
+from ioassay.host import cpus
+from ioassay.process import supervisor
 from ioassay.store.table_files import TABLES
 
 if TYPE_CHECKING:
@@ -54,11 +56,7 @@ def require_duckdb() -> None:
     """Load DuckDB and polars; ToolError where this processor cannot run DuckDB.
 
     Where its build needs AVX2 and the processor has none, the process that imports it ends by SIGILL."""
-    from ioassay.host import cpus
-
     if cpus.lacks_avx2():
-        from ioassay.process import supervisor
-
         tried = supervisor.capture([sys.executable, "-I", "-c", "import duckdb"], timeout_s=60)
         if (tried.exit_code or 0) < 0:
             raise ToolError(

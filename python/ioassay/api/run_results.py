@@ -13,7 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import report
+from ioassay.api import diagnosis, html_view, tabular_export
+from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
+from ioassay.narrative import answers
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -190,8 +194,6 @@ class Run:
 
     @cached_property
     def _figures(self) -> dict[str, tuple[Study | None, Figure]]:
-        from ioassay import report
-
         return {figure.name: (study, figure) for study, figure in report.figures_of(self.records)}
 
     def figure(self, name: str) -> ChartType:
@@ -245,8 +247,6 @@ class Run:
         `format` is 'parquet' or 'csv'; `output` is a new folder, by default <run>-<format> in the working directory, or
         of CSV a file *.csv for the trials alone. `redact` and errors as of `export`.
         """
-        from ioassay.api import tabular_export
-
         return tabular_export.tables(self._store, Path(output) if output is not None else None, format, redact=redact)
 
     def markdown(self, *, redact: bool = False) -> str:
@@ -254,8 +254,6 @@ class Run:
 
         Names of this machine and its users are replaced, as on the page; with `redact` all that `export` replaces.
         """
-        from ioassay.api import tabular_export
-
         return tabular_export.markdown(self._store, redact=redact)
 
     @property
@@ -290,7 +288,6 @@ class Run:
     ) -> Run:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
         from ioassay.api import computing, execution
-        from ioassay.api.progress import Progress
 
         progress = progress or Progress()
         computing.at_once(executor, workers)
@@ -306,8 +303,6 @@ class Run:
 
         It has a warning for each broken plugin that was met meanwhile, which are warnings of Python otherwise.
         """
-        from ioassay.api import diagnosis
-
         paths, trust = self.paths, self.trust
         return {
             "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
@@ -363,8 +358,6 @@ class Run:
         return f"<Run {self.root}: {self.trial_counts}>"
 
     def _repr_html_(self) -> str:
-        from ioassay.api import html_view
-        from ioassay.narrative import answers
 
         lines = [f"{self.root}: {self.trial_counts}"]
         if self.trust is not None:

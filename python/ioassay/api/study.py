@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from ioassay.api import computing, execution
+from ioassay.api import computing, execution, html_view
 from ioassay.api.progress import Progress
+from ioassay.api.study_plan import Plan
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 from ioassay.roles import Consent
+from ioassay.runner import hosts
 
 if TYPE_CHECKING:
     from ioassay.api.execution import Announce, Execution
@@ -173,13 +175,10 @@ class Study:
         A missing tool is a warning. A study that names hosts is checked on them where `executor` says where they are.
         `announce` is called with what is examined, and its share. Errors as of `run`.
         """
-        from ioassay.api.study_plan import Plan
-
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True, executor=executor)
         with execution.named(self.source):
             if executor is None:
                 benches, warnings = checks.benches(self._suite, announce)
-                from ioassay.runner import hosts
 
                 unchecked = hosts.unchecked(self._suite)
                 checked = execution.Inspection(self._suite, benches, [*warnings, *unchecked])
@@ -251,7 +250,6 @@ class Study:
         return f"<Study {self.name}: {self.title}>"
 
     def _repr_html_(self) -> str:
-        from ioassay.api import html_view
         from ioassay.study import plan
 
         counts = plan.count(self._suite)

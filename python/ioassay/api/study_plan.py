@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import units
+from ioassay.api import diagnosis, html_view
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,8 +125,6 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay plan --json` prints, but for the order: with a warning for each broken plugin that was met."""
-        from ioassay.api import diagnosis
-
         return {
             "suite": self._suite.name,
             "title": self._suite.title,
@@ -140,8 +140,6 @@ class Plan:
         return f"<Plan of {self._suite.name}: {trials} trials, about {self.seconds:.0f} s>"
 
     def _repr_html_(self) -> str:
-        from ioassay import units
-        from ioassay.api import html_view
 
         rows = [
             (

@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay.api import run_results
 from ioassay.errors import RunError, UsageError
+from ioassay.narrative import answers
 from ioassay.process import supervisor
 
 if TYPE_CHECKING:
@@ -67,9 +69,7 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
 def markdown(store: RunStore, *, redact: bool) -> str:
     """The summary of a run: see `Run.markdown`."""
     from ioassay.analysis.effects.descriptive import headline
-    from ioassay.api import run_results
     from ioassay.host import privacy
-    from ioassay.narrative import answers
     from ioassay.report import markdown_summary
     from ioassay.store import bundle
 

@@ -10,9 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ioassay import formats
+from ioassay.api import html_view
 from ioassay.errors import InputError, Interrupted, UsageError
+from ioassay.formats import is_of_this_host
 from ioassay.hints import nearest
 from ioassay.records.observation import OFF
+from ioassay.verify.verdict import CONTRADICTED, compared, rank
 
 if TYPE_CHECKING:
     from ioassay.analysis.machine_conditions import Conditions
@@ -108,8 +112,6 @@ class Judgement:
     @property
     def contradicted(self) -> bool:
         """Whether the kernel contradicts a claim."""
-        from ioassay.verify.verdict import CONTRADICTED
-
         return self.verdict == CONTRADICTED
 
     @property
@@ -165,7 +167,6 @@ class Judgement:
         """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
         from ioassay.narrative import conditions_text, explanation_text
         from ioassay.verify.evidence import classes
-        from ioassay.verify.verdict import compared
 
         rests_on = compared(self.verdicts)
         run, seen, whole, conditions = self.runs[-1], self.seen, self._overall, self.conditions()
@@ -216,8 +217,6 @@ class Judgement:
         return f"<Judgement of {self.command[:1]}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        from ioassay.api import html_view
-
         return html_view.section(f"{self.verdict}: {' '.join(self.command)}", [self.explanation])
 
 
@@ -393,8 +392,6 @@ def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]
     Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
     flags by which it used them. Servers of other hosts stay unwatched.
     """
-    from ioassay.formats import is_of_this_host
-
     opened = {file.path for file in seen.files}
     claims = [one if not all(map(is_of_this_host, one.servers)) else replace(one, servers=()) for one in claims]
     return [
@@ -422,7 +419,6 @@ def _claims(
     command: Sequence[str], printed: Mapping[str, str], stated: Stated, seen: Observation | None, note: Note
 ) -> list[Claim]:
     """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
-    from ioassay import formats
     from ioassay.formats import claim_pattern
 
     if stated.claims:
@@ -448,7 +444,6 @@ def _judged(traced: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> lis
     from ioassay.analysis import machine_conditions
     from ioassay.verify.judge import judge, overall
     from ioassay.verify.observer_effect import Twins
-    from ioassay.verify.verdict import rank
 
     twins = Twins("runs a second", list(map(_rate, traced)), list(map(_rate, untraced))) if untraced else None
     judged = [

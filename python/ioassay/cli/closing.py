@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, session
+from ioassay.narrative import answers
 
 if TYPE_CHECKING:
     from ioassay.api.computing import Computing
@@ -51,8 +52,6 @@ def digest(topics: Sequence[Sequence[str]], room: int, rest: Callable[[int], str
 
 def _premises(run: Run) -> list[str]:
     """What the numbers are of."""
-    from ioassay.narrative import answers
-
     return [line for text in answers.premises(run.findings) for line in console.wrapped(text)]
 
 
@@ -64,8 +63,6 @@ def _trust(run: Run) -> list[str]:
 
 def _answers(run: Run, room: int) -> list[str]:
     """The first sentences of each study's answer, as evenly as there is room for; at least one."""
-    from ioassay.narrative import answers
-
     found = answers.answers(run.records.studies, run.findings)
     indent = "  " if len(found) > 1 else ""
     topics = []

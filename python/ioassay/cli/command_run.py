@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ioassay.api import witness_judgement
 from ioassay.cli import console
+from ioassay.units import format_size
 
 if TYPE_CHECKING:
     from ioassay.verify.witness import Attachment, Observed
@@ -34,9 +36,7 @@ def watch(
 
     `server` and `listing` are those of `witness.watch`.
     """
-    from ioassay.api import witness_judgement
     from ioassay.process import output_relay
-    from ioassay.units import format_size
     from ioassay.verify import witness
 
     console.flush()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ioassay import stats
 from ioassay.cli import closing, completion_values, console, options, syntax
 from ioassay.errors import Contradicted, UsageError
 
@@ -37,7 +38,6 @@ def compare(
 
     Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
     """
-    from ioassay import stats
     from ioassay.api import publication
 
     console.use_json(json)

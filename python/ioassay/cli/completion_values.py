@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ioassay import pack
+from ioassay import metrics, pack, targets
 from ioassay.cli.syntax import Completer, Given, meanings
+from ioassay.simulation.options import OPTIONS, policy_meanings
 
 _PACKAGE = Path(__file__).parent.parent
 _RUNS = "runs"
@@ -65,15 +66,11 @@ def drives(text: str, given: Given) -> dict[str, str]:
 
 def policies(text: str, given: Given) -> dict[str, str]:
     """The write buffers of the simulated drive, and none."""
-    from ioassay.simulation.options import policy_meanings
-
     return policy_meanings()
 
 
 def of_simulation(text: str, given: Given) -> dict[str, str]:
     """The options of the simulated drive, and the values of those that have names."""
-    from ioassay.simulation.options import OPTIONS
-
     known = {option.name: list(option.choices) for option in OPTIONS}
     about = {option.name: option.about for option in OPTIONS}
     return assigned({**known, "policy": policies(text, given)}, text, given, about)
@@ -128,16 +125,12 @@ def axes(text: str, given: Given) -> Iterator[str]:
 
 def responses(text: str, given: Given) -> dict[str, str]:
     """The metrics that the study answers, and those of most drivers, with their units."""
-    from ioassay import metrics
-
     own = [str(name) for table in _tables(given) for name in _list(table.get("analysis"), "responses")]
     return {name: _metric(name) for name in (*own, *metrics.USUAL)}
 
 
 def _metric(name: str) -> str:
     """The label of a metric, with its unit; '' where it is of a driver that is not imported for this."""
-    from ioassay import metrics
-
     known = metrics.metric(name) if metrics.known(name) else None
     return f"{known.label}{f' ({known.unit})' if known.unit else ''}" if known else ""
 
@@ -167,8 +160,6 @@ def _head(path: Path, key: str) -> str:
 
 
 def _targets() -> Iterable[str]:
-    from ioassay import targets
-
     return targets.TARGETS
 
 

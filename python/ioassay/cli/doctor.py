@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ioassay.api import diagnosis
 from ioassay.cli import closing, console, options, syntax
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ def doctor(
 
     Examples: ioassay doctor /mnt/disk; ioassay doctor --restore
     """
-    from ioassay.api import diagnosis
-
     console.use_json(json)
     if restore:
         restored = diagnosis.restore_settings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ioassay.api import run_results
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import RunError, UsageError
 from ioassay.hints import nearest
@@ -54,8 +55,6 @@ def export(
     Examples: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz;
     ioassay export runs/20260101-120000-quick --format markdown
     """
-    from ioassay.api import run_results
-
     console.use_json(json)
     if format not in _FORMATS:
         raise UsageError(f"--format is '{format}', expected {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")

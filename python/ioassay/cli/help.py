@@ -10,6 +10,7 @@ from typing import Annotated
 from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, documents, helptext, named, syntax
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
+from ioassay.process import pager
 
 _WIDTH = 78
 
@@ -60,8 +61,6 @@ def _list(topics: dict[str, Path]) -> None:
 
 def _read(path: Path) -> None:
     """A document as it is; by the user's pager on a terminal."""
-    from ioassay.process import pager
-
     text = path.read_text()
     if sys.stdout.isatty() and pager.show(text):
         return

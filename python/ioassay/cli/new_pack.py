@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
+from ioassay import drivers
 from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
@@ -32,8 +33,6 @@ def new_pack(
 
     Example: ioassay new-pack sieve
     """
-    from ioassay import drivers
-
     console.use_json(json)
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise UsageError(f"NAME is '{name}'; expected lower case letters, digits and _, and a letter first")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ioassay import units
 from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
 
@@ -62,8 +63,6 @@ WaitQuiet = Annotated[
 
 def seconds(option: str, text: str) -> float:
     """The time that an option gives, as in 90s or 5m; '' is 0. UsageError for anything else."""
-    from ioassay import units
-
     try:
         return units.parse_duration_s(text) if text else 0.0
     except ValueError as error:

@@ -6,8 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ioassay import units
 from ioassay.cli import console, options, progress, session, syntax
 from ioassay.errors import UsageError
+from ioassay.factors import level_word
 
 if TYPE_CHECKING:
     from ioassay.api.study_plan import Plan
@@ -65,8 +67,6 @@ def _noise(text: str | None) -> float | Path | None:
 
 
 def _say(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> None:
-    from ioassay import units
-    from ioassay.factors import level_word
 
     console.warnings(planned.warnings)
     session.say_devices(planned.devices())
@@ -127,8 +127,6 @@ def _relative_text(relative: dict[str, Any]) -> str:
 
 
 def _volume(study: dict[str, Any]) -> str:
-    from ioassay import units
-
     known = units.format_size(study["written_bytes"])
     if not study["written_is_lower_bound"]:
         return known

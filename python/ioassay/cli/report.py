@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ioassay import stats
+from ioassay.api import run_results
 from ioassay.cli import closing, console, options, syntax
 
 
@@ -18,13 +20,11 @@ def report(
 
     Example: ioassay report runs/20260101-120000-quick
     """
-    from ioassay import stats
     from ioassay.api import publication
 
     console.use_json(json)
     with publication.figure_processes() as processes:
         stats.load_numpy()
-        from ioassay.api import run_results
 
         ended = run_results.open(run)
         ended.publish(processes)

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
+from ioassay.cli import console, helptext
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 
@@ -187,8 +188,6 @@ class Command:
 
     def _help(self, name: str) -> str:
         """What the help says of an option."""
-        from ioassay.cli import helptext
-
         return helptext.HELP_ROW[1] if name in HELP else self._by_name[name].info.help
 
     def _divided(self, places: list[str]) -> Iterator[tuple[Parameter, list[str]]]:
@@ -203,8 +202,6 @@ class Command:
         except UsageError as error:
             raise UsageError(f"{error} (see: {path} --help)") from None
         if values is None:
-            from ioassay.cli import helptext
-
             helptext.command(self, path)
         else:
             self.function(**values)
@@ -322,8 +319,6 @@ class Group:
 
     def run(self, words: Sequence[str], path: str) -> None:
         """Run the command that the first word names with the rest, or show the group's help."""
-        from ioassay.cli import console, helptext
-
         if words and words[0] in HELP:
             helptext.group(path, self.about, {name: summary(each.about) for name, each in self.members.items()})
             return

@@ -6,9 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import command_run, completion_values, console, options, syntax, witness_attach, witness_calls
+from ioassay import atomic_file
+from ioassay.api import witness_judgement
+from ioassay.cli import (
+    command_run,
+    completion_values,
+    console,
+    options,
+    syntax,
+    witness_attach,
+    witness_calls,
+    witness_text,
+)
 from ioassay.errors import Contradicted, UsageError
 from ioassay.hints import nearest
+from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement
@@ -104,8 +116,6 @@ def witness(
     witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio; ioassay witness --pid 123
     --for 10s; ioassay witness --pid 123 -- redis-benchmark
     """
-    from ioassay.api import witness_judgement
-    from ioassay.cli import witness_text
     from ioassay.verify.witness import call_listing
 
     console.use_json(json)
@@ -158,8 +168,6 @@ def _check_statuses(require: str | None, exit_verdict: str) -> None:
 
 def _is_failing(verdict: str, require: str | None) -> bool:
     """Whether a verdict asks for exit status 4."""
-    from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
-
     if require is None:
         return verdict == CONTRADICTED
     return verdict not in (TRUE_CLAIMS if require == "true" else {CONFIRMED})
@@ -167,7 +175,5 @@ def _is_failing(verdict: str, require: str | None) -> bool:
 
 def _keep(output: Path, judgement: Judgement) -> None:
     import json
-
-    from ioassay import atomic_file
 
     atomic_file.write(output, json.dumps(judgement.observations(), indent=1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
+from ioassay.api import witness_judgement
 from ioassay.cli import console
 from ioassay.errors import UsageError
 
@@ -59,8 +60,6 @@ class Choice:
 
     def attachment(self, level: str, backend: str, listing: str | None) -> Attachment:
         """What watches them; UsageError and ToolError say what cannot be watched and why."""
-        from ioassay.api import witness_judgement
-
         return witness_judgement.attachment_to(self._pids(), self.cgroup, self.container, level, backend, listing)
 
     def _pids(self) -> list[int]:

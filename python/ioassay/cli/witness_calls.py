@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ioassay.cli import console
+from ioassay.verify.claim_groups import is_of_system
 
 if TYPE_CHECKING:
     from ioassay.verify.witness.call_listing import CallListing, FileCalls
@@ -40,8 +41,6 @@ def _say_file(each: FileCalls) -> None:
 
 def _busiest(files: Sequence[FileCalls]) -> list[FileCalls]:
     """The files with the most calls, in the order of their first use; the system's where there are no others."""
-    from ioassay.verify.claim_groups import is_of_system
-
     of_interest = [each for each in files if each.path and not is_of_system(each.path)] or files
     most = {each.path for each in sorted(of_interest, key=lambda each: -each.calls)[:_MOST_FILES]}
     return [each for each in files if each.path in most]

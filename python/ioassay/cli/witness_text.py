@@ -13,6 +13,8 @@ from ioassay.cli import closing, console
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
+from ioassay.verify.statement import Code
+from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIATED, rank
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement
@@ -66,8 +68,6 @@ def _latencies(judgement: Judgement) -> list[str]:
 
 def _table(judged: Sequence[Verdict], room: int) -> list[str]:
     """A row for each claim; for the worst ones, where there are more than `room` allows. An empty line is the last."""
-    from ioassay.verify.verdict import rank
-
     most = max(min(_MOST_ROWS, room - 3), 1)
     shown = judged if len(judged) <= most else sorted(judged, key=lambda one: -rank(one))[:most]
     more = len(judged) - len(shown)
@@ -91,8 +91,6 @@ def _unclaimed(result: Mapping[str, Any]) -> list[str]:
 
 def _compared(verdict: Verdict) -> list[str]:
     """A row of the table: what was claimed, and what was seen where the verdict has it from."""
-    from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE
-
     numbers = verdict.numbers
     seen = {BY_DEVICE: ("device_requests", "device_bytes"), BY_DRIVE: ("drive_operations", "drive_bytes")}
     operations, volume = seen.get(verdict.reason, ("seen_operations", "seen_bytes"))
@@ -108,8 +106,6 @@ def _shown(number: int | None, form: Callable[[int], str]) -> str:
 def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
     """The lines on each verdict that the table does not explain; of one that needs none, what it rests on."""
     from ioassay.narrative import explanation_text
-    from ioassay.verify.statement import Code
-    from ioassay.verify.verdict import CONFIRMED, rank
 
     of_twins = (Code.OBSERVER_EFFECT, Code.OBSERVER_EFFECT_UNKNOWN)  # which the user asked for
     topics = []
@@ -159,8 +155,6 @@ def say_status(verdict: str, own: int, require: str | None, *, failing: bool, de
 
     `failing`: the verdict asks for exit status 4; `decides`: it gets it.
     """
-    from ioassay.verify.verdict import UNSUBSTANTIATED
-
     if failing and decides:
         why = f"--require {require}, and the verdict is {verdict}" if require else "the kernel contradicts a claim"
         console.line(f"Exit status {Contradicted.exit_code}: {why}.")

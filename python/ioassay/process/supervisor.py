@@ -4,7 +4,7 @@ A child can be held before its first instruction (`on_held`), so that monitors a
 looked at when it has ended and is not reaped yet (`on_ended`): its whole account is in /proc until then.
 A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
-`kill_orphans_after` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
+`kill_orphans_after` ends them when this process is killed itself. They have `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
 leave that is no process is put back by `if_killed`, and a `temporary_folder` goes with it.
 A child that is talked to while it runs is a `partner`. Nothing here goes through a shell or signals what others began.
@@ -482,7 +482,7 @@ def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Itera
     """While this lasts, another process waits for the end of this one; where this one is killed, it calls `undo`.
 
     For what outlives a process and is none: mounts, folders, kernel modules. Who leaves by himself puts back himself.
-    `undo` runs beside the end of the trial's processes (`kill_orphans_after`), so that what these use is free only soon.
+    `undo` runs while `kill_orphans_after` ends the trial's processes, so that what these use is free only soon.
     With `terminal`, it is about that descriptor of our terminal, which only processes of our session may change.
     """
     kept = () if terminal is None else (terminal,)

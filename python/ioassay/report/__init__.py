@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import __version__
+from ioassay.analysis import OVERALL
+from ioassay.factors import level_word
+
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
@@ -113,8 +117,6 @@ def _view(
     records: Dataset, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
 ) -> dict[str, object]:
     """All that the template shows."""
-    from ioassay import __version__
-    from ioassay.analysis import OVERALL
     from ioassay.analysis.effects.descriptive import headline
     from ioassay.narrative import answers, conditions_text
     from ioassay.report import first_screen, host_facts, study_sections, trial_list, warnings
@@ -168,8 +170,6 @@ def rerun_command(records: Dataset) -> str:
 
 def _search_arguments(tuning: Search) -> Iterator[str]:
     """The study has every level of the axes, so that the listed ones are the space."""
-    from ioassay.factors import level_word
-
     yield from ("ioassay", "tune", _STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"]))
     for constraint in tuning["constraints"]:
         yield from ("--subject-to", constraint["text"])

@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.report import theme
+from ioassay.report import page, theme
 
 if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
@@ -92,7 +92,5 @@ def submit(drawn: Sequence[Drawn], folder: Path, executors: Sequence[Executor] =
 
 def warm_up() -> None:
     """Start vl-convert's interpreter, which takes as long as writing several figures."""
-    from ioassay.report import page
-
     page.bundle()
     svg({"data": {"values": []}, "mark": "point"})

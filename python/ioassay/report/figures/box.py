@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ioassay._core import percentile
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
 from ioassay.report.figures import chart, condition_rows, metric_view, selection
@@ -72,8 +73,6 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 def _boxes(view: View) -> Rows:
     """Quartiles (type 7, as everywhere) and whisker ends of each condition that has enough repetitions."""
-    from ioassay._core import percentile
-
     name, scale, rows = view.ask.metric, view.metric_axis.unit.scale, list[VegaLite]()
     for one in view.conditions:
         values = one.measured

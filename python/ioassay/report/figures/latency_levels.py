@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from ioassay._core import Histogram
 from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import level_marks, selection
@@ -99,8 +100,6 @@ def percentiles(histogram: Histogram, percentages: Sequence[float]) -> list[tupl
 
 def of(records: Dataset, study: Study, spec: LatencySpec) -> LatencyLevels:
     """The levels of the factor that the figure names, or of the first that it leaves free."""
-    from ioassay._core import Histogram
-
     trials = selection.select(records, study, spec.where)
     free = [name for name in study.levels if name not in spec.where]
     factor = spec.color or (free[0] if free else None)

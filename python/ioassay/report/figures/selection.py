@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ioassay.analysis import machine_conditions
 from ioassay.factors import CONDITIONS, factor_label, level_label, level_phrase, same_level
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
@@ -53,8 +54,6 @@ UNFIT = "no conclusion: the machine was not quiet enough"
 
 def is_conclusive(records: Dataset, study: Study) -> bool:
     """Whether a figure may mark what is best, or where something begins or ends."""
-    from ioassay.analysis import machine_conditions
-
     return not machine_conditions.is_unfit(records, study)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ioassay import metrics
 from ioassay.cli import closing, console, options, session, syntax
 
 if TYPE_CHECKING:
@@ -80,7 +81,5 @@ def _table(run: Run) -> list[str]:
 
 
 def _format(profile: Profile, name: str) -> str:
-    from ioassay import metrics
-
     value = profile.values.get(name)
     return metrics.format_metric(profile.metric(name), value.mean) if value else ""

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ioassay import _core
 from ioassay.cli import console, syntax
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 from ioassay.hints import nearest
 from ioassay.packs.iozone.commands import filesuite_options as options
+from ioassay.packs.iozone.commands import filesuite_results as results
 
 _T = TypeVar("_T")
 _FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -43,8 +45,6 @@ def filesuite(**given: Any) -> None:
 
     Examples: ioassay filesuite -s 64m -r 4k -i 0 -i 1; ioassay filesuite -a -g 64m
     """
-    from ioassay import _core
-    from ioassay.packs.iozone.commands import filesuite_results as results
 
     json, workbook = given["json"], given["workbook"]
     if given["list_tests"]:
@@ -87,8 +87,6 @@ filesuite.__signature__ = options.signature()  # type: ignore[attr-defined]
 
 def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
     """What the engine answers; its errors as those of ours."""
-    from ioassay import _core
-
     try:
         return function(*arguments)
     except _core.RefusalError as error:

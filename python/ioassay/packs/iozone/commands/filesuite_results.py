@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ioassay import __version__
 from ioassay.cli import console
 from ioassay.errors import SafetyRefusal, UsageError
 from ioassay.packs.iozone.commands.filesuite_options import USUAL_STRIDE
@@ -46,8 +47,6 @@ def progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | Non
 
 def result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """All cells as one object: raw counts and times, and the rates that follow from them."""
-    from ioassay import __version__
-
     shown = {key: str(value) if key in ("path", "remount") and value else value for key, value in setup.items()}
     shown["paths"] = [str(path) for path in setup["paths"]]
     passes = [_with_rate(one) for one in found["passes"]]

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import command_run, console, options, syntax
+from ioassay import formats
+from ioassay.cli import command_run, console, options, syntax, witness_text
+from ioassay.packs.ssd.commands import trace_text
 from ioassay.packs.ssd.commands.trace import trace_formats
 
 if TYPE_CHECKING:
@@ -55,9 +57,6 @@ def record(
 
 
 def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
-    from ioassay import formats
-    from ioassay.cli import witness_text
-    from ioassay.packs.ssd.commands import trace_text
 
     output, watched, done = recording.trace, recording.watched, recording.written
     seen = watched.seen

@@ -9,9 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ioassay import _core
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
-from ioassay.host import drive_folders
+from ioassay.host import drive_folders, process_capabilities
+from ioassay.packs.virtual_drive import drive_options as described
 from ioassay.packs.virtual_drive.commands import device_text
 from ioassay.process import piped_child
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 
 def _models(text: str, given: syntax.Given) -> dict[str, str]:
-    from ioassay import _core
-
     return dict(_core.device_models())
 
 
@@ -189,7 +189,6 @@ def serve(
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
-    from ioassay.packs.virtual_drive import drive_options as described
     from ioassay.packs.virtual_drive import fault_plan, serving
 
     console.use_json(json)
@@ -228,8 +227,6 @@ def serve(
 
 def _require_mount(ways: Sequence[str]) -> None:
     """ToolError for a way by FUSE in a container that withholds what mounting takes."""
-    from ioassay.host import process_capabilities
-
     mounted = [way for way in ways if way.startswith("fuse:")]
     if mounted and (remedy := process_capabilities.fuse_obstacle()):
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
