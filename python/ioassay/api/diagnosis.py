@@ -13,6 +13,7 @@ from ioassay.errors import BrokenPlugin, UsageError
 from ioassay.formats import result_entry
 from ioassay.records.record import Warning_
 from ioassay.registry import Candidate
+from ioassay.runner import executors
 
 if TYPE_CHECKING:
     from ioassay.registry import Registry
@@ -118,7 +119,6 @@ def restore_settings() -> list[str]:
 def _plugins() -> list[InstalledPlugin]:
     """Every plugin of every list, and those of lists that there are not."""
     from ioassay.report import figures
-    from ioassay.runner import executors
 
     rooms = (drivers, targets, monitors, formats, analysis, figures, result_entry, executors)
     registries: dict[str, Registry] = {room.REGISTRY.group: room.REGISTRY for room in rooms}

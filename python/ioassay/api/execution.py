@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.api.progress import Progress
 from ioassay.errors import InputError, Interrupted, StudyError, UsageError
 from ioassay.roles import Consent
+from ioassay.runner import hosts
 
 if TYPE_CHECKING:
     from ioassay.api.run_results import Run
@@ -170,8 +171,6 @@ class Checks:
 
         `Inspection.hosts` are to be closed. RunError for a host that is not there.
         """
-        from ioassay.runner import hosts
-
         if not hosts.with_hosts(suite):
             return Inspection(suite, *self.benches(suite, announce))
         said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import report
-from ioassay.api import diagnosis, html_view, tabular_export
+from ioassay.api import computing, diagnosis, execution, html_view, publication, tabular_export
 from ioassay.api.progress import Progress
 from ioassay.errors import UsageError
 from ioassay.narrative import answers
@@ -219,8 +219,6 @@ class Run:
 
     def publish(self, processes: Sequence[Executor] = ()) -> ReportPaths:
         """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
-        from ioassay.api import publication
-
         self._publication = publication.publish(self._store, processes)
         for name in ("records", "findings", "trust", "claims", "warnings", "_figures"):
             self.__dict__.pop(name, None)
@@ -233,8 +231,6 @@ class Run:
         page is made again. Without `report`, page and figures are left out. UsageError for a name that cannot be used,
         RunError where the archive cannot be written.
         """
-        from ioassay.api import publication
-
         return publication.export(
             self._store, Path(output) if output is not None else None, redact=redact, report=report
         )
@@ -287,8 +283,6 @@ class Run:
         blocks: int | None = None,
     ) -> Run:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
-        from ioassay.api import computing, execution
-
         progress = progress or Progress()
         computing.at_once(executor, workers)
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ioassay import formats
 from ioassay.api import html_view
 from ioassay.errors import InputError, Interrupted, UsageError
-from ioassay.formats import is_of_this_host
+from ioassay.formats import claim_pattern, is_of_this_host, stated_claim
 from ioassay.hints import nearest
+from ioassay.process import supervisor
 from ioassay.records.observation import OFF
+from ioassay.verify import latency_parts
+from ioassay.verify.evidence import classes
 from ioassay.verify.verdict import CONTRADICTED, compared, rank
 
 if TYPE_CHECKING:
@@ -77,8 +80,6 @@ class Stated:
     @classmethod
     def of(cls, claims: Sequence[str], claim_regex: str | None) -> Stated:
         """Claims as `KEY=VALUE,…` and a pattern; UsageError for both, and for what is none."""
-        from ioassay.formats import claim_pattern, stated_claim
-
         if claims and claim_regex is not None:
             raise UsageError("--claim and --claim-regex exclude each other; leave one of them out")
         pattern = claim_pattern.parse(claim_regex) if claim_regex is not None else None
@@ -159,14 +160,11 @@ class Judgement:
 
     def latency_parts(self) -> list[LatencyParts]:
         """Where the time of the last run's operations went; empty but at level explain."""
-        from ioassay.verify import latency_parts
-
         return latency_parts.latency_parts(self.claims, self.seen)
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
         from ioassay.narrative import conditions_text, explanation_text
-        from ioassay.verify.evidence import classes
 
         rests_on = compared(self.verdicts)
         run, seen, whole, conditions = self.runs[-1], self.seen, self._overall, self.conditions()
@@ -375,7 +373,6 @@ def _run(
     server: Attachment | None = None,
     listing: str | None = None,
 ) -> WitnessRun:
-    from ioassay.process import supervisor
     from ioassay.runner import conditions
 
     conditions.remove_leftovers()
@@ -419,8 +416,6 @@ def _claims(
     command: Sequence[str], printed: Mapping[str, str], stated: Stated, seen: Observation | None, note: Note
 ) -> list[Claim]:
     """Those that the user states, else those of the output: by the user's pattern, or by the parser of the tool."""
-    from ioassay.formats import claim_pattern
-
     if stated.claims:
         return [_as_opened(claim, seen) for claim in stated.claims]
     stdout, stderr = printed.get("stdout", ""), printed.get("stderr", "")

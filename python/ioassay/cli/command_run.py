@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.api import witness_judgement
 from ioassay.cli import console
+from ioassay.process import output_relay
 from ioassay.units import format_size
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ def watch(
 
     `server` and `listing` are those of `witness.watch`.
     """
-    from ioassay.process import output_relay
     from ioassay.verify import witness
 
     console.flush()

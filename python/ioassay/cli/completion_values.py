@@ -16,6 +16,7 @@ from typing import Any
 
 from ioassay import metrics, pack, targets
 from ioassay.cli.syntax import Completer, Given, meanings
+from ioassay.runner import executors as known
 from ioassay.simulation.options import OPTIONS, policy_meanings
 
 _PACKAGE = Path(__file__).parent.parent
@@ -137,8 +138,6 @@ def _metric(name: str) -> str:
 
 def executors(text: str, given: Given) -> Iterator[str]:
     """The kinds of executors, and the keys that one may have."""
-    from ioassay.runner import executors as known
-
     yield from known.offers(text)
 
 

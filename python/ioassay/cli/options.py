@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay import units
+from ioassay.api.study import Study
 from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
 
@@ -88,8 +89,6 @@ def study(
     repetitions: int | None = None,
 ) -> Study:
     """The study that the options of a command mean; UsageError where none is named."""
-    from ioassay.api.study import Study
-
     if name is None:
         raise UsageError("no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file")
     return Study.read(name, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioassay import stats
-from ioassay.api import run_results
+from ioassay.api import publication, run_results
 from ioassay.cli import closing, console, options, syntax
 
 
@@ -20,8 +20,6 @@ def report(
 
     Example: ioassay report runs/20260101-120000-quick
     """
-    from ioassay.api import publication
-
     console.use_json(json)
     with publication.figure_processes() as processes:
         stats.load_numpy()

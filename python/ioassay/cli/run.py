@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from ioassay.api import computing
 from ioassay.api import execution as executions
 from ioassay.cli import closing, completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
@@ -40,8 +41,6 @@ def run(
 
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
-    from ioassay.api import computing
-
     console.use_json(json)
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
     computing.at_once(executor, workers)

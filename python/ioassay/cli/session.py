@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from ioassay import units
+from ioassay.api import computing
 from ioassay.api.progress import Several
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, IoassayError, UsageError
@@ -56,8 +57,6 @@ def measure(
     blocks: int | None = None,
 ) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
-    from ioassay.api import computing
-
     total, forecast_s = execution.trials, execution.forecast_s(computing.at_once(executor, workers))
     with _live_page()() if live else nullcontext() as page:
         if page:

@@ -44,7 +44,7 @@ from ioassay.runner import conditions, confinement, demand, worker_pool
 from ioassay.runner.conditions import Conditions
 from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
-from ioassay.targets import ownership_mark, safety
+from ioassay.targets import device_identity, filesystem, ownership_mark, safety
 from ioassay.targets import target as make_target
 from ioassay.verify import witness
 
@@ -478,8 +478,6 @@ def _examine_paths(bench: PreparedStudy) -> list[Warning_]:
 
 def _require_room(benches: Sequence[PreparedStudy]) -> None:
     """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
-    from ioassay.targets import filesystem, safety
-
     files: dict[Path, Footprint] = {}
     for bench in benches:
         for footprint in bench.footprints():
@@ -494,8 +492,6 @@ def _require_room(benches: Sequence[PreparedStudy]) -> None:
 
 def require_record_room(benches: Sequence[PreparedStudy], folder: Path) -> None:
     """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
-    from ioassay.targets import filesystem
-
     filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
 
 
@@ -519,8 +515,6 @@ class Storage:
 
 def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
     """The block devices that the studies load, each once; after `examine`, which looks at them."""
-    from ioassay.targets import safety
-
     strongest: dict[Path, str] = {}
     for bench in benches:
         if bench.elsewhere:
@@ -542,8 +536,6 @@ def _loaded(bench: PreparedStudy) -> Iterator[tuple[Path, str]]:
 
 
 def _storage(path: Path, access: str) -> Storage:
-    from ioassay.targets import device_identity, safety
-
     device = safety.require_device(path)
     seen = device_identity.label(path, device)
     return Storage(

@@ -22,6 +22,7 @@ from ioassay.errors import ConditionError, Interrupted, RunError, SafetyRefusal,
 from ioassay.hints import document
 from ioassay.host import interference
 from ioassay.host.settings import drop_caches
+from ioassay.monitors import monitor
 from ioassay.monitors.sampler import Sampler
 from ioassay.process import supervisor
 from ioassay.records.environment import Environment
@@ -320,8 +321,6 @@ def _witness_warnings(seen: Observation | None) -> list[Warning_]:
 
 
 def _monitors(bench: PreparedStudy, devices: Sequence[str]) -> list[Monitor]:
-    from ioassay.monitors import monitor
-
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
 
 

@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import GC_THRESHOLD, plugins
+from ioassay.drivers import driver
 from ioassay.errors import ToolError
 from ioassay.process import piped_child
+from ioassay.records.record import FAILED
+from ioassay.roles import Parsed
 
 if TYPE_CHECKING:
     from ioassay.roles import Parsed, Trial
@@ -36,9 +39,6 @@ class Computed:
 
 def compute(driver_name: str, trial: Trial, raw: Path) -> Computed:
     """Compute one trial. What the driver cannot do is a failed trial; OSError where `raw` cannot be written."""
-    from ioassay.drivers import driver
-    from ioassay.records.record import FAILED
-    from ioassay.roles import Parsed
 
     started_unix_s, started_s = time.time(), time.monotonic()
     try:

@@ -16,6 +16,7 @@ from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
 from ioassay.records.record import Warning_
 from ioassay.study import catalog
+from ioassay.targets import ownership_mark
 
 if TYPE_CHECKING:
     from ioassay.api.execution import Announce, Execution
@@ -101,8 +102,6 @@ def _compromise(choice: Choice, budget_s: float) -> list[Warning_]:
 
 def _left_behind(folder: Path) -> list[Warning_]:
     """Test files of earlier runs of this study that were killed together with all that could have removed them."""
-    from ioassay.targets import ownership_mark
-
     found = []
     for path in files_of_killed(folder):
         if parts := ownership_mark.files(path):

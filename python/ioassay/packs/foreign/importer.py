@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import drivers
+from ioassay.api.run_results import Run
 from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats.result_entry import REGISTRY, Entry
@@ -38,8 +39,6 @@ def import_results(files: Sequence[str | Path], output: str | Path | None = None
 
     `output` is the new folder, by default runs/<time>-import. InputError for a file in no known format.
     """
-    from ioassay.api.run_results import Run
-
     folder = Path(output) if output is not None else new_folder(Path("runs"), "import")
     return Run(take_in([Path(file) for file in files], folder, title))
 

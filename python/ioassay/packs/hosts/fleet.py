@@ -35,6 +35,7 @@ from ioassay.runner.hosts import Measured, News
 from ioassay.runner.preflight import Storage
 from ioassay.runner.run_facts import KeptFile
 from ioassay.study.model import ALL_HOSTS, Study, Suite
+from ioassay.targets import filesystem
 
 if TYPE_CHECKING:
     import distributed
@@ -530,8 +531,6 @@ def warnings_of(examined: Mapping[str, Examined], studies: Iterable[Study]) -> l
 
 def _shared(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:
     """Storage that hosts share, where they do not start together: their loads meet by chance."""
-    from ioassay.targets import filesystem
-
     users: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, one in examined.items():
         mount = one.facts.get("disk", {}).get("mount", {})

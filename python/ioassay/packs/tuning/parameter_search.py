@@ -22,7 +22,12 @@ from ioassay.packs.tuning.search.campaign import Campaign
 from ioassay.packs.tuning.search.request import Goal, Request, examined
 from ioassay.packs.tuning.search.schedule import Script
 from ioassay.packs.tuning.search.space import Axis
+from ioassay.records.record import Warning_
 from ioassay.roles import Consent
+from ioassay.runner import worker_pool
+from ioassay.store import bundle
+from ioassay.store.run_folder import RunStore, new_folder
+from ioassay.study.model import Suite
 
 if TYPE_CHECKING:
     import polars as pl
@@ -200,8 +205,6 @@ def begin(
     workers: int | None = None,
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
-    from ioassay.runner import worker_pool
-    from ioassay.store.run_folder import RunStore, new_folder
 
     first, *others = chosen.suite.studies
     if others:
@@ -243,8 +246,6 @@ def begin(
 
 def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
     """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
-    from ioassay.store import bundle
-    from ioassay.store.run_folder import RunStore
 
     store = RunStore.open(root)
     bundle.require_resumable(root)
@@ -263,7 +264,6 @@ def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     """What is odd about a goal over these axes."""
     from ioassay.analysis.threats.threat_checks import different_work
     from ioassay.narrative import threats_text
-    from ioassay.records.record import Warning_
 
     found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
@@ -280,6 +280,4 @@ def _checked(
 
 
 def _alone(study: model.Study) -> Suite:
-    from ioassay.study.model import Suite
-
     return Suite(name=study.name, title=study.title, description=study.description, studies=[study])

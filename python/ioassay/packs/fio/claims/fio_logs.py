@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ioassay._core import CoreError, Histogram, fio_bin_ns, read_histogram_log, read_log
 from ioassay.errors import InputError
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.records.record import Buckets, LatencyWindow, Series, Warning_
@@ -68,8 +69,6 @@ class Logs:
 
     def read(self) -> LogResults:
         """Everything the logs say; InputError names file, line and fault."""
-        from ioassay._core import CoreError
-
         results = LogResults()
         try:
             for kind, paths in self.kinds.items():
@@ -88,8 +87,6 @@ def histogram_logs(folder: Path) -> list[Path]:
 
 def latency_windows(paths: Sequence[Path]) -> dict[str, list[LatencyWindow]]:
     """Direction -> the windows of histogram logs, log by log; InputError names file, line and fault."""
-    from ioassay._core import CoreError, fio_bin_ns, read_histogram_log
-
     found: dict[str, list[LatencyWindow]] = {}
     for path in paths:
         try:
@@ -128,8 +125,6 @@ def grouped(paths: Sequence[Path]) -> list[Logs]:
 
 
 def _read_values(kind: str, paths: Sequence[Path], results: LogResults) -> None:
-    from ioassay._core import read_log
-
     summaries = [read_log(path, kind, window_ms=_WINDOW_MS) for path in paths]
     results.warnings |= dict.fromkeys(_doubts(paths, summaries, kind))
     for direction, parts in _by_direction(summaries):
@@ -152,8 +147,6 @@ def _read_values(kind: str, paths: Sequence[Path], results: LogResults) -> None:
 
 def _read_histograms(paths: Sequence[Path], results: LogResults) -> None:
     """Histogram logs, where no log of single requests said more: fio leaves out their last, unfinished window."""
-    from ioassay._core import read_histogram_log
-
     summaries = [read_histogram_log(path) for path in paths]
     for direction in sorted({name for summary in summaries for name in summary.directions}):
         parts = [summary.directions[direction] for summary in summaries if direction in summary.directions]
@@ -170,8 +163,6 @@ def _by_direction(summaries: Sequence[LogSummary]) -> Iterator[tuple[str, list[D
 
 
 def _merged(histograms: Sequence[Histogram]) -> Histogram:
-    from ioassay._core import Histogram
-
     whole = Histogram()
     for histogram in histograms:
         whole.merge(histogram)
@@ -247,8 +238,6 @@ def _average(jobs: Sequence[_Windows], weights: Sequence[_Windows]) -> _Windows:
 
 def _windows(path: Path, kind: str, interval_ms: int) -> dict[str, _Windows]:
     """Direction -> windows of one job's log, in the unit of its metric (bandwidth in bytes/s)."""
-    from ioassay._core import read_log
-
     return {
         direction: {
             (start_ms + interval_ms / 2) / 1e3: mean

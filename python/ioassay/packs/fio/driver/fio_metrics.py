@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ioassay._core import Histogram
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.packs.fio.claims.fio_results import KINDS, Job, Latency, Results, elapsed_s, in_direction, merged_latency
 from ioassay.packs.fio.driver.section import SPDK
@@ -60,7 +61,6 @@ def percentiles_ns(latency: Latency) -> Mapping[float, float]:
     """`PERCENTILES` of a latency from its bins; where it has none, those of them that fio computed."""
     if not latency.bins:
         return {percent: value for percent, value in latency.percentiles_ns.items() if percent in PERCENTILES}
-    from ioassay._core import Histogram
 
     values_ns = sorted(latency.bins)
     histogram = Histogram.from_buckets(values_ns, [latency.bins[value_ns] for value_ns in values_ns])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import UsageError
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.driver import simulation_metrics, simulation_parameters
 from ioassay.packs.ssd.driver.simulation_parameters import NotFound
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
@@ -70,8 +71,6 @@ class Simulate(Driver):
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Simulate one trial. `raw` gets the summary and the elements as the simulator said them."""
-        from ioassay.packs.ssd import simulator
-
         wanted = simulation_parameters.read(trial.params)
         try:
             trace = simulation_parameters.trace(wanted, trial.repetition)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
+from ioassay.api import computing
 from ioassay.cli import closing, completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.factors import CASE, level_word
@@ -97,7 +98,6 @@ def tune(
 
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
-    from ioassay.api import computing
     from ioassay.packs.tuning import parameter_search
     from ioassay.packs.tuning.search import request
 

@@ -13,8 +13,10 @@ from ioassay import _core
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
 from ioassay.host import drive_folders, process_capabilities
+from ioassay.packs.virtual_drive import drive_config, fault_plan, serving
 from ioassay.packs.virtual_drive import drive_options as described
 from ioassay.packs.virtual_drive.commands import device_text
+from ioassay.packs.virtual_drive.served_drive import ServedDrive
 from ioassay.process import piped_child
 
 if TYPE_CHECKING:
@@ -189,7 +191,6 @@ def serve(
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
-    from ioassay.packs.virtual_drive import fault_plan, serving
 
     console.use_json(json)
     if with_parent is not None:
@@ -234,8 +235,6 @@ def _require_mount(ways: Sequence[str]) -> None:
 
 def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
-    from ioassay.packs.virtual_drive import drive_config, serving
-
     defaults = inspect.signature(serve).parameters
     for name, value in given.items():
         if name not in ("config", "json", "with_parent") and value != defaults[name].default:
@@ -286,8 +285,6 @@ def _socket(path: Path | None) -> Iterator[Path]:
 
 
 def _drive(socket: Path) -> ServedDrive:
-    from ioassay.packs.virtual_drive.served_drive import ServedDrive
-
     return ServedDrive(socket)
 
 
