@@ -18,7 +18,7 @@ pub enum Error {
     /// Not enough memory.
     #[error(
         "a drive of {size_bytes} bytes takes {needed_bytes} bytes of memory and {available_bytes} are available: \
-         wanted a smaller drive, or more memory"
+         expected a smaller drive, or more memory"
     )]
     Memory {
         /// Size of the drive.

@@ -63,7 +63,8 @@ impl Remount {
         };
         if line.root != "/" || at == Path::new("/") {
             return Err(
-                "is the root, or part of another mount; expected a whole filesystem (-U)".to_owned(),
+                "is the root, or part of another mount; expected a whole filesystem (-U)"
+                    .to_owned(),
             );
         }
         if let Some(below) = lines
@@ -79,8 +80,7 @@ impl Remount {
         let is_device =
             std::fs::metadata(&source).is_ok_and(|found| found.file_type().is_block_device());
         if !is_device {
-            let wanted =
-                "expected one on a block device, which keeps its files while it is not mounted (-U)";
+            let wanted = "expected one on a block device, which keeps its files while it is not mounted (-U)";
             return Err(format!("is {} from '{}', {wanted}", line.kind, line.source));
         }
         let device =

@@ -25,7 +25,7 @@ pub enum Error {
     /// A drive that does not fit into memory.
     #[error(
         "a drive of {pages} pages takes {needed_bytes} bytes of memory and {available_bytes} are available: \
-         wanted fewer elements or blocks, or larger pages"
+         expected fewer elements or blocks, or larger pages"
     )]
     Memory {
         /// Pages that it exports.

@@ -312,7 +312,10 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let of_plain = json!({"backing_file": plain});
     let others = json!({"backing_file": file, "zones": {"zone_bytes": ZONE}});
     for (changes, wanted) in [
-        (without, "holds a drive with zones; expected zones of 1048576"),
+        (
+            without,
+            "holds a drive with zones; expected zones of 1048576",
+        ),
         (others, "expected the same zones"),
         (of_plain, "holds a drive without zones"),
     ] {
