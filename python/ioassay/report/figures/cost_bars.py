@@ -56,7 +56,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
             low = high
         told.append({"level": axis.position(level), "mean_text": ", ".join(texts)})
     pooled = selection.pooled([point for point, _, _ in costs], spec.x)
-    shown = f"{len(costs)} of {len(cells)} conditions were explained" if len(costs) < len(cells) else ""
+    shown = f"{len(costs)} of {len(cells)} conditions" if len(costs) < len(cells) else ""
     notes = [shown, "means over trials", selection.repetitions_text([trials for _, trials, _ in costs]), pooled]
     y = channel("y:Q", title=unit.titled("Mean latency"))
     legend = {"symbolType": "square", "orient": "top", "columns": 3}
