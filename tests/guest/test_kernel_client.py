@@ -17,7 +17,7 @@ import pytest
 from ioassay.packs.virtual_drive import control
 from ioassay.packs.virtual_drive.targets import nvme_host
 
-from ..cli import drives
+from ..packs.virtual_drive import drives
 from ..patience import until
 from . import kernel, machine, scripts
 

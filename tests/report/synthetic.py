@@ -172,12 +172,16 @@ def with_percentiles(records: Dataset) -> Dataset:
 
 
 def with_drive_counts(records: Dataset) -> Dataset:
-    """Every trial has what a virtual drive counted: the tool's requests, in half of their time."""
+    """Every trial is of a virtual drive, which counted the tool's requests, in half of their time."""
     ways = [way for way in DIRECTIONS if f"{way}.lat.mean" in records.trials.columns]
     counted = {f"{ends}{way}.ios": pl.lit(1000.0) for way in ways for ends in ("", "drive.")}
     timed = {f"drive.{way}.lat.mean": pl.col(f"{way}.lat.mean") / 2 for way in ways}
     rate = {"total.iops": pl.lit(1000.0)}
-    return replace(records, trials=records.trials.with_columns(**rate, **counted, **timed))
+    served = [
+        study.model_copy(update={"target": study.target.model_copy(update={"kind": "virtual"})})
+        for study in records.studies
+    ]
+    return replace(records, studies=served, trials=records.trials.with_columns(**rate, **counted, **timed))
 
 
 BINS = 29 * 16

@@ -283,13 +283,11 @@ def test_sections_of_a_group_keep_their_own_results(tmp_path: Path) -> None:
     assert "a/write.bytes" not in metrics
 
 
-def test_a_file_that_is_included_is_read_once_for_what_is_examined_and_what_is_run(tmp_path: Path) -> None:
+def test_a_file_that_is_included_is_read_again_for_each_trial(tmp_path: Path) -> None:
     included, place = tmp_path / "more.fio", str(tmp_path / "job.fio")
     params = {"job": "[a]\nrw=write\nsize=4k\ninclude more.fio\n", "job_path": place, "job_folder": str(tmp_path)}
-    included.write_text("filename=examined\n")
     driver = Fio()
-    examined = driver.touches(params)
-    included.write_text("filename=other\n")
-    assert [touch.path.name for touch in driver.touches(params)] == ["examined"] == [examined[0].path.name]
-    assert [path.name for path in driver.confinement(params).layouts] == ["examined"]
-    assert [touch.path.name for touch in Fio().touches(params)] == ["other"]
+    for name in ("examined", "other"):
+        included.write_text(f"filename={name}\n")
+        assert [touch.path.name for touch in driver.touches(params)] == [name]
+        assert [path.name for path in driver.confinement(params).layouts] == [name]

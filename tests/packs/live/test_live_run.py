@@ -133,7 +133,7 @@ def test_computed_trials_are_counted_and_json_stays_json(tmp_path: Path) -> None
 
 
 def test_an_error_of_the_run_is_the_end_of_its_page(tmp_path: Path) -> None:
-    study = NULL.replace("repetitions = 3", "repetitions = 300")
+    study = NULL.replace("repetitions = 3", "repetitions = 300").replace('duration = "500ms"', 'sleep = "100ms"')
     with running(tmp_path, study, "run", "study.toml", "--live", "--output", "run", "--workers", "1") as (command, url):
         news = news_of(url)
         next(each for each in news if each["running"])

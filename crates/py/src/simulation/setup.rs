@@ -278,8 +278,13 @@ fn small(fields: &mut Fields<'_>, key: &'static str, place: &mut u32) -> PyResul
 fn duration(fields: &mut Fields<'_>, key: &'static str, place: &mut u64) -> PyResult<()> {
     if let Some(value_us) = fields.number(key)? {
         if !(0.0..=8.64e10).contains(&value_us) {
+            let shown = if value_us.abs() < 1e16 {
+                value_us.to_string()
+            } else {
+                format!("{value_us:e}")
+            };
             return Err(argument(format!(
-                "{key} is {value_us}, expected 0 to a day (8.64e10 microseconds)"
+                "{key} is {shown}, expected 0 to a day (8.64e10 microseconds)"
             )));
         }
         *place = (value_us * 1e6).round() as u64;

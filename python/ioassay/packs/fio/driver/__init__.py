@@ -125,7 +125,9 @@ class Fio(Driver):
         self._views: dict[str, _View] = {}
 
     def _view(self, params: Mapping[str, Any]) -> _View:
-        """One reading of each point: a trial is confined to what was examined, whatever an included file says since."""
+        """One reading of each point, but where it includes files, which fio itself reads when it runs."""
+        if "include" in str(params.get("job", "")):
+            return _View.of(params)
         if (key := repr(params)) not in self._views:
             self._views[key] = _View.of(params)
         return self._views[key]

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay import _core
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
-from ioassay.host import drive_folders, process_capabilities
-from ioassay.packs.virtual_drive import drive_config, fault_plan, serving
-from ioassay.packs.virtual_drive import drive_options as described
 from ioassay.packs.virtual_drive.commands import device_text
-from ioassay.packs.virtual_drive.served_drive import ServedDrive
 from ioassay.process import piped_child
 
 if TYPE_CHECKING:
@@ -191,6 +187,9 @@ def serve(
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
+    from ioassay.host import drive_folders
+    from ioassay.packs.virtual_drive import drive_options as described
+    from ioassay.packs.virtual_drive import fault_plan, serving
 
     console.use_json(json)
     if with_parent is not None:
@@ -228,6 +227,8 @@ def serve(
 
 def _require_mount(ways: Sequence[str]) -> None:
     """ToolError for a way by FUSE in a container that withholds what mounting takes."""
+    from ioassay.host import process_capabilities
+
     mounted = [way for way in ways if way.startswith("fuse:")]
     if mounted and (remedy := process_capabilities.fuse_obstacle()):
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
@@ -235,6 +236,8 @@ def _require_mount(ways: Sequence[str]) -> None:
 
 def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
+    from ioassay.packs.virtual_drive import drive_config, serving
+
     defaults = inspect.signature(serve).parameters
     for name, value in given.items():
         if name not in ("config", "json", "with_parent") and value != defaults[name].default:
@@ -277,6 +280,8 @@ def _left_to_the_core() -> list[signal.Signals]:
 @contextmanager
 def _socket(path: Path | None) -> Iterator[Path]:
     """Where the drive answers: as asked for, or in a folder of its own that goes with it."""
+    from ioassay.host import drive_folders
+
     if path is not None:
         yield path
         return
@@ -285,6 +290,8 @@ def _socket(path: Path | None) -> Iterator[Path]:
 
 
 def _drive(socket: Path) -> ServedDrive:
+    from ioassay.packs.virtual_drive.served_drive import ServedDrive
+
     return ServedDrive(socket)
 
 
