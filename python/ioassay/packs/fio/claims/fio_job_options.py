@@ -168,9 +168,12 @@ def _pattern(kind: str, table: Mapping[str, str]) -> str:
 
 
 def _working_set_bytes(jobs: Sequence[Job]) -> int | None:
-    """`size` of each job, once where all of them use the same files."""
+    """`size` of each job, once where all of them use the same files.
+
+    Reads and writes of one job share it: each pass begins again once both together moved so much.
+    """
     tables = [job.options for job in jobs]
-    if any(table.keys() & _PLACING for table in tables):
+    if any(table.keys() & _PLACING or ("time_based" in table and len(_kinds(table)) > 1) for table in tables):
         return None
     size = _one(tables, lambda table: _size_option(table, "size"))
     if size is None:
