@@ -254,7 +254,7 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
 
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path, tag: dict[str, str]) -> None:
     words = ["sh", "-c", f'{PYTHON} -c {shlex.quote(SESSION)} "$1" & wait', "sh", str(tmp_path / "child")]
-    code = f"with process.guarded({tag[supervisor.TRIAL_VARIABLE]!r}):\n    run({words!r}, env={tag!r})\n"
+    code = f"with process.kill_orphans_after({tag[supervisor.TRIAL_VARIABLE]!r}):\n    run({words!r}, env={tag!r})\n"
     with runner(tmp_path, code) as process:
         child = number_in(tmp_path / "child", process)
         process.kill()

@@ -184,5 +184,5 @@ def test_without_redaction_all_is_there(run: RunStore, tmp_path: Path) -> None:
 def test_a_name_that_cannot_be_used_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "there.tar.gz").touch()
     (tmp_path / "run").mkdir()
-    with pytest.raises(UsageError, match="wanted|make it"):
+    with pytest.raises(UsageError, match="expected|make it"):
         bundle.require_free(tmp_path / name, tmp_path / "run")

@@ -72,7 +72,7 @@ def test_host_facts(root: Path) -> None:
         try:
             validation.table(json.dumps(host.facts(root / "data", root, sleep=lambda _: None)), "host.json")
         except IoassayError as error:  # of a device nothing is guessed
-            assert "wanted" in str(error)
+            assert "expected" in str(error)
 
     damage(root, "host", look, count=COPIES // 2)
 

@@ -144,7 +144,7 @@ def test_a_folder_that_is_made_later_lies_where_its_parents_do(free: Any, tmp_pa
 def test_records_may_take_half_of_a_file_system_that_is_full_already(free: Any, tmp_path: Path) -> None:
     free(40 * MIB, 64 * MIB)
     filesystem.require_record_room(tmp_path / "run", 20 * MIB)
-    with pytest.raises(StudyError, match=r"would take about 21 MiB .* wanted at most 20 MiB: average the logs"):
+    with pytest.raises(StudyError, match=r"would take about 21 MiB .* expected at most 20 MiB: average the logs"):
         filesystem.require_record_room(tmp_path / "run", 21 * MIB)
     free(GIB, 64 * MIB)
     filesystem.require_record_room(tmp_path / "run", GIB - 64 * MIB)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from ioassay import __version__
 from ioassay.errors import IoassayError
 
 TYPE_CHECKING = False
@@ -195,6 +194,8 @@ def problem(error: IoassayError) -> int:
 def bug(error: Exception) -> int:
     """An error that nobody foresaw, with what its report needs."""
     import traceback
+
+    from ioassay import __version__
 
     note("".join(traceback.format_exception(error)).rstrip())
     return problem(

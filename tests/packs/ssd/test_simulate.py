@@ -81,7 +81,7 @@ def test_ranges_that_are_no_whole_sectors_are_rounded_or_refused() -> None:
 
 def test_a_worn_out_drive_ends_the_run_with_the_reason() -> None:
     tiny = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
-    with pytest.raises(UsageError, match="element 0 has no free block left .*dead.*wanted a higher endurance"):
+    with pytest.raises(UsageError, match="element 0 has no free block left .*dead.*expected a higher endurance"):
         simulate(traces.recipe(requests=10_000, range="2MiB"), endurance=1, **tiny)
 
 

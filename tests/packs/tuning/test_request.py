@@ -192,7 +192,7 @@ def test_levels_between_those_that_are_listed_and_of_ranges(case: dict[str, Any]
     elif "levels" in case:
         assert named(case["range"]).levels == tuple(case["levels"])
     else:
-        with pytest.raises(UsageError, match=r"range of x is .*wanted") as caught:
+        with pytest.raises(UsageError, match=r"range of x is .*expected") as caught:
             named(case["range"])
         assert repr(case["range"]) in str(caught.value)
 
