@@ -210,7 +210,8 @@ print("ready", flush=True)
         seen = attached.observation()
     assert not attached.has_ended
     assert process.poll() is None
-    assert 1 <= seen.health["in_flight_at_start"] <= 8
+    # Entries and exits are attached one after the other: a thread may end one call, and begin the next, in between.
+    assert 1 <= seen.health["in_flight_at_start"] <= 16
     assert all(each.calls.completed == each.calls.calls for each in seen.operations)
 
 
