@@ -10,6 +10,7 @@ import pytest
 
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
+from ioassay.verify import latency_bounds
 from ioassay.verify.claim_groups import Group, groups
 from ioassay.verify.judge import judge, overall
 from ioassay.verify.statement import Code
@@ -242,3 +243,11 @@ def test_sessions_of_claims(seen: str, source: str, claims: Any, wanted: Any, pl
 def test_the_file_of_a_pass_is_that_of_its_session() -> None:
     (result,) = groups([Claim("iozone", "write")], opened(FILES, SESSIONS))
     assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "earlier"), [({}, True), ({"mean": 9400.0, "min": 3950.0}, False), ({"clat.min": 10_570.0}, False)]
+)
+def test_work_before_a_call_shows_in_more_than_one_number(changed: dict[str, float], earlier: bool) -> None:
+    latency_ns = {"mean": 11_545.0, "min": 10_576.0, "clat.mean": 4648.0, "clat.min": 3916.0, **changed}
+    assert latency_bounds._begins_earlier(Claim("fio", "write", engine="psync", latency_ns=latency_ns)) == earlier

@@ -275,8 +275,7 @@ def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:
     written = [session for session in sessions if session.write.calls]
     if claim.engine == MAPPED:
         return [session for session in written if not session.read.calls]
-    loading = [session for session in sessions if session.read.calls] if claim.kind == MIXED else []
-    both = any({"read", "write"} <= {*session.flags} for session in (*written, *loading))
-    if not conventions(claim.source).layout_apart or not both:
+    loading = [session for session in sessions if session.write.calls or (claim.kind == MIXED and session.read.calls)]
+    if not conventions(claim.source).layout_apart or not any({"read", "write"} <= {*one.flags} for one in loading):
         return []
     return [session for session in written if "read" not in session.flags]

@@ -3,8 +3,7 @@
 A tool reads its clock before the call and after it: a latency of its is longer than the kernel's, never shorter. What
 it adds is its own cost for each call, and what it waited for a processor. `clat` and `slat` of engines that submit and
 complete apart are parts of an operation's latency: fio takes the time of issue after io_submit returned, and with
-SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole. Of others
-`clat` is the call, and `lat` began before it: with `verify`, by the time that a checksum takes.
+SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole.
 
 A latency matches where its bounds are close, and it lies between them. One that lies further up than the tool's own
 cost may be that of a tool that waited, as far as its mean has room for it: such a latency is not judged, and a note
@@ -217,8 +216,9 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
             numbers[f"{MATCH}{name}"] = value_ns / bounds[0] if bounds[0] else 1.0
         else:
             unknown.append(name)
-            begins_earlier = not prefix and not _has_parts(claim) and f"clat.{statistic}" in claim.latency_ns
-            if not begins_earlier and value_ns > max(high_ns, _most_ns(name, own, claim, delayed, contended=contended)):
+            if (prefix or not _begins_earlier(claim)) and value_ns > max(
+                high_ns, _most_ns(name, own, claim, delayed, contended=contended)
+            ):
                 above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
         if name == "mean":
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
@@ -363,6 +363,13 @@ def _share(statistic: str) -> float | None:
 def _has_parts(claim: Claim) -> bool:
     """Whether submission and completion are told apart: `clat` is the whole otherwise."""
     return claim.engine in (AIO, URING) or claim.latency_ns.get("slat.mean", 0.0) > 0
+
+
+def _begins_earlier(claim: Claim) -> bool:
+    """Whether `lat` holds work before the call: its mean and its shortest exceed those of `clat`, and not one alone."""
+    names = ("mean", "min") if "clat.min" in claim.latency_ns and not _has_parts(claim) else ()
+    gaps_ns = [claim.latency_ns.get(name, 0.0) - claim.latency_ns.get(f"clat.{name}", 0.0) for name in names]
+    return min(gaps_ns, default=0.0) > tolerances.of("latency_below_ns")
 
 
 def _allowed(bounds: _Bounds, name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
