@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import ConditionError, ToolError
+from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
 from ioassay.packs.rocksdb.driver import DbBench, capabilities, db_bench_outcome, parameters
 from ioassay.packs.rocksdb.driver.capabilities import Capabilities
@@ -133,6 +134,26 @@ def test_a_histogram_is_a_distribution_with_all_operations() -> None:
         assert operations == parsed.metrics[f"{name}.ops"], name
     assert "readrandom.op_time.p99" not in parsed.metrics  # of two runs no percentile is averaged
     assert parsed.metrics["fillrandom.op_time.p99"] > parsed.metrics["fillrandom.op_time.p50"]
+
+
+@pytest.mark.parametrize(
+    ("micros", "operations", "average", "most", "count", "contradicted"),
+    [
+        (0.5, 100_000, 1.95, 2, 100_000, True),  # 145 ms more than the line says, though no operation took that long
+        (0.5, 100_000, 1.1, 60_000, 100_000, False),  # the thread waited 60 ms before its time began
+        (1.5, 20_000, 15.0, 20, 2000, False),  # batches of ten
+        (50.0, 40_000, 30.0, 60, 40_000, False),  # it waited 0.8 s after its last operation
+        (50.0, 400_000, 30.0, 60, 400_000, True),
+    ],
+)
+def test_times_of_operations_add_up_to_that_of_the_line_but_for_what_lies_outside(
+    micros: float, operations: int, average: float, most: int, count: int, contradicted: bool
+) -> None:
+    line = f"x : {micros:.3f} micros/op {1e6 / micros:.0f} ops/sec {micros * operations / 1e6:.3f} seconds"
+    shape = f"Count: {count} Average: {average}  StdDev: 0\nMin: 1  Median: 1.5  Max: {most}\n"
+    rows = f"(       0, {most:7} ] {count:8} 100.000% 100.000%\n"
+    (claim,) = claims.read(f"{line} {operations} operations;\nMicroseconds per read:\n{shape}{rows}")
+    assert [misfit.name for misfit in claim.misfits if misfit.name == "micros/op"] == ["micros/op"] * contradicted
 
 
 def test_keys_that_are_not_found_are_explained() -> None:
