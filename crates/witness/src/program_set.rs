@@ -4,6 +4,9 @@
 //! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
+use std::collections::HashMap;
+use std::thread;
+
 use aya::maps::{MapData, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
@@ -59,6 +62,7 @@ impl ProgramSet {
             names: Vec::new(),
             links: Vec::new(),
         };
+        loaded.load_together(options, &btf);
         // Without it the most that were alive at once are not known, which is no reason to watch nothing.
         let _ = loaded.load_program(&TREE_END, &btf);
         if !options.running {
@@ -82,6 +86,38 @@ impl ProgramSet {
             loaded.layers.push("record");
         }
         Ok(loaded)
+    }
+
+    /// Loads what will most likely be used, each program by a thread of its own: the kernel checks three of them for
+    /// 100 ms each. What fails here fails again, with a reason, where it is needed.
+    fn load_together(&mut self, options: &Options, btf: &Btf) {
+        let form = |layer: &'static Layer| {
+            if options.oldest {
+                layer.forms().last()
+            } else {
+                Some(layer)
+            }
+        };
+        let layers = wanted(options)
+            .into_iter()
+            .filter(|&(_, is_wanted)| is_wanted);
+        let programs = layers
+            .filter_map(|(layer, _)| form(layer))
+            .flat_map(|layer| layer.programs);
+        let tracepoints: HashMap<_, _> = programs
+            .chain(tree(options))
+            .map(|one| (one.name, one.tracepoint))
+            .collect();
+        thread::scope(|scope| {
+            for (name, program) in self.ebpf.programs_mut() {
+                if let (Some(tracepoint), aya::programs::Program::BtfTracePoint(program)) =
+                    (tracepoints.get(name), program)
+                {
+                    let _ = thread::Builder::new()
+                        .spawn_scoped(scope, move || program.load(tracepoint, btf));
+                }
+            }
+        });
     }
 
     /// Whether the programs are there that keep what the layer adds to.
