@@ -32,7 +32,7 @@ from ioassay.analysis.optimum.optimum import Peak
 from ioassay.analysis.optimum.peak_cause import Cause
 from ioassay.drivers import DRIVERS
 from ioassay.host import cgroup
-from ioassay.narrative import cause_text, peak_text
+from ioassay.narrative import peak_text
 from ioassay.store.frames import load
 from ioassay.store.run_folder import RunStore
 
@@ -239,9 +239,9 @@ def report(case: Case, peaks: Sequence[Peak], verbose: bool) -> bool:
         named = peak.explanation.cause if peak.explanation else None
         good = named in case.causes or (named is None and Cause.NONE in case.causes)
         print(f"{'right' if good else 'WRONG':6s}{case.name:16s} wanted {wanted:24s} named {named or peak.outcome}")
-        text = cause_text.statements(peak) or peak_text.in_brief(peak)
+        text = peak_text.causes(peak) or peak_text.in_brief(peak)
         print(f"      {' '.join(map(str, text))}", flush=True)
-        for table in cause_text.tables(peak) if verbose or not good else []:
+        for table in peak_text.counters_table(peak) if verbose or not good else []:
             for row in table.rows:
                 print(f"        {row[0]:42s} {row[1]:>12s} {row[2]:>12s} {row[3]:>12s}  {row[4]}")
         if not good:

@@ -56,13 +56,13 @@ def time_stages(records: Dataset, out: Path) -> None:
     """Each stage alone, then the whole as it is used."""
     began_s = time.monotonic()
     from ioassay.narrative.pipeline import analyse_all
-    from ioassay.report import page, render
+    from ioassay.report import page
 
     timed("import the analyses", began_s, lambda: None)
     findings = timed("analyse", None, lambda: analyse_all(records))
     drawn = timed("declare the figures", None, lambda: report.declare(records))
-    svgs = timed("render SVG", None, lambda: [render.svg(one.spec) for one in drawn])
-    timed("render PNG from SVG", None, lambda: [render.png(svg) for svg in svgs])
+    svgs = timed("render SVG", None, lambda: [page.svg(one.spec) for one in drawn])
+    timed("render PNG from SVG", None, lambda: [page.png(svg) for svg in svgs])
     timed("assemble the JavaScript", None, page.bundle)
     view = timed("gather what the page shows", None, lambda: report._view(records, findings, drawn, out, "Bench", ""))
     text = timed("fill the page in", None, lambda: page.render(view, page.bundle()))

@@ -13,7 +13,7 @@ from ioassay.analysis.measurements.resource_use import Use, resource_use
 from ioassay.analysis.optimum import optimum
 from ioassay.analysis.optimum.optimum import LITTLE, Outcome, Peak
 from ioassay.analysis.optimum.peak_cause import Cause, PerOperation
-from ioassay.narrative import cause_text, phrases
+from ioassay.narrative import peak_text, phrases
 from ioassay.records.environment import Environment
 from ioassay.records.observation import COUNTERS, Observation
 
@@ -302,7 +302,7 @@ def test_what_certainly_grows_little_has_a_cause_although_no_level_is_best(lab: 
     found = peak(lab, constant, limit, noise=0.05)
     assert found.outcome is Outcome.UNDECIDED and found.most_growth and 0 < found.most_growth < LITTLE
     assert found.explanation is not None and (found.explanation.cause, found.explanation.end) == (Cause.IO_LIMIT, 0)
-    assert f"at most {phrases.percent(found.most_growth)} beyond 1 " in str(cause_text.statements(found)[0])
+    assert f"at most {phrases.percent(found.most_growth)} beyond 1 " in str(peak_text.causes(found)[0])
     assert peak(lab, constant, limit, noise=0.3).explanation is None  # it may grow by more
     assert peak(lab, constant, lambda *_: {"_environment": environment(0.3)}, noise=0.05).explanation is None
 

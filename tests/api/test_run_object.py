@@ -14,7 +14,7 @@ import pytest
 import ioassay as ia
 from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.narrative.answers import Answer
-from ioassay.report import markdown_summary
+from ioassay.report import ci_summaries
 from ioassay.roles import Trial
 from ioassay.store.table_files import TABLES
 from ioassay.study.model import Suite
@@ -245,7 +245,7 @@ def test_the_summary_has_a_row_for_each_condition_with_intervals(hidden: ia.Run)
 
 def test_text_of_files_does_not_format_the_summary() -> None:
     mean = ConditionMean("s", "x", {"x": "a|b\n<img>"}, "read.bw", "bytes/s", 1e6, 1e6, None, 1)
-    text = markdown_summary.summary("*t* @someone", ["one", ""], [Answer("s", "", ["[l](u)"])], [mean])
+    text = ci_summaries.summary("*t* @someone", ["one", ""], [Answer("s", "", ["[l](u)"])], [mean])
     assert text == (
         "## \\*t\\* @\u2060someone\n\none\n\n- \\[l\\](u)\n\n"
         "| x | Read bandwidth | n |\n|---|---|---:|\n| a\\|b \\<img\\> | 1 MB/s | 1 |\n"

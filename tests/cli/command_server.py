@@ -297,7 +297,7 @@ def _use(streams: Mapping[int, int]) -> None:
 def _draw_names() -> None:
     """Declare figures as ever, in this process, and write empty files instead of drawing them."""
     from ioassay.api import publication
-    from ioassay.report import render
+    from ioassay.report import page
     from ioassay.runner import worker_pool
 
     @contextmanager
@@ -305,8 +305,8 @@ def _draw_names() -> None:
         yield [worker_pool.InlineExecutor()]
 
     setattr(publication, "figure_processes", here)  # noqa: B010 # mypy does not let a function be replaced otherwise
-    setattr(render, "write_svg", lambda spec, vector: vector.touch() or vector)  # noqa: B010
-    setattr(render, "write_png", lambda vector: vector.with_suffix(".png").touch() or vector.with_suffix(".png"))  # noqa: B010
+    setattr(page, "write_svg", lambda spec, vector: vector.touch() or vector)  # noqa: B010
+    setattr(page, "write_png", lambda vector: vector.with_suffix(".png").touch() or vector.with_suffix(".png"))  # noqa: B010
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from ioassay.api import publication
 from ioassay.errors import RunError
-from ioassay.report import render
+from ioassay.report import page
 from ioassay.runner import worker_pool
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> RunStore:
     return RunStore.create(tmp_path / "run", catalog.from_table(STUDY, tmp_path / "null.toml"), {})
 
 
-@pytest.mark.parametrize("function", [render.write_svg, render.write_png])
+@pytest.mark.parametrize("function", [page.write_svg, page.write_png])
 def test_a_lost_drawing_process_is_an_error_that_names_the_command(
     store: RunStore, function: Callable[..., Any]
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_lost_drawing_process_is_an_error_that_names_the_command(
 def test_figures_that_cannot_be_written_are_an_error_that_names_folder_and_command(store: RunStore) -> None:
     full = OSError(28, "No space left on device")
     with pytest.raises(RunError, match=r"report: No space left on device; .* Fix that, then run: ioassay report"):
-        publication.publish(store, processes=[Failing(render.write_svg, full)])
+        publication.publish(store, processes=[Failing(page.write_svg, full)])
 
 
 @pytest.mark.parametrize("place", [0, 1])

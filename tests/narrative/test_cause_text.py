@@ -12,7 +12,7 @@ from ioassay.analysis.measurements.resource_use import Use
 from ioassay.analysis.optimum import optimum
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, PerOperation, Reading
-from ioassay.narrative import cause_text
+from ioassay.narrative import peak_text
 from ioassay.narrative.finding import Finding
 
 BUSY = Reading(Use.BUSY, 0.51, 0.98, 0.99, rises=True, reaches=True)
@@ -56,18 +56,18 @@ def explained(peak: Peak, cause: Cause) -> Peak:
 
 
 def test_sentences(peak: Peak) -> None:
-    said = {cause: cause_text.statements(explained(peak, cause)) for cause in Cause}
+    said = {cause: peak_text.causes(explained(peak, cause)) for cause in Cause}
     golden.check("cause", [Finding("", "", "", title=cause, statements=own) for cause, own in said.items()])
 
 
 def test_a_table_says_in_short_why_it_ends(peak: Peak) -> None:
-    assert cause_text.in_brief(explained(peak, Cause.PROCESSORS)) == "processors full at 4 workers"
-    assert cause_text.in_brief(peak) == "" and cause_text.statements(peak) == [] == cause_text.tables(peak)
+    assert peak_text.cause_in_brief(explained(peak, Cause.PROCESSORS)) == "processors full at 4 workers"
+    assert peak_text.cause_in_brief(peak) == "" and peak_text.causes(peak) == [] == peak_text.counters_table(peak)
 
 
 def test_a_suite_names_its_most_frequent_causes_in_one_sentence(peak: Peak) -> None:
     def named(*causes: Cause) -> list[str]:
-        return list(map(str, cause_text.of_sweeps([peak, *(explained(peak, cause) for cause in causes)])))
+        return list(map(str, peak_text.of_sweeps([peak, *(explained(peak, cause) for cause in causes)])))
 
     assert named() == []
     assert named(Cause.NONE, Cause.NONE) == ["Why growth ends: no counter explains it in 2 sweeps."]
@@ -79,9 +79,9 @@ def test_a_suite_names_its_most_frequent_causes_in_one_sentence(peak: Peak) -> N
 
 
 def test_every_counter_has_its_row(peak: Peak) -> None:
-    (table,) = cause_text.tables(explained(peak, Cause.PROCESSORS))
+    (table,) = peak_text.counters_table(explained(peak, Cause.PROCESSORS))
     assert tuple(table.columns) == ("counter", "before (2)", "at the end of the gain (4)", "after (8)", "rises")
     assert list(table.rows[0]) == ["processors busy", "51 %", "98 %", "99 %", "yes"]
     assert list(table.rows[2]) == ["other programs", "1 %", "8 %", "2 %", "not certainly"]
     for counter in (*Use, *PerOperation):
-        assert cause_text.shown(counter, 0.25)
+        assert peak_text.shown(counter, 0.25)

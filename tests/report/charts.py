@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 from altair.vegalite import load_schema
 
-from ioassay.report import render
+from ioassay.report import page
 from ioassay.report.figures import Drawn
 
 
@@ -53,7 +53,7 @@ def check(spec: Mapping[str, Any]) -> None:
 
 def check_files(drawn: Drawn, folder: Path) -> None:
     """That its PNG and its SVG can be written, and that no number in them is none."""
-    ((png, svg),) = render.submit([drawn], folder)()
+    ((png, svg),) = page.submit([drawn], folder)()
     text = svg.read_text()
     assert png.read_bytes().startswith(b"\x89PNG") and text.startswith("<svg")
     assert "NaN" not in text and "undefined" not in text

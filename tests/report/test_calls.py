@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.report import figures, render
+from ioassay.report import figures, page
 from ioassay.store.dataset import Dataset
 
 JOBS = 3
@@ -89,7 +89,7 @@ def test_hostile_names_stay_text(suite: Dataset) -> None:
     named = suite.calls.with_columns(name=pl.col("name").replace("mmap", "</text><script>x</script>"))
     drawn = draw(replace(suite, calls=named))
     assert any(mark(layer)["type"] == "text" for layer in layers(drawn.spec))
-    assert "<script" not in render.svg(drawn.spec)
+    assert "<script" not in page.svg(drawn.spec)
 
 
 def test_where_nothing_was_counted_the_reason_is_told(suite: Dataset) -> None:

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib leaves it out
 
 from ioassay.records.record import Scalar
-from ioassay.report.figures import FIGURES, cost_bars
+from ioassay.report.figures import FIGURES, bars
 from ioassay.report.figures.spec import NoData
 from ioassay.study.model import Study
 from lab import Lab
@@ -47,23 +47,23 @@ def measured(point: dict[str, Any], repetition: int) -> dict[str, float]:
     }
 
 
-def bars(lab: Any, measure: Any = measured, **where: Scalar) -> dict[tuple[str, str], tuple[float, float]]:
+def bar_parts(lab: Any, measure: Any = measured, **where: Scalar) -> dict[tuple[str, str], tuple[float, float]]:
     of = study(lab)
-    spec = cost_bars.Spec(kind="path_costs", name="costs", where=where)
-    chart = cost_bars.draw(lab.records(lab.run(of, measure, 2)), of, spec)
+    spec = bars.CostSpec(kind="path_costs", name="costs", where=where)
+    chart = bars.draw_costs(lab.records(lab.run(of, measure, 2)), of, spec)
     rows = chart["data"]["values"]
     return {(row["x"], row["part"]): (row["y"], row["y2"]) for row in rows}
 
 
 def test_the_parts_of_each_case_lie_on_each_other_up_to_the_latency(lab: Any) -> None:
-    found = bars(lab, numjobs=1)
+    found = bar_parts(lab, numjobs=1)
     assert found["libaio", "submission"] == (0.0, 2.0) and found["libaio", "drive"] == (2.0, 5.0)
     assert found["libaio", "transport"] == (5.0, 14.0) and found["libaio", "completion and waiting"] == (14.0, 36.0)
     assert found["spdk", "completion and waiting"] == (12.5, 14.0)
 
 
 def test_without_a_restriction_a_bar_is_the_mean_of_its_conditions(lab: Any) -> None:
-    assert bars(lab)["libaio", "completion and waiting"] == (14.0, 90.0)
+    assert bar_parts(lab)["libaio", "completion and waiting"] == (14.0, 90.0)
 
 
 def test_a_drive_that_counted_nothing_has_no_figure(lab: Any) -> None:
@@ -71,5 +71,5 @@ def test_a_drive_that_counted_nothing_has_no_figure(lab: Any) -> None:
         return {**measured(point, repetition), "drive.read.ios": 500.0}
 
     with pytest.raises(NoData, match="a drive that counted the tool's requests"):
-        bars(lab, other)
-    assert FIGURES["path_costs"].endswith("cost_bars")
+        bar_parts(lab, other)
+    assert FIGURES["path_costs"].endswith("bars:PATH_COSTS")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay._core import Histogram
-from ioassay.report.figures import cdf
+from ioassay.report.figures import latency_distributions
 
 MARKS = (10, 25, 50, 75, 90, 99)
 BUCKETS = st.dictionaries(st.integers(1, 10**10), st.integers(1, 10**6), min_size=1, max_size=900)
@@ -23,14 +23,14 @@ def histogram(buckets: dict[int, int]) -> Histogram:
 @given(BUCKETS)
 def test_every_mark_is_a_point_of_the_curve_at_the_percentile_of_the_histogram(buckets: dict[int, int]) -> None:
     merged = histogram(buckets)
-    points = cdf.curve_points(merged, MARKS, 100)
+    points = latency_distributions.curve_points(merged, MARKS, 100)
     assert all((merged.quantile(share / 100), share) in points for share in MARKS)
 
 
 @given(BUCKETS, st.sampled_from([(100.0, False), (99.5, True), (99.999, True)]))
 def test_the_curve_only_rises_up_to_its_last_share_in_few_points(buckets: dict[int, int], end: Any) -> None:
     merged, (last, nines) = histogram(buckets), end
-    points = cdf.curve_points(merged, (50,), last, nines)
+    points = latency_distributions.curve_points(merged, (50,), last, nines)
     assert len(points) <= 123
     assert points[0] == (merged.quantile(0), 0) and points[-1] == (merged.quantile(last / 100), last)
     assert all(left[0] <= right[0] and left[1] < right[1] for left, right in itertools.pairwise(points))
@@ -40,14 +40,14 @@ def test_the_tail_keeps_its_shape_on_an_axis_of_nines() -> None:
     merged = histogram(
         {1000 + number: 1000 for number in range(5000)} | {10**6 * number: 1 for number in range(1, 400)}
     )
-    assert sum(share > 99 for _, share in cdf.curve_points(merged, (), 99.999, nines=True)) > 30
+    assert sum(share > 99 for _, share in latency_distributions.curve_points(merged, (), 99.999, nines=True)) > 30
 
 
 def test_a_bucket_with_many_requests_is_drawn_as_a_step() -> None:
-    points = cdf.curve_points(histogram({1000: 500, 2000: 501}), (), 100)
+    points = latency_distributions.curve_points(histogram({1000: 500, 2000: 501}), (), 100)
     assert [x for x, _ in points] == [1000, 1000, 2000, 2000]
     assert [y for _, y in points] == pytest.approx([0, 49.9, 50, 100], abs=0.9)
 
 
 def test_a_single_request_makes_a_step_from_0_to_100_percent() -> None:
-    assert cdf.curve_points(histogram({4096: 1}), (50,), 100) == [(4096, 0), (4096, 50), (4096, 100)]
+    assert latency_distributions.curve_points(histogram({4096: 1}), (50,), 100) == [(4096, 0), (4096, 50), (4096, 100)]

@@ -16,7 +16,7 @@ import synthetic
 from charts import check, check_files, layers, mark, rows
 
 from ioassay.errors import StudyError
-from ioassay.report import figures, render, theme
+from ioassay.report import figures, page, theme
 from ioassay.report.figures import default_figures
 from ioassay.runner import worker_pool
 from ioassay.store.dataset import Dataset
@@ -183,12 +183,12 @@ def test_hostile_levels_stay_text(tmp_path: Path) -> None:
     study = synthetic.mixed_sizes().model_copy(update={"case": cases})
     records = synthetic.run(tmp_path, [study], 2)
     drawn = synthetic.draw(records, study, {"kind": "bar", "name": "a", "y": "read.bw"})
-    assert "<script>" not in render.svg(drawn.spec)
+    assert "<script>" not in page.svg(drawn.spec)
 
 
 def test_a_still_picture_of_a_plugin_s_chart_is_clipped_as_it_says() -> None:
     chart = altair.Chart(altair.Data(values=[{"x": 1}])).mark_point(clip=True).encode(x="x:Q").interactive()
-    assert all("<clipPath" in render.svg(one.to_dict()) for one in (chart, altair.layer(chart)))
+    assert all("<clipPath" in page.svg(one.to_dict()) for one in (chart, altair.layer(chart)))
 
 
 @pytest.mark.parametrize(("number", "drawing"), [(3, [3, 0, 0]), (40, [14, 13, 13]), (0, [0, 0, 0])])
@@ -199,15 +199,15 @@ def test_many_figures_are_shared_out_and_a_few_are_not(
         vectors = 0
 
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-            self.vectors += fn is render.write_svg
+            self.vectors += fn is page.write_svg
             # A picture is begun by who waits.
-            return super().submit(fn, *args, **kwargs) if fn is render.write_svg else Future()
+            return super().submit(fn, *args, **kwargs) if fn is page.write_svg else Future()
 
-    monkeypatch.setattr(render, "svg", lambda spec: spec["drawn"])
-    monkeypatch.setattr(render, "png", str.encode)
+    monkeypatch.setattr(page, "svg", lambda spec: spec["drawn"])
+    monkeypatch.setattr(page, "png", str.encode)
     charts = [figures.Drawn("", f"figure.{at}", "bar", "", "", {"drawn": str(at)}) for at in range(number)]
     executors = [Counting(), Counting(), Counting()]
-    written = [path for pair in render.submit(charts, tmp_path, executors)() for path in pair]
+    written = [path for pair in page.submit(charts, tmp_path, executors)() for path in pair]
     named = [tmp_path / f"{one.name}.{kind}" for one in charts for kind in ("png", "svg")]
     assert {path: path.read_text() for path in written} == {path: path.stem.split(".")[1] for path in named}
     assert [one.vectors for one in executors] == drawing

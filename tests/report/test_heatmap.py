@@ -14,7 +14,7 @@ from charts import check_files, layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
 from ioassay.records.record import Claim
-from ioassay.report import figures, render, theme
+from ioassay.report import figures, page, theme
 from ioassay.store.dataset import Dataset
 
 METRIC = "write.bw"
@@ -181,7 +181,7 @@ def test_it_is_rendered(tmp_path: Path, keys: dict[str, Any]) -> None:
 def test_a_single_value_is_drawn(tmp_path: Path, value: float) -> None:
     drawn = draw(matrix(lambda _: value, 1), log=True, where={"file_size": FILES[0], "record_size": 4096})
     assert len(list(layers(drawn.spec))) > 1
-    assert "NaN" not in render.svg(drawn.spec)
+    assert "NaN" not in page.svg(drawn.spec)
 
 
 @pytest.mark.parametrize(

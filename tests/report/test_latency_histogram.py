@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ioassay._core import Histogram
 from ioassay.errors import StudyError
 from ioassay.report import figures
-from ioassay.report.figures import latency_histogram
+from ioassay.report.figures import latency_distributions
 from ioassay.store.dataset import Dataset
 
 MIXED_SIZES = 2
@@ -85,7 +85,7 @@ def test_more_than_four_percentiles_are_refused() -> None:
 def test_steps_are_within_the_axis_and_end_at_zero(buckets: dict[int, int]) -> None:
     merged = Histogram.from_buckets(list(buckets), list(buckets.values()))
     low, high = float(min(buckets)) / 1.1, float(max(buckets)) * 1.1
-    steps = latency_histogram._steps(merged, low, high, {})
-    assert len(steps) <= latency_histogram._STEPS + 1
+    steps = latency_distributions._steps(merged, low, high, {})
+    assert len(steps) <= latency_distributions._HISTOGRAM_STEPS + 1
     assert steps[-1]["height"] == 0 and max(step["height"] for step in steps) == 1
     assert steps[0]["x"] == pytest.approx(low, rel=1e-5) and steps[-1]["x"] == pytest.approx(high, rel=1e-5)

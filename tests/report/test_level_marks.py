@@ -9,7 +9,7 @@ import pytest
 import synthetic
 from charts import layers, mark
 
-from ioassay.report import render
+from ioassay.report import page
 from ioassay.report.figures import chart, level_marks
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
@@ -114,5 +114,5 @@ def test_legends_show_filled_marks_filled(suite: Dataset, kind: str, keys: dict[
     drawn = synthetic.draw(suite, suite.studies[3], {"kind": kind, "y": "read.bw", **keys})
     points = [mark(one) for one in layers(drawn.spec) if mark(one)["type"] == "point"]
     assert points and all(one["filled"] for one in points)
-    symbols = render.svg(drawn.spec).split('class="mark-symbol role-legend-symbol"')[1:]
+    symbols = page.svg(drawn.spec).split('class="mark-symbol role-legend-symbol"')[1:]
     assert symbols and 'fill="transparent"' not in symbols[0].split("</g>")[0]

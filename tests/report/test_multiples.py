@@ -14,7 +14,7 @@ from charts import layers, mark, rows, styled, subtitle
 from ioassay import report
 from ioassay.errors import StudyError
 from ioassay.records.environment import Environment
-from ioassay.report import figures, render
+from ioassay.report import figures, page
 from ioassay.report.figures import axes, default_figures
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog, overrides
@@ -96,7 +96,7 @@ def test_a_study_that_was_skipped_keeps_its_panel_and_says_why(suite: Dataset) -
     (text,) = [rows(layer)[0] for layer in layers(one) if mark(layer)["type"] == "text"]
     assert "no </script> to run jobs on" in text["reason"]
     assert "1 without a curve" in subtitle(drawn.spec)
-    assert "<script" not in render.svg(drawn.spec)
+    assert "<script" not in page.svg(drawn.spec)
 
 
 def test_processor_time_is_stacked_in_every_panel_under_one_legend(suite: Dataset) -> None:

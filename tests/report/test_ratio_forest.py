@@ -12,7 +12,7 @@ import pytest
 from compared_runs import comparison, row
 
 from ioassay.analysis.run_comparison import Verdict
-from ioassay.report.figures import ratio_forest
+from ioassay.report.figures import comparison_charts
 from ioassay.report.figures.spec import NoData
 
 EVERY = (
@@ -26,7 +26,7 @@ EVERY = (
 
 
 def declared(*rows: Any) -> Any:
-    return ratio_forest.draw(comparison(*rows))
+    return comparison_charts.forest(comparison(*rows))
 
 
 def marks(spec: Any, kind: str) -> list[Any]:
@@ -85,8 +85,8 @@ def test_rows_that_restate_each_other_share_one() -> None:
 def test_of_many_rows_the_worst_are_shown_and_counted() -> None:
     spec = declared(*(row(number, 1 / (1.1 + number / 1000), Verdict.SLOWER) for number in range(3000)))
     assert [one["condition"] for one in shown(spec)[:2]] == ["bs=2999", "bs=2998"]
-    assert len(shown(spec)) == ratio_forest.MOST_ROWS
-    assert f"{ratio_forest.MOST_ROWS} of 3000 rows" in charts.subtitle(spec)
+    assert len(shown(spec)) == comparison_charts.MOST_ROWS
+    assert f"{comparison_charts.MOST_ROWS} of 3000 rows" in charts.subtitle(spec)
 
 
 def test_an_interval_that_would_squeeze_the_others_is_cut_with_an_arrow() -> None:
@@ -121,7 +121,7 @@ def test_without_a_ratio_there_is_no_picture() -> None:
 
 
 def test_bars_lie_where_the_picture_has_them() -> None:
-    found = ratio_forest.bars(comparison(*EVERY), 3)
+    found = comparison_charts.bars(comparison(*EVERY), 3)
     assert [one.verdict for one in found.rows] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.FASTER]
     assert found.band[0] < found.one < found.band[1]
     assert found.rows[0].low < found.rows[0].ratio < found.rows[0].high < found.one < found.rows[2].low
@@ -139,5 +139,5 @@ def test_made_up_runs_have_one_row_a_result(tmp_path: Any) -> None:
 
     a, b = compared_runs.runs(tmp_path)
     found = run_comparison.compare(a, b)
-    names = {one["condition"] for one in shown(ratio_forest.draw(found))}
+    names = {one["condition"] for one in shown(comparison_charts.forest(found))}
     assert all(name.startswith("block-size: ") for name in sorted(names)[:1])

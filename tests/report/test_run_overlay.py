@@ -13,7 +13,7 @@ import pytest
 import synthetic
 
 from ioassay.analysis.measurements.cells import cells
-from ioassay.report.figures import run_overlay
+from ioassay.report.figures import comparison_charts
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 
@@ -23,10 +23,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
     return compared_runs.runs(tmp_path_factory.mktemp("runs"), repetitions=3)
 
 
-def pair(both: tuple[Dataset, Dataset], name: str) -> run_overlay.Pair:
+def pair(both: tuple[Dataset, Dataset], name: str) -> comparison_charts.Pair:
     a, b = both
     (study_a,), (study_b,) = ([one for one in records.studies if one.name == name] for records in both)
-    return run_overlay.Pair(a, study_a, b, study_b)
+    return comparison_charts.Pair(a, study_a, b, study_b)
 
 
 def points(panel: Any, kind: str = "point") -> dict[str, list[dict[str, Any]]]:
@@ -41,7 +41,7 @@ def points(panel: Any, kind: str = "point") -> dict[str, list[dict[str, Any]]]:
 
 def test_a_curve_of_each_run_goes_through_its_means(both: tuple[Dataset, Dataset]) -> None:
     of = pair(both, "block-size")
-    (panel,) = run_overlay.curves(of, "read.bw", [])["concat"]
+    (panel,) = comparison_charts.curves(of, "read.bw", [])["concat"]
     found = points(panel)
     bottom, top = next(charts.layers(panel))["encoding"]["y"]["scale"]["domain"]
     for run, records, study in (("A", of.a, of.study_a), ("B", of.b, of.study_b)):
@@ -52,21 +52,21 @@ def test_a_curve_of_each_run_goes_through_its_means(both: tuple[Dataset, Dataset
 
 
 def test_there_is_a_panel_for_each_combination_of_the_other_factors(both: tuple[Dataset, Dataset]) -> None:
-    drawn = run_overlay.curves(pair(both, "write-share"), "read.bw", [])
+    drawn = comparison_charts.curves(pair(both, "write-share"), "read.bw", [])
     heads = [row["text"] for layer in charts.layers(drawn) for row in charts.rows(layer) if "text" in row]
     assert heads == [["rw=rw"], ["rw=randrw"]]
 
 
 def test_levels_that_are_words_are_not_joined(both: tuple[Dataset, Dataset]) -> None:
     of = pair(both, "mixed-sizes")
-    assert not run_overlay.has_curve(of, "read.bw") and run_overlay.has_curve(pair(both, "jobs"), "read.bw")
-    drawn = run_overlay.curves(of, "read.bw", [])
+    assert not comparison_charts.has_curve(of, "read.bw") and comparison_charts.has_curve(pair(both, "jobs"), "read.bw")
+    drawn = comparison_charts.curves(of, "read.bw", [])
     assert points(drawn).keys() == {"A", "B"} and not points(drawn, "line")
 
 
 def test_conditions_without_an_order_have_the_distributions_of_both_runs(both: tuple[Dataset, Dataset]) -> None:
     of = pair(both, "mixed-sizes")
-    drawn = run_overlay.distributions(of, [])
+    drawn = comparison_charts.distributions(of, [])
     assert len(drawn["concat"]) == 8  # four cases, read and written
     lines = points(drawn["concat"][0], "line")
     medians = {run: min(rows, key=lambda row: abs(row["y"] - 0.30103))["x"] for run, rows in lines.items()}
@@ -81,17 +81,17 @@ def test_declarations_are_valid_by_the_schema_of_vega_lite(
     both: tuple[Dataset, Dataset], study: str, response: str
 ) -> None:
     of = pair(both, study)
-    charts.check(run_overlay.curves(of, response, []))
-    charts.check(run_overlay.distributions(of, []))
+    charts.check(comparison_charts.curves(of, response, []))
+    charts.check(comparison_charts.distributions(of, []))
 
 
 def test_of_many_panels_those_with_the_worst_rows_are_shown_in_their_order(tmp_path: Path) -> None:
     study = synthetic.study("many", "Many", {"bs": [f"{2**power}KiB" for power in range(14)]}, [])
     a, b = (synthetic.run(tmp_path / name, [study], 1, seed) for seed, name in enumerate(("A", "B")))
     worst = ["bs=8192KiB", "bs=4KiB"]
-    drawn = run_overlay.distributions(run_overlay.Pair(a, study, b, study), worst)
+    drawn = comparison_charts.distributions(comparison_charts.Pair(a, study, b, study), worst)
     heads = [row["text"][0] for layer in charts.layers(drawn) for row in charts.rows(layer) if "text" in row]
-    assert len(heads) == run_overlay.MOST_PANELS
+    assert len(heads) == comparison_charts.MOST_PANELS
     assert heads[:3] == ["bs=1KiB, read", "bs=2KiB, read", "bs=4KiB, read"]
     assert {"bs=8192KiB, read", "bs=8192KiB, write", "bs=4KiB, write"} <= set(heads)
     assert "the 12 of 28 panels with the worst rows" in charts.subtitle(drawn)
@@ -101,12 +101,12 @@ def test_a_single_condition_without_histograms_has_nothing_to_show(tmp_path: Pat
     study = synthetic.study("one", "One", {}, [])
     a = synthetic.run(tmp_path, [study], 3)
     a = replace(a, hist=a.hist.clear())
-    of = run_overlay.Pair(a, study, a, study)
-    assert not run_overlay.has_curve(of, "read.bw")
+    of = comparison_charts.Pair(a, study, a, study)
+    assert not comparison_charts.has_curve(of, "read.bw")
     with pytest.raises(NoData, match="values of one condition only"):
-        run_overlay.curves(of, "read.bw", [])
+        comparison_charts.curves(of, "read.bw", [])
     with pytest.raises(NoData, match="has kept no latency histograms"):
-        run_overlay.distributions(of, [])
+        comparison_charts.distributions(of, [])
 
 
 def test_levels_that_are_spelled_differently_are_matched(tmp_path: Path) -> None:
@@ -114,12 +114,12 @@ def test_levels_that_are_spelled_differently_are_matched(tmp_path: Path) -> None
         synthetic.study("s", "S", {"bs": levels}, []) for levels in (["4KiB", "8KiB", "16KiB"], ["4k", "8k", "16k"])
     )
     runs = [synthetic.run(tmp_path / str(seed), [a], 2, seed) for seed in (1, 2)]
-    drawn = run_overlay.curves(run_overlay.Pair(runs[0], a, runs[1], b), "read.bw", [])
+    drawn = comparison_charts.curves(comparison_charts.Pair(runs[0], a, runs[1], b), "read.bw", [])
     assert [[row["x"] for row in points(drawn)[run]] for run in ("A", "B")] == [[4096, 8192, 16384]] * 2
 
 
 def test_values_of_0_and_below_keep_a_linear_axis(both: tuple[Dataset, Dataset]) -> None:
     a, b = (replace(one, trials=one.trials.with_columns(pl.lit(0.0).alias("read.bw"))) for one in both)
-    drawn = run_overlay.curves(pair((a, b), "jobs"), "read.bw", [])
+    drawn = comparison_charts.curves(pair((a, b), "jobs"), "read.bw", [])
     scales = [layer["encoding"]["y"].get("scale", {}) for layer in charts.layers(drawn) if "x" in layer["encoding"]]
     assert not any(isinstance(scale, dict) and scale.get("type") == "log" for scale in scales)

@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from charts import mark, rows, styled, subtitle
 
-from ioassay.report import figures, render
+from ioassay.report import figures, page
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -195,4 +195,4 @@ def test_where_lower_is_better_there_is_neither_law_nor_perfect_scaling() -> Non
 def test_few_repetitions_draw_what_there_is(repetitions: int) -> None:
     drawn = draw(run(falling_back(), repetitions=repetitions))
     assert drawn.problem == "" and len(rows(styled(drawn.spec, "mean")[0])) == 9
-    assert render.svg(drawn.spec).startswith("<svg")
+    assert page.svg(drawn.spec).startswith("<svg")

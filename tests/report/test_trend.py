@@ -13,7 +13,7 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.report import figures
-from ioassay.report.figures import condition_rows
+from ioassay.report.figures import metric_view
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 
@@ -71,7 +71,7 @@ def test_every_repetition_is_drawn(suite: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", ["trend", "bar", "box", "scaling"])
 def test_thousands_of_repetitions_are_no_marks(suite: Dataset, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(condition_rows, "MOST_REPETITIONS", 10)
+    monkeypatch.setattr(metric_view, "MOST_REPETITIONS", 10)
     table = {"kind": kind, "name": "a", "x": "numjobs", "y": "read.bw"}
     drawn = synthetic.draw(suite, suite.studies[3], table)
     assert drawn.problem == ""

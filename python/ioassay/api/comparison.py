@@ -116,7 +116,7 @@ class Comparison:
 
         All are skipped where the machine was not fit, and errors where the kernel contradicts the claims.
         """
-        from ioassay.report.junit import junit_xml
+        from ioassay.report.ci_summaries import junit_xml
 
         return junit_xml(self.result)
 
@@ -126,7 +126,7 @@ class Comparison:
         As on the page, names of this machine, of its drives and people are replaced.
         """
         from ioassay.host import privacy
-        from ioassay.report.comparison_markdown import markdown
+        from ioassay.report.ci_summaries import markdown
 
         text = markdown(self.a.records, self.b.records, self.result)
         return privacy.Redaction(privacy.of_host(), mild=True).text(text)

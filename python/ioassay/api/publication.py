@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import report
 from ioassay.errors import Interrupted, RunError
 from ioassay.process import supervisor
-from ioassay.report import render
+from ioassay.report import page
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def figure_processes() -> Iterator[Sequence[Executor]]:
 
 
 def _load_drawing() -> None:
-    render.warm_up()
+    page.warm_up()
 
 
 def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
@@ -66,7 +66,7 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
     try:
         records = frames.load(store)
         drawn = report.declare(records)
-        files = render.submit(drawn, out / report.FIGURES, processes)
+        files = page.submit(drawn, out / report.FIGURES, processes)
         findings, title = analyse_all(records), store.suite().title
         paths = report.build(records, findings, out, title=title, drawn=drawn, files=files)
     except (KeyboardInterrupt, Interrupted):

@@ -70,7 +70,7 @@ def markdown(store: RunStore, *, redact: bool) -> str:
     """The summary of a run: see `Run.markdown`."""
     from ioassay.analysis.effects.descriptive import headline
     from ioassay.host import privacy
-    from ioassay.report import markdown_summary
+    from ioassay.report import ci_summaries
     from ioassay.store import bundle
 
     with _copy(store, redact) as (source, redaction):
@@ -79,7 +79,7 @@ def markdown(store: RunStore, *, redact: bool) -> str:
         premises = [*answers.premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
         premises.append(f"{run.trial_counts}.")
         answered = answers.answers(records.studies, findings)
-        text = markdown_summary.summary(run.title, premises, answered, headline(records, records.studies))
+        text = ci_summaries.summary(run.title, premises, answered, headline(records, records.studies))
         text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
         if redaction is not None:
             with supervisor.temporary_folder("ioassay-export-") as folder:

@@ -10,7 +10,7 @@ from ioassay.analysis.claims import published_results
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
-from ioassay.narrative import omissions, phrases
+from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Ratio, Response
@@ -40,7 +40,7 @@ def _finding(one: Choice) -> Finding:
         statistics=one.statistics(),
         tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
         caveats=[
-            *omissions.left_out(one.cells),
+            *finding.left_out(one.cells),
             *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else []),
         ],
     )

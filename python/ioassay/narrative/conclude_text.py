@@ -13,7 +13,7 @@ from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import CASE
-from ioassay.narrative import choice_text, effect_text, omissions, peak_text, phrases
+from ioassay.narrative import choice_text, effect_text, finding, peak_text, phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
@@ -34,7 +34,7 @@ def findings(answers: Sequence[Conclusion]) -> list[Finding]:
 def _finding(conclusion: Conclusion) -> Finding:
     study, focus = conclusion.study, conclusion.focus
     said = [*(opening(focus) if focus else ()), *_statements(conclusion.parts)]
-    left_out = omissions.missing_conditions(conclusion.missing)
+    left_out = finding.missing_conditions(conclusion.missing)
     ratios = [row for part in conclusion.parts for row in _ratios(part)]
     compared = Table.of(
         ratios,

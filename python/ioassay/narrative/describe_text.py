@@ -16,7 +16,7 @@ from ioassay.analysis.effects.descriptive import (
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.storage.workload_profile import Value
 from ioassay.metrics import PERCENTILES, percentile_name
-from ioassay.narrative import omissions, phrases
+from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Response
@@ -60,7 +60,7 @@ def _described(one: Description) -> Finding:
         ("maximum", lambda row: row.moments.maximum, unit),
         ("outliers", lambda row: len(row.outliers)),
     )
-    caveats = [*omissions.left_out(cells), *_outliers(one)]
+    caveats = [*finding.left_out(cells), *_outliers(one)]
     if metrics.is_percentile(unit):
         caveats.append(str(say("describe.all_requests" if cells.merged else "describe.own_percentiles")))
     if min(summary.moments.n for summary in one.conditions) < 2:
@@ -146,7 +146,7 @@ def _half_and_tail(one: Distribution) -> Iterator[Say]:
 
 def _caveats(one: Distribution) -> Iterator[str]:
     for response in one.responses:
-        yield from (*omissions.left_out(response.cells), *_outliers(response))
+        yield from (*finding.left_out(response.cells), *_outliers(response))
     yield str(say("describe.naive"))
     if sparse := [percent for percent in PERCENTILES if any(part.at(percent).sparse for part in one.conditions)]:
         yield str(say("describe.sparse", few=FEW_BEYOND, percentiles=[*map(percentile_name, sparse)]))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.factor_effects import AnovaVariants, Answer
 from ioassay.analysis.effects.factorial_anova import FactorPair, JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
@@ -16,8 +17,8 @@ from ioassay.analysis.effects.regression import Outcome as LineOutcome
 from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.factors import factor_label, level_reading, step_label
-from ioassay.narrative import omissions, phrases
+from ioassay.factors import factor_label, level_reading, level_text, step_label
+from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Factor, Level, Quantity, Range, Ratio, Response
@@ -195,7 +196,7 @@ def _places(answer: FactorEffects) -> Finding:
         statements=statements(answer.effects),
         statistics={"factor": answer.factor, "slices": [_numbers(effect) for effect in answer.effects]},
         tables=[_table(answer)],
-        caveats=[*omissions.left_out(answer.cells), *caveats],
+        caveats=[*finding.left_out(answer.cells), *caveats],
     )
 
 
@@ -296,7 +297,7 @@ def _joint(answer: JointEffects) -> Finding:
         statements=[said, *(_interaction(answer) if answer.pairs else ())],
         statistics={"interactions": [_crossed(pair) for pair in answer.pairs]},
         tables=[_sums(answer.second, answer.third)],
-        caveats=[*omissions.left_out(answer.cells), *map(str, caveats), str(say("effect.equal_scatter"))],
+        caveats=[*finding.left_out(answer.cells), *map(str, caveats), str(say("effect.equal_scatter"))],
     )
 
 
@@ -383,3 +384,67 @@ def _variants(answer: AnovaVariants) -> Finding:
         tables=[table],
         caveats=[phrases.NAIVE_REASON, str(say("effect.one_repetition"))],
     )
+
+
+# Two levels of a factor against each other, on average over everything else: what several rates have of it
+
+_MOST_RATIOS = 4
+"""More factors than these are not listed: the least and the greatest are."""
+Changes = Sequence[tuple[str, AverageChange]]
+"""What each rate is of, and how it changes."""
+
+
+def average_changes(changes: Changes) -> Iterator[Say]:
+    """For each pair of levels: which rates differ and by which factor, which do not, and of which it is not known."""
+    pairs: dict[str, list[tuple[str, AverageChange]]] = {}
+    for name, change in changes:
+        pairs.setdefault(f"{change.factor} {change.levels}", []).append((name, change))
+    for own in pairs.values():
+        yield from _of_levels(own)
+
+
+def _of_levels(own: Changes) -> Iterator[Say]:
+    some = own[0][1]
+    first, second = (Level(some.factor, level) for level in some.levels)
+    facts: dict[str, Any] = {"first": first, "second": second, "margin": MARGIN, "of": len(own)}
+    different, alike, undecided = (
+        {name: change for name, change in own if change.outcome == outcome}
+        for outcome in (Outcome.DIFFERENCE, Outcome.EQUIVALENT, Outcome.UNDECIDED)
+    )
+    if different:
+        ratios = {name: Ratio(change.ratio.ratio, change.ratio.interval) for name, change in different.items()}
+        shown = {name: say("average.ratio", name=name, ratio=ratio) for name, ratio in ratios.items()}
+        if len(shown) <= _MOST_RATIOS:
+            yield say("average.changed", ratios=[*shown.values()], **facts)
+        else:
+            least, most = (shown[pick(ratios, key=lambda name: ratios[name].value)] for pick in (min, max))
+            yield say("average.changed_many", n=len(shown), least=least, most=most, **facts)
+    if alike:
+        yield say("average.alike", names=[*alike], **facts)
+    if undecided:
+        needed = max(change.needed or 0 for change in undecided.values())
+        yield say("average.undecided", names=[*undecided], needed=needed, **facts)
+
+
+def average_table(changes: Changes, title: str) -> Table:
+    """A row for each; `title` is that of what the rates are of."""
+    return Table.of(
+        changes,
+        ("factor", lambda row: factor_label(row[1].factor)),
+        ("levels", lambda row: " over ".join(level_text(row[1].factor, level) for level in row[1].levels[::-1])),
+        (title, lambda row: row[0]),
+        ("ratio of the rates", lambda row: row[1].ratio.ratio),
+        *bounds(lambda row: row[1].ratio.interval),
+        ("p, adjusted", lambda row: row[1].ratio.p),
+    )
+
+
+def average_numbers(one: AverageChange) -> dict[str, object]:
+    """Under stable names."""
+    facts: dict[str, object] = {
+        "factor": one.factor,
+        "levels": [*one.levels],
+        "ratio": plain(one.ratio),
+        "p": one.ratio.p,
+    }
+    return {**facts, "outcome": one.outcome.value, "repetitions_needed": one.needed}

@@ -1,4 +1,4 @@
-"""A finding: the answer to one question about one response: statements, numbers, tables and caveats.
+"""One answer to one question about one response: statements, numbers, tables and caveats.
 
 All that pages, terminals and the API say of a run comes from findings, and what may not be concluded is withheld here.
 """
@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, NamedTuple, TypeVar
 
+from ioassay.analysis.measurements.cells import Cells, MissingConditions
 from ioassay.metrics import format_metric
-from ioassay.narrative.say import Say, statement
-from ioassay.records.record import Scalar
+from ioassay.narrative import phrases
+from ioassay.narrative.say import Say, say, statement
+from ioassay.narrative.values import Response
+from ioassay.records.record import SKIPPED, Scalar
 from ioassay.stats.result import Interval, Undefined
 
 _Row = TypeVar("_Row")
@@ -130,3 +133,37 @@ class Finding:
         caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in self.caveats)
         body = f"<p><strong>{escape(self.title)}</strong><br>{escape(self.statement)}</p>"
         return body + (f"<ul>{caveats}</ul>" if caveats else "") + "".join(table._repr_html_() for table in self.tables)
+
+
+# What an analysis leaves out, and which conditions a study did not measure
+
+_LONGEST = 240
+"""Characters of a reason; the page has all of it among the warnings."""
+
+
+def left_out(cells: Cells) -> list[str]:
+    """What the cells do not hold, a sentence each."""
+    counts = {"failed": cells.failed, "skipped": cells.skipped, "implausible": cells.implausible}
+    said = [say(f"omissions.{code}", number=number) for code, number in counts.items() if number]
+    groups = {"lost": cells.lost, "absent": cells.absent}
+    name = Response(cells.response)
+    said += [say(f"omissions.{code}", name=name, conditions=group) for code, group in groups.items() if group]
+    return list(map(str, said))
+
+
+def missing_conditions(groups: Sequence[MissingConditions]) -> list[Say]:
+    """A sentence for each: `Not measured: fifo (priority 99). 3 trials were skipped (no permission).`"""
+    return [_missing(group) for group in groups]
+
+
+def _missing(group: MissingConditions) -> Say:
+    were, count = "was" if group.trials == 1 else "were", phrases.count(group.trials, "trial")
+    reason = " ".join(group.reason.split()) or "no reason was recorded"
+    reason = (reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rstrip()} …").rstrip(".")
+    known = {"ended": f"{were} skipped" if group.status == SKIPPED else "failed", "reason": reason}
+    if group.all_conditions:
+        every = {1: f"the only {count[2:]}", 2: "both trials"}.get(group.trials, f"all {count}")
+        return say("nothing_measured", trials=every, **known)
+    points = [{group.factor: point[group.factor]} if group.factor else point for point in group.points]
+    conditions = list(dict.fromkeys(map(phrases.levels, points)))  # the levels of the factor that says all
+    return say("not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known)

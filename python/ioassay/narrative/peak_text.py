@@ -1,4 +1,4 @@
-"""Where the best level lies: the statements and tables of one place, of many places, and of all sweeps of a suite."""
+"""Where the best level lies, and why a peak ends: statements and tables of one place, of many, of a suite's sweeps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ioassay import units
+from ioassay.analysis.measurements.resource_use import SHARES, Use
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
+from ioassay.analysis.optimum.peak_cause import Cause, PerOperation, Reading
+from ioassay.analysis.optimum.peak_cause import Counter as ResourceCounter
 from ioassay.analysis.optimum.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
-from ioassay.narrative import cause_text, omissions, phrases
+from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
-from ioassay.narrative.say import Say, say
+from ioassay.narrative.say import Say, say, templates
 from ioassay.narrative.values import Factor, Level, Quantity, Response, Share
 from ioassay.stats.best_level import BestLevel
 from ioassay.stats.condition_means import Scale
@@ -51,8 +54,8 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
                 statements=statements(one),
                 where=one.part.where(),
                 statistics={**one.statistics(), **absent},
-                tables=[_levels(one), *_fits(one), *cause_text.tables(one)],
-                caveats=[*omissions.left_out(one.part), *map(str, _caveats(one))],
+                tables=[_levels(one), *_fits(one), *counters_table(one)],
+                caveats=[*finding.left_out(one.part), *map(str, _caveats(one))],
             )
         return
     few = any(one.fewest < FEW and not one.exact for one in peaks)
@@ -75,7 +78,7 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
             **absent,
         },
         tables=[table],
-        caveats=[*omissions.left_out(answer.cells), *([str(say("peak.few", few=FEW))] if few else [])],
+        caveats=[*finding.left_out(answer.cells), *([str(say("peak.few", few=FEW))] if few else [])],
     )
 
 
@@ -91,7 +94,7 @@ def _suite(sweeps: Sequence[Sweep]) -> Finding:
         ("Value", of_peak(lambda one: f"{Quantity(one.part.response, one.mean, one.interval):ends}")),
         ("Plateau", of_peak(_plateau)),
         ("Scaling law", of_peak(_law)),
-        ("Why it ends", of_peak(cause_text.in_brief)),
+        ("Why it ends", of_peak(cause_in_brief)),
     )
     return Finding(
         study="",
@@ -120,7 +123,7 @@ def in_brief(one: Peak) -> list[Say]:
     shown = f"peak.{outcome.replace(' ', '_')}"
     if outcome == Outcome.EQUAL:
         return [Say(shown, known, where)]
-    cause = cause_text.statements(one)
+    cause = causes(one)
     if outcome == Outcome.EQUIVALENT:
         return [Say(shown, known, where), *cause]
     second = [say("peak.second", levels=[f"{_level(one, index):at}" for index in one.second])] if one.second else []
@@ -271,7 +274,7 @@ def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
         yield say("peak.suite_best", levels=levels)
     studies = len({one.study.name for one in sweeps})
     yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=len(named), flat=len(plateaus))
-    yield from cause_text.of_sweeps([one for _, one in known])
+    yield from of_sweeps([one for _, one in known])
     if own:
         begin = "begins" if len(own) == 1 else "begin"
         yield say("peak.suite_processors", number=len(own), begin=begin, processors=own[0].processors)
@@ -403,7 +406,7 @@ def _numbers(one: Sweep) -> dict[str, Any]:
 
 
 def _note(one: Sweep) -> str:
-    note = " ".join(map(str, omissions.missing_conditions(one.missing)))
+    note = " ".join(map(str, finding.missing_conditions(one.missing)))
     if one.peak is None:
         return note or "Nothing was measured."
     return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note
@@ -457,3 +460,91 @@ def _caveats(one: Peak) -> Iterator[Say]:
     elif law is None and nearest:
         code = "peak.law_faster" if nearest.alpha_interval.high < 0 else "peak.law_missed"
         yield say(code, it="Over all levels, it" if one.growth else "It", worst=nearest.worst)
+
+
+# Why a peak ends: what was used up there, and which counters say so
+
+MOST_COUNTERS = 2
+"""Counters that are named in a sentence of their own, and causes that are named for all sweeps of a suite."""
+DISTURBING = 0.05
+"""Share of the processors' time from which on other programs are named."""
+
+
+def causes(one: Peak) -> list[Say]:
+    """Why the gain ends there, with the numbers of a few further counters; none where that was not asked."""
+    found = one.explanation
+    if found is None:
+        return []
+    level = Level(one.factor, one.level(found.end))
+    if found.cause is Cause.NONE:
+        return [say("cause.none", level=level)]
+    # What stands in brackets behind some causes: the first counter.
+    clause, catalogue = found.cause.name.lower(), templates("cause")
+    valued, value = "{value}" in catalogue[clause], ""
+    if valued and (code := f"at_{(first := found.evidence[0]).counter.name.lower()}") in catalogue:
+        value = str(say(f"cause.{code}", value=shown(first.counter, first.end)))
+    cause = say(f"cause.{clause}", value=value, lock=f" ({found.lock})" if found.lock else "")
+    growth = one.most_growth
+    code, known = ("ends", {}) if growth is None else ("grows_little", {"growth": max(growth, 0.0)})
+    counters = [change(reading) for reading in found.evidence[valued:] if reading.changes][:MOST_COUNTERS]
+    others = found.cause is Cause.PROCESSORS and found.others >= DISTURBING
+    said = [say(f"cause.{code}", level=level, cause=cause, **known), *counters]
+    return [*said, say("cause.others", share=found.others)] if others else said
+
+
+def change(reading: Reading) -> Say:
+    """`Run-queue wait: 2 % before, 31 % after.`; what an operation takes as a factor."""
+    name = phrases.capital(reading.counter) if reading.counter[:1].islower() else str(reading.counter)
+    if isinstance(reading.counter, PerOperation) and reading.before > 0:
+        return say("cause.change_factor", counter=name, factor=reading.factor)
+    before, after = (shown(reading.counter, number) for number in (reading.before, reading.after))
+    return say("cause.change", counter=name, before=before, after=after)
+
+
+def shown(counter: ResourceCounter, number: float) -> str:
+    """A counter's value for people."""
+    if counter in SHARES:
+        return f"{phrases.points(number)} %"
+    if counter in (PerOperation.LATENCY, PerOperation.CPU):
+        return (units.format_ns if counter is PerOperation.LATENCY else units.format_duration)(number)
+    pure = counter in (PerOperation.SWITCHES, Use.STALLS, Use.DISK_QUEUE, Use.CPU)
+    return f"{phrases.plain_number(number)}{'' if pure else '/s'}"
+
+
+def cause_in_brief(one: Peak) -> str:
+    """The cause in a table: `processors full at 4 workers`; empty where none was looked for."""
+    found = one.explanation
+    return f"{_short_cause(found.cause)} {Level(one.factor, one.level(found.end)):at}" if found else ""
+
+
+def _short_cause(cause: Cause) -> str:
+    return str(say(f"cause.{cause.name.lower()}_short_cause"))
+
+
+def of_sweeps(peaks: Sequence[Peak]) -> Iterator[Say]:
+    """The most frequent causes of all sweeps in one sentence; none where no sweep has one."""
+    tally = Counter(_short_cause(one.explanation.cause) for one in peaks if one.explanation is not None)
+    unexplained, named = tally.pop(_short_cause(Cause.NONE), 0), dict(tally.most_common(MOST_COUNTERS))
+    named |= {"other causes": tally.total() - sum(named.values()), _short_cause(Cause.NONE): unexplained}
+    causes = [(cause, number) for cause, number in named.items() if number]
+    if causes:
+        codes = ["cause.in_sweeps", *["cause.in_more"] * len(causes)]
+        parts = [say(code, cause=cause, number=number) for code, (cause, number) in zip(codes, causes, strict=False)]
+        yield say("cause.of_sweeps", causes=parts)
+
+
+def counters_table(one: Peak) -> list[Table]:
+    """A row a counter: its means before the gain ends, there and after."""
+    found = one.explanation
+    if found is None:
+        return []
+    before, end, after = (level_text(one.factor, one.level(index)) for index in (found.before, found.end, found.after))
+    table = Table.of(
+        found.readings.values(),
+        ("counter", lambda reading: str(reading.counter)),
+        (f"before ({before})", lambda reading: shown(reading.counter, reading.before)),
+        (f"at the end of the gain ({end})", lambda reading: shown(reading.counter, reading.end)),
+        (f"after ({after})", lambda reading: shown(reading.counter, reading.after)),
+        ("rises", lambda reading: "yes" if reading.changes else "not certainly"),
+    )
+    return [table]

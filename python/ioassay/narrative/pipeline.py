@@ -67,7 +67,8 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
 
 def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) -> list[Finding]:
     """The answers in words; no conclusion where the machine was not fit."""
-    narrated = list(importlib.import_module(NARRATORS[question]).findings(answers))
+    module, _, function = NARRATORS[question].partition(":")
+    narrated = list(getattr(importlib.import_module(module), function or "findings")(answers))
     if conditions is None or conditions.grade < Grade.UNFIT:
         return narrated
     held = [concludes(question) or finding.concludes for finding in narrated]

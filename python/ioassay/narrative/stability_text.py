@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.stability import LONG_ENOUGH, PASS, UNSTABLE_CV, DriftOutcome, LogSampleComparison, Stability
-from ioassay.narrative import omissions, phrases
+from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Place, Response, Trend
@@ -162,7 +162,7 @@ def _condition(part: Any, *kinds: str) -> dict[str, Any]:
 def _caveats(answers: Sequence[Stability]) -> Iterator[Say | str]:
     for one in answers:
         if one.variation is not None:
-            yield from omissions.left_out(one.cells)
+            yield from finding.left_out(one.cells)
             if (fewest := min(part.moments.n for part in one.variation.conditions)) < _FEW:
                 yield say("stability.few_for_deviation", repetitions=fewest)
             if one.variation.passes_differ and isinstance(blocks := one.variation.blocks, Effect):

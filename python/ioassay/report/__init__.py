@@ -20,7 +20,7 @@ from ioassay.factors import level_word
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
-    from ioassay.report.render import Waiting
+    from ioassay.report.page import Waiting
     from ioassay.store.dataset import Dataset
     from ioassay.store.schema import Search
     from ioassay.study.model import Figure, Study
@@ -63,16 +63,16 @@ def build(
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
-    `drawn` is what `declare` returned, and `files` what `render.submit` did; they are called without. Command lines and
+    `drawn` is what `declare` returned, and `files` what `page.submit` did; they are called without. Command lines and
     raw outputs are looked up and linked below `records.root`. Pages are published: names of this machine, of its drives
     and people are replaced, and home folders are `~`. OSError when `out` cannot be written; StudyError when a
     `[[figures]]` table is wrong.
     """
     from ioassay.host import privacy
-    from ioassay.report import page, render
+    from ioassay.report import page
 
     drawn = declare(records) if drawn is None else drawn
-    files = files or render.submit(drawn, out / FIGURES)
+    files = files or page.submit(drawn, out / FIGURES)
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))

@@ -15,8 +15,8 @@ from pathlib import Path
 from ioassay import atomic_file
 from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report import FIGURES, PAGE, figures, host_facts, page, render, trial_list
-from ioassay.report.figures import Drawn, ratio_forest, run_overlay
+from ioassay.report import FIGURES, PAGE, figures, host_facts, page, trial_list
+from ioassay.report.figures import Drawn, comparison_charts
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 
@@ -46,7 +46,7 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
 
 def _ratios(comparison: Comparison) -> Iterator[Drawn]:
     try:
-        yield figures.drawn("", _RATIOS, "forest", ratio_forest.draw(comparison))
+        yield figures.drawn("", _RATIOS, "forest", comparison_charts.forest(comparison))
     except NoData:
         return  # the table gives the reason of each row
 
@@ -58,7 +58,7 @@ def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     for study, response in dict.fromkeys((row.study, row.response) for row in worst):
         if len(found) == _MOST_OVERLAYS:
             break
-        pair = run_overlay.Pair(a, studies_a[study], b, studies_b[study])
+        pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
         labels = [row.label for row in worst if row.study == study]
         if (study, "") not in found and (drawn := _overlay(pair, study, response, labels)):
             found[study, "" if drawn.kind == "distributions" else response] = drawn
@@ -71,17 +71,18 @@ def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     ]
 
 
-def _overlay(pair: run_overlay.Pair, study: str, response: str, labels: Sequence[str]) -> Drawn | None:
+def _overlay(pair: comparison_charts.Pair, study: str, response: str, labels: Sequence[str]) -> Drawn | None:
     """Curves over numbers; distributions of conditions without an order, or their means where none were kept."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", study)[:60]
     try:
-        if not run_overlay.has_curve(pair, response):
-            return figures.drawn(study, f"{name}-latencies", "distributions", run_overlay.distributions(pair, labels))
+        if not comparison_charts.has_curve(pair, response):
+            chart = comparison_charts.distributions(pair, labels)
+            return figures.drawn(study, f"{name}-latencies", "distributions", chart)
     except NoData:
         pass
     try:
         shown = f"{name}-{re.sub(r'[^A-Za-z0-9_-]+', '-', response)[:60]}"
-        return figures.drawn(study, shown, "curves", run_overlay.curves(pair, response, labels))
+        return figures.drawn(study, shown, "curves", comparison_charts.curves(pair, response, labels))
     except NoData:
         return None
 
@@ -96,12 +97,12 @@ def build(
 ) -> ComparisonPaths:
     """Write `out`/index.html, comparison.json and figures/<name>.{png,svg} into a folder that exists.
 
-    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`render.submit`). As on
+    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`). As on
     every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
     """
     from ioassay.host import privacy
 
-    wait = render.submit(drawn, out / FIGURES, executors)
+    wait = page.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     view = _view(a, b, comparison, drawn, out)
     _write(out / PAGE, page.render(view, page.bundle(), hidden.text, "comparison.html.j2"))
@@ -135,7 +136,7 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         "shown": host_facts.shown,
         "sides": [_side("A", a, out), _side("B", b, out)],
         "ratios": ratios,
-        "bars": ratio_forest.bars(comparison, _MOST_BARS) if ratios else None,
+        "bars": comparison_charts.bars(comparison, _MOST_BARS) if ratios else None,
         "overlays": overlays,
         "lines": lines[:_OPEN_ROWS],
         "other_lines": lines[_OPEN_ROWS:],

@@ -1,7 +1,9 @@
-"""The page: one HTML file that holds everything it needs, and asks no network for anything.
+"""The page: one HTML file that holds everything it needs, and its charts as SVG and PNG files; no network is asked.
 
 Scripts are allowed by their hashes only, so nothing that a tool printed can run, even if it got past the escaping.
-Vega works without `eval` here: its expressions are interpreted (option `ast`).
+Vega works without `eval` here: its expressions are interpreted (option `ast`). Files of charts are made by vl-convert,
+without a browser. A chart takes about a tenth of a second, in which Python's lock is held. The PNG is made from the
+SVG, so that the two cannot differ.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +28,9 @@ from ioassay.store import packed_page
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from ioassay.report.figures import Drawn
+    from ioassay.report.figures.spec import VegaLite
 
 TEMPLATE = Path(__file__).parent / "template"
 _SCRIPTS = ("reflow.js", "charts.js", "tables.js")
@@ -47,7 +54,7 @@ def environment() -> Environment:
 
 
 def render(
-    view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str, template: str = "page.html.j2"
+    view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str, template: str = "html.j2"
 ) -> str:
     """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`.
 
@@ -153,3 +160,81 @@ def _assembled() -> str:
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("the bundled JavaScript cannot stand inside a script element")
     return text
+
+
+Waiting = Callable[[], Sequence[tuple[Path, Path]]]
+"""Waits for figures: the paths of the PNG and the SVG of each."""
+ZOOMED = "view_zoomed"
+"""The name of the view that moves under a pointer."""
+PNG_SCALE = 2.0
+"""Twice the nominal resolution: sharp in print and on dense screens."""
+_WORTH_STARTING = 16
+"""So many charts take several times as long as starting vl-convert in one more process."""
+
+
+def svg(spec: VegaLite) -> str:
+    """The chart in the light scheme."""
+    import vl_convert
+
+    text: str = vl_convert.vegalite_to_svg(_still(spec), config=theme.config(), allowed_base_urls=[])
+    return text
+
+
+def _still(spec: VegaLite) -> VegaLite:
+    """Without what only moves under a pointer. What is clipped for it ends on the edge of its axis: masks cost most."""
+    still = {key: part for key, part in spec.items() if key != "params"}
+    if "params" in spec and "layer" in spec:
+        still["layer"] = [_unclipped(**one) if one.get("name") == ZOOMED else one for one in spec["layer"]]
+    return still
+
+
+def _unclipped(mark: VegaLite, encoding: VegaLite, **others: Any) -> VegaLite:
+    ending = {**encoding["x"], "scale": {**encoding["x"]["scale"], "clamp": True}}
+    return {**others, "mark": {**mark, "clip": False}, "encoding": {**encoding, "x": ending}}
+
+
+def png(drawn: str) -> bytes:
+    """The picture of an SVG."""
+    import vl_convert
+
+    pixels: bytes = vl_convert.svg_to_png(drawn, scale=PNG_SCALE)
+    return pixels
+
+
+def write_svg(spec: VegaLite, vector: Path) -> Path:
+    """Write the chart as SVG; the path."""
+    vector.write_text(svg(spec), encoding="utf-8")
+    return vector
+
+
+def write_png(vector: Path) -> Path:
+    """Write the picture of an SVG beside it, which needs no interpreter; the path."""
+    path = vector.with_suffix(".png")
+    path.write_bytes(png(vector.read_text(encoding="utf-8")))
+    return path
+
+
+def submit(drawn: Sequence[Drawn], folder: Path, executors: Sequence[Executor] = ()) -> Waiting:
+    """Write `<name>.svg` and `<name>.png` of each figure by the first executor, by others as well where there are many.
+
+    What is returned waits for the paths of both, and meanwhile writes the PNGs that no executor has begun.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    sharing = itertools.cycle(executors[: 1 + len(drawn) // _WORTH_STARTING] or [ThreadPoolExecutor(1)])
+    turns = [(executor, folder / f"{one.name}.svg", one.spec) for executor, one in zip(sharing, drawn, strict=False)]
+    vectors = [executor.submit(write_svg, spec, path) for executor, path, spec in turns]
+    pictures = [executor.submit(write_png, path) for executor, path, _ in turns]
+
+    def wait() -> list[tuple[Path, Path]]:
+        written = [vector.result() for vector in vectors]
+        last_first = zip(reversed(pictures), reversed(written), strict=True)
+        shown = [write_png(path) if picture.cancel() else picture.result() for picture, path in last_first]
+        return list(zip(reversed(shown), written, strict=True))
+
+    return wait
+
+
+def warm_up() -> None:
+    """Start vl-convert's interpreter, which takes as long as writing several figures."""
+    bundle()
+    svg({"data": {"values": []}, "mark": "point"})

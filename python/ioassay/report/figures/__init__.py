@@ -1,45 +1,46 @@
-"""One file a kind of figure; each turns records into one chart declaration. Starts nothing and writes nothing.
+"""Kinds of figures; each turns records into one chart declaration. Starts nothing and writes nothing.
 
-`FIGURES` is the literal list: kind -> module with a model `Spec` (the kind's keys in a study's `[[figures]]`) and
-`draw(records, study, spec)`, which returns a Vega-Lite declaration or raises `NoData` with the reason.
+`FIGURES` is the literal list: kind -> module, or a `Kind` in one, with a model `Spec` (the kind's keys in a study's
+`[[figures]]`) and `draw(records, study, spec)`, which returns a Vega-Lite declaration or raises `NoData` with the
+reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ioassay import plugins
 from ioassay.errors import StudyError
 from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
-from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
-from ioassay.report.figures.vega_lite import SCHEMA
+from ioassay.report.figures.spec import SCHEMA, FigureSpec, NoData, VegaLite, read_spec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study, Suite
 
 FIGURES: dict[str, str] = listed(
     "figures",
     {
-        "bar": "ioassay.report.figures.bar",
-        "box": "ioassay.report.figures.box",
+        "bar": "ioassay.report.figures.bars:BAR",
+        "box": "ioassay.report.figures.bars:BOX",
         "calls": "ioassay.report.figures.calls",
-        "cdf": "ioassay.report.figures.cdf",
+        "cdf": "ioassay.report.figures.latency_distributions:CDF",
         "heatmap": "ioassay.report.figures.heatmap",
-        "latency_bar": "ioassay.report.figures.latency_bar",
-        "latency_heatmap": "ioassay.report.figures.latency_heatmap",
-        "latency_histogram": "ioassay.report.figures.latency_histogram",
+        "latency_bar": "ioassay.report.figures.bars:LATENCY_BAR",
+        "latency_heatmap": "ioassay.report.figures.latency_distributions:HEATMAP",
+        "latency_histogram": "ioassay.report.figures.latency_distributions:HISTOGRAM",
         "lines": "ioassay.report.figures.lines",
-        "monitors": "ioassay.report.figures.machine_load",
+        "monitors": "ioassay.report.figures.monitors:MONITORS",
         "multiples": "ioassay.report.figures.panels",
-        "path_costs": "ioassay.report.figures.cost_bars",
-        "order": "ioassay.report.figures.run_order",
-        "scaling": "ioassay.report.figures.scaling",
+        "path_costs": "ioassay.report.figures.bars:PATH_COSTS",
+        "order": "ioassay.report.figures.curves:ORDER",
+        "scaling": "ioassay.report.figures.curves:SCALING",
         "series": "ioassay.report.figures.time_series",
-        "stack": "ioassay.report.figures.stack",
+        "stack": "ioassay.report.figures.monitors:STACK",
         "throughput_latency": "ioassay.report.figures.throughput_latency",
-        "timeline": "ioassay.report.figures.timeline",
-        "trend": "ioassay.report.figures.trend",
+        "timeline": "ioassay.report.figures.monitors:TIMELINE",
+        "trend": "ioassay.report.figures.curves:TREND",
     },
 )
 
@@ -48,6 +49,13 @@ REGISTRY = Registry("figures", "kind of figure", FIGURES, Contract("Spec", "draw
 
 SEVERAL = ("multiples",)
 """Kinds that show several studies at once, for the `[[figures]]` of a suite."""
+
+
+class Kind(NamedTuple):
+    """A kind of figure, for modules that have several: the model of its keys, and what draws it."""
+
+    Spec: type[FigureSpec]
+    draw: Callable[[Dataset, Study, Any], Any]
 
 
 @dataclass(frozen=True)

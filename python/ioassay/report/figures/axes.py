@@ -1,4 +1,8 @@
-"""Encodings that several kinds of figure share: an axis over a factor's levels and an axis of a metric."""
+"""Axes of figures: units, ticks and labels; an axis over a factor's levels, one of a metric, one of latencies.
+
+Linear axes are divided into one unit, named in the axis title, as in print (`Read bandwidth (MB/s)`).
+Logarithmic time axes span too much for one unit: their ticks carry it (`10 µs`, `1 ms`).
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,82 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import scales, selection
+from ioassay.report.figures import selection
+from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import VegaLite
-from ioassay.report.figures.vega_lite import channel
 from ioassay.units import format_ns
+
+_COUNTS = ("", "thousands", "millions")
+_RATES = ("1/s", "k/s", "M/s", "G/s")
+_THOUSANDS = {
+    "bytes/s": ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"),
+    "ns": ("ns", "µs", "ms", "s"),
+    "IOPS": _COUNTS,
+    "requests": _COUNTS,
+    "bogo ops": _COUNTS,
+    "bogo ops/s": _RATES,
+    "ops/s": ("ops/s", "k ops/s", "M ops/s"),
+    "1/s": _COUNTS,  # labels of these say that they are rates
+    **dict.fromkeys(("switches", "faults", "processes", "threads", "tasks", "workers", "blocks", "pages"), _COUNTS),
+}
+_BINARY = {"bytes": ("B", "KiB", "MiB", "GiB", "TiB")}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What stored numbers are divided by to be shown, and the name of the result ('' for none)."""
+
+    divisor: float
+    name: str
+
+    def scale(self, number: float) -> float:
+        """A stored number in this unit, to seven digits: more would only make the page larger."""
+        return float(f"{number / self.divisor:.7g}")
+
+    def titled(self, label: str) -> str:
+        """An axis title: label and unit."""
+        return f"{label} ({self.name})" if self.name else label
+
+
+def unit_for(name: str, numbers: Iterable[float]) -> Unit:
+    """`best_unit` of the metric's unit."""
+    return best_unit(metric(name).unit, numbers)
+
+
+def best_unit(unit: str, numbers: Iterable[float]) -> Unit:
+    """The multiple of `unit` in which the largest of `numbers` has one to three digits before the point."""
+    largest = max((abs(number) for number in numbers), default=0.0)
+    for base, names in ((1000.0, _THOUSANDS.get(unit)), (1024.0, _BINARY.get(unit))):
+        if names:
+            step = 0
+            while step < len(names) - 1 and largest >= base ** (step + 1):
+                step += 1
+            return Unit(base**step, names[step])
+    return Unit(1.0, unit)
+
+
+def labels_at(labels: Mapping[float, str]) -> str:
+    """A Vega expression that labels the ticks at the given positions, and no others."""
+    table = json.dumps(
+        {f"{position:g}" if position % 1 else str(int(position)): text for position, text in labels.items()}
+    )
+    return f"({table})[datum.value] || ''"
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: decades, and 1-2-5 steps where decades are few."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1,) if last - first > 4 else (1, 2, 5)
+    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
+
 
 MANY_FOLD = 16
 """Numbers that span at least this factor may be seen best on a logarithmic axis."""
@@ -69,7 +138,7 @@ class LevelAxis:
 
     def _numbers(self, numbers: Sequence[float]) -> Any:
         labels = {number: level_label(self.factor, level) for number, level in zip(numbers, self.levels, strict=True)}
-        axis = {"labelExpr": scales.labels_at(labels), "labelOverlap": "greedy", "labelSeparation": 6}
+        axis = {"labelExpr": labels_at(labels), "labelOverlap": "greedy", "labelSeparation": 6}
         kind = {"type": "log", "base": 2} if self.log else {"zero": False}
         scale = {**kind, "nice": False, "padding": 18}
         return channel("x:Q", title=axis_title(self.factor), axis={"values": list(labels), **axis}, scale=scale)
@@ -129,7 +198,7 @@ class MetricAxis:
     """
 
     name: str
-    unit: scales.Unit
+    unit: Unit
     values: Sequence[float]
     log: bool = False
     note: str = ""
@@ -180,7 +249,7 @@ class MetricAxis:
         field = "x:Q" if across else "y:Q"
         if self.log:
             domain = [self.floor, self.ceiling]
-            places = scales.log_ticks(*domain)
+            places = log_ticks(*domain)
             decades = [place for place in places if math.log10(place).is_integer()]
             kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
             scale = {"type": "log", "domain": domain, "nice": False}
@@ -194,14 +263,12 @@ class MetricAxis:
         return channel(field, title=title, scale=scale, axis={"tickCount": ticks})
 
 
-def metric_axis(
-    name: str, values: Sequence[float], log: bool | None = None, unit: scales.Unit | None = None
-) -> MetricAxis:
+def metric_axis(name: str, values: Sequence[float], log: bool | None = None, unit: Unit | None = None) -> MetricAxis:
     """The axis of a metric: logarithmic if `log` is True, or if it is None and `values` span decades.
 
     Shares of a whole (%) are then linear; values that are not positive always are.
     """
-    unit = unit or scales.unit_for(name, values)
+    unit = unit or unit_for(name, values)
     if not values or min(values) <= 0:
         return MetricAxis(name, unit, values, note="linear metric axis: a value is not positive" if log else "")
     if log is None:
@@ -213,7 +280,7 @@ def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
     """The logarithmic channel of latencies over the field `x` or `y` in ns, whose ticks carry their units."""
     if high_ns < 2 * low_ns:
         low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
-    ticks = {tick: format_ns(tick) for tick in scales.log_ticks(low_ns, high_ns)}
-    axis = {"values": list(ticks), "labelExpr": scales.labels_at(ticks), "labelOverlap": "greedy", "grid": True}
+    ticks = {tick: format_ns(tick) for tick in log_ticks(low_ns, high_ns)}
+    axis = {"values": list(ticks), "labelExpr": labels_at(ticks), "labelOverlap": "greedy", "grid": True}
     scale = {"type": "log", "domain": [low_ns, high_ns], "nice": False}
     return channel(f"{field}:Q", title=f"{title} (logarithmic)", axis=axis, scale=scale)

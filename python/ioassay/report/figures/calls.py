@@ -13,10 +13,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase
-from ioassay.report.figures import chart, scales, selection
-from ioassay.report.figures.chart import pl
+from ioassay.report.figures import axes, chart, selection
+from ioassay.report.figures.chart import channel, concat, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import channel, concat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -58,7 +57,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     labelled = labelled.filter(pl.col("level").is_in(shown))
     order, levels = _rates(labelled, shown, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
     rates = [[row["x"] for row in rows] for rows in levels.values()]
-    unit = scales.best_unit("IOPS", [sum(own) if spec.stacked else max(own) for own in rates])
+    unit = axes.best_unit("IOPS", [sum(own) if spec.stacked else max(own) for own in rates])
     values = [value for own in rates for value in own if value > 0]
     log = not spec.stacked and (spec.log if spec.log is not None else max(values) > _WIDE * min(values))
     if spec.stacked:
@@ -143,7 +142,7 @@ def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[
     return order, levels
 
 
-def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spec: Spec, factor: str | None) -> Any:
+def _panels(levels: _Levels, order: Sequence[str], unit: axes.Unit | None, spec: Spec, factor: str | None) -> Any:
     """Bars from left to right in one unit, or points on a logarithmic axis (None); one scale for all panels."""
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
@@ -168,7 +167,7 @@ def _panels(levels: _Levels, order: Sequence[str], unit: scales.Unit | None, spe
     return concat(*panels, columns=columns, spacing=_GAP_PX)
 
 
-def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
+def _axis(values: Sequence[float], unit: axes.Unit | None, width: int) -> Any:
     """The x channel of all panels, with room for a number behind the longest bar."""
     low, high = min(values), max(values)
     if unit:
@@ -178,12 +177,12 @@ def _axis(values: Sequence[float], unit: scales.Unit | None, width: int) -> Any:
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
     kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
-    axis = {"values": kept, "labelExpr": scales.labels_at({tick: _number(tick) for tick in kept}), "labelFlush": False}
+    axis = {"values": kept, "labelExpr": axes.labels_at({tick: _number(tick) for tick in kept}), "labelFlush": False}
     scale = {"type": "log", "domain": [floor, top], "nice": False}
     return channel("x:Q", title="Calls a second", scale=scale, axis=axis)
 
 
-def _stacks(levels: _Levels, order: Sequence[str], unit: scales.Unit, factor: str | None) -> Any:
+def _stacks(levels: _Levels, order: Sequence[str], unit: axes.Unit, factor: str | None) -> Any:
     """One bar a level from zero, divided by name."""
     rows = [
         {**row, "x": unit.scale(row["x"]), "rank": order.index(row["name"])} for own in levels.values() for row in own

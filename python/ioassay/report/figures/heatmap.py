@@ -15,10 +15,9 @@ from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label
 from ioassay.records.record import FAILED, OK, Scalar
-from ioassay.report.figures import axes, chart, condition_rows, scales, selection
-from ioassay.report.figures.chart import pl
+from ioassay.report.figures import axes, chart, metric_view, selection
+from ioassay.report.figures.chart import channel, pl
 from ioassay.report.figures.spec import FigureSpec, VegaLite
-from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -72,7 +71,7 @@ class _Bands:
         self.edges = [numbers[0] ** 2 / outer[0], *inner, numbers[-1] ** 2 / outer[1]]
         shown = {number: level_label(factor, level) for level, number in zip(self.levels, numbers, strict=True)}
         slanted = {"labelAngle": -40} if name == "x" and length_px / len(numbers) < _LABEL_PX else {}
-        axis = {**bare, "values": list(shown), "labelExpr": scales.labels_at(shown), "labelOverlap": False, **slanted}
+        axis = {**bare, "values": list(shown), "labelExpr": axes.labels_at(shown), "labelOverlap": False, **slanted}
         scale = {"type": "log", "base": 2, "domain": [self.edges[0], self.edges[-1]], "nice": False}
         self.ends = {name: channel(f"{name}:Q", title=title, axis=axis, scale=scale), f"{name}2": f"{name}2:Q"}
         self.middle = {name: channel(f"{name}_middle:Q", title=title, axis=axis, scale=scale)}
@@ -100,14 +99,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     x = _Bands("x", spec.x, levels[spec.x], spec.width)
     y = _Bands("y", spec.y, levels[spec.y], spec.height)
-    unit = scales.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
+    unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
     panels: dict[str, _Cells] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
         own = [cell for cell in cells if place.items() <= cell.point.items()]
         missing = [point for point in lost if place.items() <= point.items()]
         if own or missing:
-            found = condition_rows.of(own, study, spec.value, spec.x, spec.y)
+            found = metric_view.conditions(own, study, spec.value, spec.x, spec.y)
             title = ", ".join(level_label(name, level) for name, level in place.items())
             panels[title] = _cells(found, missing, spec, (x, y), unit)
     every = [cell for measured, *_ in panels.values() for cell in measured]
@@ -115,7 +114,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     log = spec.log and low > 0
     for cell in every:
         cell["dark"] = _share(cell["value"], low, high, log) <= _DARK_UNTIL
-    centre = condition_rows.centre(condition_rows.of(cells, study, spec.value, spec.x, spec.y))
+    centre = metric_view.centre(metric_view.conditions(cells, study, spec.value, spec.x, spec.y))
     color = _color(unit.titled(selection.metric_label(spec.value)), low, high, log)
     drawn = [
         chart.panel(_layers(parts, (x, y), spec, color, centre), spec.width, spec.height, title)
@@ -151,19 +150,19 @@ def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar
 
 
 def _cells(
-    found: Sequence[condition_rows.Condition],
+    found: Sequence[metric_view.Condition],
     lost: Sequence[Mapping[str, Scalar]],
     spec: Spec,
     bands: tuple[_Bands, _Bands],
-    unit: scales.Unit,
+    unit: axes.Unit,
 ) -> _Cells:
     across, down = bands
     places = {
         (level_label(spec.x, x), level_label(spec.y, y)): {**across.place(x), **down.place(y)}
         for x, y in itertools.product(across.levels, down.levels)
     }
-    ask = condition_rows.Ask(spec.value, spec.y)
-    rows = condition_rows.point_rows(found, axes.category_axis(spec.x, across.levels), ask, unit)
+    ask = metric_view.Ask(spec.value, spec.y)
+    rows = metric_view.point_rows(found, axes.category_axis(spec.x, across.levels), ask, unit)
     cells = [
         {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
     ]
@@ -195,7 +194,7 @@ def _color(title: str, low: float, high: float, log: bool) -> Any:
     if not log or high <= low:
         domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
         return chart.heat("value", title, "linear", domain, tickCount=5, format="~r")
-    ticks = scales.log_ticks(low, high)
+    ticks = axes.log_ticks(low, high)
     decades = [tick for tick in ticks if math.log10(tick).is_integer()]
     apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
     return chart.heat("value", title, "log", [low, high], values=apart, format="~g")

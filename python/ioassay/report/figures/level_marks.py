@@ -12,8 +12,8 @@ from typing import Any
 from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import chart
+from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import VegaLite
-from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

@@ -14,10 +14,9 @@ from pydantic import Field
 
 from ioassay.factors import Design, factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, condition_rows, level_marks, scales, selection
-from ioassay.report.figures.chart import pl
+from ioassay.report.figures import axes, chart, level_marks, metric_view, selection
+from ioassay.report.figures.chart import VegaView, pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import VegaView
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -65,22 +64,22 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     titles = [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
     own = {name: [cell for cell in cells if spec.panel_of(cell.point) == name] for name in titles}
-    found = {name: condition_rows.of(part, study, spec.y, spec.x, spec.color) for name, part in own.items()}
+    found = {name: metric_view.conditions(part, study, spec.y, spec.x, spec.color) for name, part in own.items()}
     conditions = [one for part in found.values() for one in part]
     axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
-    unit = scales.unit_for(spec.y, condition_rows.measured_values(conditions))
-    ask = condition_rows.Ask(spec.y, spec.color)
-    rows = {name: condition_rows.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    unit = axes.unit_for(spec.y, metric_view.measured_values(conditions))
+    ask = metric_view.Ask(spec.y, spec.color)
+    rows = {name: metric_view.point_rows(part, axis, ask, unit) for name, part in found.items()}
     crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
     for point in crossed:
-        place = condition_rows.place(point[spec.x], point[spec.color], axis, spec.color)
+        place = metric_view.place(point[spec.x], point[spec.color], axis, spec.color)
         crosses[spec.panel_of(point)].append({**place, "mean_text": "saturated"})
     marks = level_marks.of(records, study, spec.color, levels[spec.color])
     crossing = {row["group"] for part in crosses.values() for row in part}
     heights = {group: 5 + _ROW_PX * at for at, group in enumerate(one for one in marks.shown if one in crossing)}
     aside = {} if axis.numbers is not None else {"xOffset": marks.offset()}
     places = {"x": axis.encoding(spec.width), **marks.color(), **aside}
-    tooltip = chart.point_tooltip(spec.color, "none", condition_rows.centre(conditions))
+    tooltip = chart.point_tooltip(spec.color, "none", metric_view.centre(conditions))
     panels = []
     for name in titles:
         layers = []

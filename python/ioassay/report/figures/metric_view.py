@@ -1,18 +1,183 @@
-"""A metric over the levels of a factor: what trends, scaling curves, bars, boxes and small panels are drawn from."""
+"""A metric over the levels of a factor: conditions, their statistics, and the marks that figures are drawn from."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ioassay.report.figures import axes, chart, condition_rows, level_marks, selection
-from ioassay.report.figures.chart import Rows
-from ioassay.report.figures.condition_rows import Ask, Condition
+from ioassay.factors import level_label, takes_processors
+from ioassay.metrics import format_metric
+from ioassay.records.record import Scalar
+from ioassay.report.figures import axes, chart, level_marks, selection
+from ioassay.report.figures.axes import LevelAxis
+from ioassay.report.figures.chart import Rows, channel
 from ioassay.report.figures.spec import ErrorBar, VegaLite
-from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Host
 from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay.analysis.measurements.cells import Cell
+    from ioassay.stats.least_squares import Line
+
+MOST_REPETITIONS = 1000
+"""Beyond, a figure shows means and their intervals only."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which metric is shown, by which colour factor, with which error bar and level of confidence."""
+
+    metric: str
+    color: str | None = None
+    error: ErrorBar = "none"
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One level of the x factor (and of the colour factor), with its repetitions in run order.
+
+    `cell` has them; cells of several conditions are joined.
+    """
+
+    level: Scalar
+    group: Scalar | None
+    cell: Cell
+
+    @property
+    def measured(self) -> list[float]:
+        """What each repetition measured by itself."""
+        return [float(value) for value in self.cell.measured]
+
+    @property
+    def merged(self) -> bool:
+        """Whether its value is a percentile of merged histograms."""
+        return bool(self.cell.histograms)
+
+
+def conditions(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | None = None) -> list[Condition]:
+    """The conditions that occur, by colour and then by level, each in the order of its factor.
+
+    Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
+    """
+    from ioassay.analysis.measurements.cells import pooled
+
+    found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
+    groups = [None] if color is None else study.design.in_order(color, [group for group, _ in found])
+    levels = study.design.in_order(x, [level for _, level in found])
+    known = [place for place in itertools.product(groups, levels) if place in found]
+    return [Condition(level, group, pooled(found[group, level], metric)) for group, level in known]
+
+
+def as_good() -> str:
+    """What levels are called that are as good as the best."""
+    from ioassay.stats.contrasts import MARGIN
+
+    return f"within {100 * MARGIN:g} % of the best"
+
+
+def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
+    """The levels of x, each once."""
+    return list(dict.fromkeys(condition.level for condition in conditions))
+
+
+def measured_values(conditions: Sequence[Condition]) -> list[float]:
+    """What every repetition measured."""
+    return [value for condition in conditions for value in condition.measured]
+
+
+def centre(conditions: Sequence[Condition]) -> str:
+    """What the mark of a condition stands for."""
+    from ioassay.narrative import phrases
+
+    return phrases.centre(any(condition.merged for condition in conditions))
+
+
+def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: axes.Unit) -> list[VegaLite]:
+    """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
+    rows = []
+    for condition in conditions:
+        found = summarise(ask.metric, condition.cell, ask.error, ask.confidence)
+        known = {"y": found.mean, "median": found.median, "low": found.low, "high": found.high}
+        numbers = {name: value for name, value in known.items() if value is not None}
+        texts = {name: format_metric(ask.metric, value) for name, value in numbers.items()}
+        row = {**place(condition.level, condition.group, axis, ask.color), "n": found.n}
+        row |= {name: unit.scale(value) for name, value in numbers.items()}
+        row |= {"mean_text": texts["y"], "median_text": texts["median"]}
+        error = {"error_text": f"{texts['low']} to {texts['high']}"} if "low" in texts and "high" in texts else {}
+        rows.append({**row, **error})
+    return rows
+
+
+def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: axes.Unit) -> list[VegaLite]:
+    """One row a repetition; none where so many marks would be a smear, and take the page a second."""
+    if sum(len(condition.measured) for condition in conditions) > MOST_REPETITIONS:
+        return []
+    return [
+        {**place(condition.level, condition.group, axis, ask.color), "y": unit.scale(value)}
+        | {"value": format_metric(ask.metric, value)}
+        for condition in conditions
+        for value in condition.measured
+    ]
+
+
+def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | None) -> VegaLite:
+    """Where a condition is: x, level and, with a colour factor, group."""
+    row = {"x": axis.position(level), "level": level_label(axis.factor, level)}
+    return row if color is None or group is None else {**row, "group": level_label(color, group)}
+
+
+# Statistics: all are taken from `stats`
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Repetitions of one condition. `low` and `high` end its error bar; None where there is none (one repetition)."""
+
+    n: int
+    mean: float
+    median: float
+    low: float | None
+    high: float | None
+
+
+def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: float = 0.95) -> Summary:
+    """Value and interval of one condition; median and deviation of what its repetitions measured."""
+    from ioassay.analysis.measurements import cells
+    from ioassay.stats import sample
+    from ioassay.stats.result import Undefined
+
+    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
+    ends: tuple[float | None, float | None] = (None, None)
+    if error == "sd" and found.stddev is not None:
+        ends = mean - found.stddev, mean + found.stddev
+    elif error == "ci":
+        interval = cells.interval(metric, cell, confidence)
+        ends = (None, None) if isinstance(interval, Undefined) else (interval.low, interval.high)
+    return Summary(found.n, mean, found.median, *ends)
+
+
+def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
+    """Least squares over all points; None where a line cannot be fitted."""
+    import numpy as np
+
+    from ioassay.stats import least_squares
+    from ioassay.stats.result import Undefined
+
+    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
+    return None if isinstance(line, Undefined) else line
+
+
+def error_text(error: ErrorBar, confidence: float, centre: str = "mean") -> str:
+    """What the error bars are, for a legend: `mean ± standard deviation`."""
+    shown = {"sd": " ± standard deviation", "ci": f" with {confidence * 100:g} % interval", "none": ""}
+    return centre + shown[error]
+
 
 REPETITION = "one repetition"
 DASHED: VegaLite = {"symbolType": chart.DASH, "symbolStrokeWidth": 1.8, "labelOffset": 8}
@@ -36,8 +201,7 @@ class View:
     @property
     def mean_name(self) -> str:
         """What the mark of a condition stands for, with its error bar."""
-        centre = condition_rows.centre(self.conditions)
-        return condition_rows.error_text(self.ask.error, self.ask.confidence, centre)
+        return error_text(self.ask.error, self.ask.confidence, centre(self.conditions))
 
     @property
     def counted(self) -> str:
@@ -57,7 +221,7 @@ class View:
     @property
     def tooltip(self) -> list[Any]:
         """What hovering over a mean tells."""
-        return chart.point_tooltip(self.ask.color, self.ask.error, condition_rows.centre(self.conditions))
+        return chart.point_tooltip(self.ask.color, self.ask.error, centre(self.conditions))
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""
@@ -65,7 +229,7 @@ class View:
 
     def single(self) -> list[VegaLite]:
         """A row a repetition."""
-        return condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.metric_axis.unit)
+        return repetition_rows(self.conditions, self.axis, self.ask, self.metric_axis.unit)
 
     def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
         """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
@@ -131,8 +295,8 @@ def of(
     zero: bool = True,
 ) -> View:
     """The view of conditions over an axis of their levels."""
-    metric_axis = axes.metric_axis(ask.metric, condition_rows.measured_values(found), log_y)
-    metric_axis, points = metric_axis.holding(condition_rows.point_rows(found, axis, ask, metric_axis.unit))
+    metric_axis = axes.metric_axis(ask.metric, measured_values(found), log_y)
+    metric_axis, points = metric_axis.holding(point_rows(found, axis, ask, metric_axis.unit))
     marks = level_marks.of(records, study, ask.color, [one.group for one in found]) if ask.color else None
     return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
 
@@ -142,9 +306,9 @@ def over_levels(
 ) -> tuple[View, str]:
     """The view of a spec that has `y`, `color` and `log_y`, and what is pooled in a mark; `log_x` None: categories."""
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
-    found = condition_rows.of(cells, study, spec.y, factor, spec.color)
+    found = conditions(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
-    levels = condition_rows.levels_of(found)
+    levels = levels_of(found)
     axis = axes.category_axis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
     view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
@@ -156,3 +320,26 @@ def over_categories(
     """The same over categories, by default of the first factor that is free."""
     factor = selection.main_factor(study, spec.x, spec.where)
     return over_levels(records, study, spec, factor, error, None, zero)
+
+
+def threads(host: Host, factor: str, numbers: Sequence[float] | None) -> int | None:
+    """The host's hardware threads, where `factor` counts workers, its levels are not all below, and the host is known.
+
+    Neither a threads_rule at the left edge nor one beyond the levels would say anything.
+    """
+    known = host.get("cpu", {}).get("cpus")
+    if not isinstance(known, int) or not takes_processors(factor) or not numbers:
+        return None
+    return known if min(numbers) < known <= max(numbers) else None
+
+
+def threads_rule(number: int, x: Any, label: bool = True) -> list[Any]:
+    """A vertical line at `number`, with its name at the lower end where there is room for one (`label`)."""
+    base = chart.base([{"x": number, "text": f"{number} hardware thread{'' if number == 1 else 's'}"}]).encode(x=x)
+    line = base.mark("rule", style="reference", strokeWidth=1.2, strokeDash=[1, 3])
+    drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
+    if label:
+        # Upright from the axis on: a curve that has grown up to there is far above.
+        name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+        drawn.append(name.encode(y={"value": "height"}, text="text:N"))
+    return drawn

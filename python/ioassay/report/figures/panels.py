@@ -16,10 +16,10 @@ from pydantic import Field
 from ioassay import metrics
 from ioassay.factors import level_axis_numbers, level_phrase, level_text
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, condition_rows, hardware_threads, metric_view, scaling, selection, stack
+from ioassay.report.figures import axes, chart, curves, metric_view, monitors, selection
+from ioassay.report.figures.chart import concat, layer
 from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import concat, layer
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -80,7 +80,7 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
         legend = [
             # That of the first: studies of one suite seldom ask for different ones.
             f"means with their {100 * chosen[0].analysis.confidence:g} % intervals",
-            *(["ring: best level", f"shaded: {condition_rows.as_good()}"] if marked else []),
+            *(["ring: best level", f"shaded: {metric_view.as_good()}"] if marked else []),
             "dotted: number of hardware threads",
             "each panel has its own unit",
         ]
@@ -116,9 +116,10 @@ def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[
     trials = selection.select(records, study, spec.where)
     points = selection.points_of(study, trials)
     factor, _ = swept(study, points)
-    means, counts = stack.level_means(records, study, trials, factor)
+    means, counts = monitors.level_means(records, study, trials, factor)
     axis = axes.category_axis(factor, study.design.in_order(factor, list(counts)))
-    layers = stack.bars(means, axis, axis.encoding(spec.width), chart.percent(None, values=[0, 50, 100]), every=True)
+    shares = chart.percent(None, values=[0, 50, 100])
+    layers = monitors.stacked_bars(means, axis, axis.encoding(spec.width), shares, every=True)
     busy = {level: 100 - means[level].get("idle", 0.0) for level in axis.levels}
     busiest = max(busy, key=lambda level: busy[level])
     told = f"busiest: {busy[busiest]:.0f} % at {level_phrase(factor, busiest)}"
@@ -138,9 +139,9 @@ def _response(
     name = responses[0]
     cells = selection.measured(records, study, where, name)
     x, color = swept(study, [cell.point for cell in cells])
-    found = condition_rows.of(cells, study, name, x, color)
-    ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
-    levels = condition_rows.levels_of(found)
+    found = metric_view.conditions(cells, study, name, x, color)
+    ask = metric_view.Ask(name, color, "ci", study.analysis.confidence)
+    levels = metric_view.levels_of(found)
     axis = axes.level_axis(x, levels, axes.geometric(x, levels))
     view = metric_view.of(records, study, found, ask, axis, width)
     marks = replace(view.marks, legend=_SMALL_LEGEND) if view.marks else None
@@ -150,9 +151,9 @@ def _response(
     # Of several conditions taken together, none is best.
     peaks = [] if pooled or not conclusive else _peaks(records, study, where, name, x)
     layers = _plateau(view, peaks)
-    if threads := hardware_threads.threads(records.machine(study), x, view.axis.numbers):
+    if threads := metric_view.threads(records.machine(study), x, view.axis.numbers):
         # Its name is told once for all panels.
-        layers += hardware_threads.rule(threads, view.x, label=False)
+        layers += metric_view.threads_rule(threads, view.x, label=False)
     joined: VegaLite = {} if view.axis.numbers is None else {"style": "joined", "strokeWidth": 1.2}
     layers += [*view.means({}, 22, 5, **joined), *_best(view, peaks)]
     unit = view.metric_axis.unit.titled(selection.metric_label(name))
@@ -179,7 +180,7 @@ def _peaks(records: Dataset, study: Study, where: Mapping[str, Scalar], name: st
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []
     peaks = optimum.measured(records, study, name).get(x, [])
-    return [peak for peak in peaks if scaling.is_of(peak.part.cells[0].point, where, x)]
+    return [peak for peak in peaks if curves.is_of(peak.part.cells[0].point, where, x)]
 
 
 def _told(peaks: Sequence[Peak]) -> str:
@@ -224,7 +225,7 @@ def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
     """A ring around the best mean of each line."""
     points = [one.cells[one.best].point for one in peaks if not one.indistinct]
     x, color = view.axis.factor, view.ask.color
-    places = [condition_rows.place(one[x], one[color] if color else None, view.axis, color) for one in points]
+    places = [metric_view.place(one[x], one[color] if color else None, view.axis, color) for one in points]
     best = [(place["x"], place.get("group")) for place in places]
     rows, aside = chart.side_by_side(view.points)
     ringed = [row for row in rows if (row["x"], row.get("group")) in best]

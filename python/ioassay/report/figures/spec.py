@@ -22,6 +22,9 @@ VegaLite = dict[str, Any]
 """A part of a Vega-Lite declaration, whose grammar is not ours: a channel, a mark's properties, a row of its data."""
 
 
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+
+
 class NoData(IoassayError):
     """Nothing to draw, and why; the figure becomes a placeholder that says so."""
 

@@ -26,9 +26,9 @@ from ioassay.factors import (
 )
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, condition_rows, latency_levels, level_marks, metric_view, selection
+from ioassay.report.figures import axes, chart, latency_distributions, level_marks, metric_view, selection
+from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
-from ioassay.report.figures.vega_lite import channel
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
@@ -70,8 +70,8 @@ class _Point:
     level: Scalar
     number: float
     group: Scalar | None
-    throughput: condition_rows.Summary
-    latencies: Mapping[float, condition_rows.Summary]
+    throughput: metric_view.Summary
+    latencies: Mapping[float, metric_view.Summary]
     offered: float | None
 
     @property
@@ -91,7 +91,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     load, direction = _load(study, spec), spec.direction or _direction(records, study)
     throughput = f"{direction}.{spec.throughput or offers(load) or 'iops'}"
     points, pooled, short = _measured(records, study, spec, load, direction, throughput)
-    latency_name = latency_levels.latency_name(direction, spec.latency)
+    latency_name = latency_distributions.latency_name(direction, spec.latency)
     centres = [max(found.mean, 1.0) for point in points for found in point.latencies.values()]
     low, high = min(centres) / _MARGIN, max(centres) * _MARGIN
     x_axis = axes.metric_axis(throughput, [point.throughput.mean for point in points], spec.log_x)
@@ -144,12 +144,13 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     if saturated and conclusive:
         hollow += f", first of {format_metric(throughput, saturated[0].offered or 0)}"
     counted = "requests a second that each job was offered" if offers(load) == "iops" else factor_label(load)
+    few = latency_distributions.few_slower()
     notes = [
         f"numbers: {counted}",
         hollow,
         f"bars: {100 * study.analysis.confidence:g} % intervals" if intervals else "",
         selection.repetitions_text([point.throughput.n for point in points]),
-        f"no {' and '.join(short)} with fewer than {latency_levels.few_slower()} requests beyond" if short else "",
+        f"no {' and '.join(short)} with fewer than {few} requests beyond" if short else "",
         pooled,
         x_axis.note,
         "" if conclusive else selection.UNFIT,
@@ -237,24 +238,24 @@ def _measured(
     confidence = study.analysis.confidence
     cells = selection.measured(records, study, spec.where, throughput, load, spec.color)
 
-    def key(one: condition_rows.Condition) -> tuple[str, str]:
+    def key(one: metric_view.Condition) -> tuple[str, str]:
         return level_key(load, one.level), level_key(spec.color or CASE, one.group)
 
-    latencies: dict[tuple[str, str], dict[float, condition_rows.Summary]] = {}
+    latencies: dict[tuple[str, str], dict[float, metric_view.Summary]] = {}
     short: dict[str, None] = {}
     for percent in sorted(set(spec.percentiles)):
         name = f"{direction}.{spec.latency}.{percentile_name(percent)}"
         found = selection.measured(records, study, spec.where, name, load, spec.color)
-        for one in condition_rows.of(found, study, name, load, spec.color):
+        for one in metric_view.conditions(found, study, name, load, spec.color):
             requests = sum(histogram.count for histogram in one.cell.histograms)
-            if one.merged and round(requests * (100 - percent) / 100, 6) < latency_levels.few_slower():
+            if one.merged and round(requests * (100 - percent) / 100, 6) < latency_distributions.few_slower():
                 short[percentile_name(percent)] = None
             else:
-                latencies.setdefault(key(one), {})[percent] = condition_rows.summarise(name, one.cell, "ci", confidence)
+                latencies.setdefault(key(one), {})[percent] = metric_view.summarise(name, one.cell, "ci", confidence)
     points = []
-    for one in condition_rows.of(cells, study, throughput, load, spec.color):
+    for one in metric_view.conditions(cells, study, throughput, load, spec.color):
         if key(one) in latencies:
-            rate = condition_rows.summarise(throughput, one.cell, "ci", confidence)
+            rate = metric_view.summarise(throughput, one.cell, "ci", confidence)
             number = level_number(load, one.level) or 0.0
             # The rate that all jobs together were offered; unknown where jobs differ among trials.
             jobs = study.params.get("numjobs", 1)
@@ -264,6 +265,6 @@ def _measured(
             offered = None if factor is None else factor * number
             points.append(_Point(one.level, number, one.group, rate, latencies[key(one)], offered))
     if not points:
-        raise NoData(f"fewer than {latency_levels.few_slower()} requests lie beyond {next(iter(short))}")
+        raise NoData(f"fewer than {latency_distributions.few_slower()} requests lie beyond {next(iter(short))}")
     points.sort(key=lambda point: point.number)
     return points, selection.pooled([cell.point for cell in cells], load, spec.color), list(short)

@@ -7,7 +7,7 @@ from typing import Any
 from ioassay._core import percentile
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart, level_marks, scales, selection
+from ioassay.report.figures import axes, chart, level_marks, selection
 from ioassay.report.figures.chart import pl
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -34,7 +34,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         selection.require_factor(study, spec.color)
     frame, since, step_s = _logged(records, study, trials, spec)
     shown = trials.filter(trials["trial"].is_in(frame["trial"].unique().to_list()))
-    unit = scales.unit_for(spec.y, frame["value"].to_list())
+    unit = axes.unit_for(spec.y, frame["value"].to_list())
     end_s = float(frame["span"].to_numpy().max() + 1) * step_s
     y = axes.metric_axis(spec.y, frame["value"].to_list(), False).encoding()
     channels = {"x": chart.seconds(end_s=end_s), "y": y}

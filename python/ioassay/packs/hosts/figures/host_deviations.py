@@ -14,8 +14,8 @@ from ioassay.narrative import phrases
 from ioassay.packs.hosts.questions import host_comparison, hosts_text
 from ioassay.packs.hosts.questions.host_comparison import ResponseComparison
 from ioassay.report.figures import chart, selection
+from ioassay.report.figures.chart import channel, layer
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import channel, layer
 from ioassay.stats.condition_means import Scale
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study

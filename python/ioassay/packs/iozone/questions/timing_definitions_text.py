@@ -13,7 +13,7 @@ from typing import Any
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED
 from ioassay.factors import level_phrase
 from ioassay.hints import document
-from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Shares
@@ -246,7 +246,7 @@ def _folders(one: TimingDefinitions) -> Finding:
 
     def numbers(row: FolderChange) -> dict[str, Any]:
         place = {"where": dict(row.point), "test": row.test, "folder": row.change.levels[1]}
-        return {**place, **average_change_text.numbers(row.change)}
+        return {**place, **effect_text.average_numbers(row.change)}
 
     return Finding(
         study=one.study,
@@ -254,11 +254,11 @@ def _folders(one: TimingDefinitions) -> Finding:
         response="pass.bw",
         title=f"Folders compared: {phrases.listed([first, *others])}",
         statements=[
-            *average_change_text.statements(changes),
+            *effect_text.average_changes(changes),
             *(say("timing.incomparable", first=first, other=other) for other in missing),
         ],
         statistics={"factors": [numbers(row) for row in one.changes]},
-        tables=[average_change_text.table(changes, "test")] if changes else [],
+        tables=[effect_text.average_table(changes, "test")] if changes else [],
         caveats=[str(say("timing.folders", confidence=level)) for level in confidence],
         concludes=True,
     )

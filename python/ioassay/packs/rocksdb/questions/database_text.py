@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.narrative import average_change_text, phrases
+from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Range
@@ -89,9 +89,9 @@ def _changed(one: Database) -> Finding:
     return _finding(
         one,
         "What changes them",
-        [*average_change_text.statements(one.changes)],
-        statistics={"changes": [{**average_change_text.numbers(own), "load": load} for load, own in one.changes]},
-        tables=[average_change_text.table(one.changes, "load")],
+        [*effect_text.average_changes(one.changes)],
+        statistics={"changes": [{**effect_text.average_numbers(own), "load": load} for load, own in one.changes]},
+        tables=[effect_text.average_table(one.changes, "load")],
         caveats=[str(say("database.together"))],
         concludes=True,
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ioassay.errors import UsageError
-from ioassay.report import render
+from ioassay.report import page
+from ioassay.report.figures.chart import VegaView, channel
 from ioassay.report.figures.spec import VegaLite
-from ioassay.report.figures.vega_lite import VegaView, channel
 from ioassay.units import format_size
 
 ENDINGS = (".svg", ".png", ".html")
@@ -54,13 +54,13 @@ def check(path: Path) -> None:
 
 def write(path: Path, spec: VegaLite, ending: str) -> None:
     """Write the chart to `path` as the kind of picture that `ending` names, one of `ENDINGS`."""
-    drawn = render.svg(spec)
+    drawn = page.svg(spec)
     if ending == ".png":
-        path.write_bytes(render.png(drawn))
+        path.write_bytes(page.png(drawn))
         return
     title = html.escape(" ".join(spec["title"]["text"]))
-    page = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
-    text = f"{page}<body>\n{drawn}\n</body></html>\n" if ending == ".html" else drawn
+    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
+    text = f"{head}<body>\n{drawn}\n</body></html>\n" if ending == ".html" else drawn
     path.write_text(text, encoding="utf-8")
 
 

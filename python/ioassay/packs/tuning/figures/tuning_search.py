@@ -16,9 +16,9 @@ from ioassay.metrics import format_metric
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, chart, scales, selection
+from ioassay.report.figures import axes, chart, selection
+from ioassay.report.figures.chart import channel, hconcat, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import channel, hconcat, vconcat
 from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -94,7 +94,7 @@ class _Layers:
         ends = {name: [side.interval.low, side.interval.high] if side.interval else [] for name, side in fresh.items()}
         means = {name: [side.mean, *ends[name]] for name, side in fresh.items()}
         values = [one.value for one in self.trials] + [value for own in means.values() for value in own]
-        self.unit = scales.unit_for(found.metric, values)
+        self.unit = axes.unit_for(found.metric, values)
         self.y = _value_axis(found.metric, self.unit, values)
         self.rows: list[VegaLite] = [
             {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": self._keeps([one])}
@@ -220,7 +220,7 @@ def _phrase(point: Mapping[str, Scalar]) -> str:
     return ", ".join(level_phrase(name, level) for name, level in point.items())
 
 
-def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
+def _value_axis(name: str, unit: axes.Unit, values: Sequence[float]) -> Any:
     """The y channel that all panels share, with one range for all of them."""
     axis = axes.metric_axis(name, values)
     shared = axis.encoding(zero=False)

@@ -1,9 +1,4 @@
-"""What the machine did over one trial or over all of them: processor, disk, network and memory, one panel each.
-
-Trials stand one after the other as if nothing had been between them, with their boundaries marked, so a run that was
-resumed days later is as long as its loads. A value is drawn over the interval that it is the mean of. Rates come from
-`analysis.measurements.monitor_rates`.
-"""
+"""What the machine did meanwhile: kinds `timeline`, `monitors` and `stack`."""
 
 from __future__ import annotations
 
@@ -15,11 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.analysis.measurements import monitor_rates, sysstat
-from ioassay.factors import factor_label, level_label
-from ioassay.report.figures import chart, scales, selection
-from ioassay.report.figures.chart import pl
+from ioassay.factors import factor_label, is_size, level_label
+from ioassay.report.figures import Kind, axes, chart, selection
+from ioassay.report.figures.chart import channel, pl, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.report.figures.vega_lite import vconcat
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -68,7 +62,7 @@ _UNITS = {"net": ("packets/s", "bytes/s"), "memory": ("per second", "bytes")}
 _LABELS = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}
 
 
-class Spec(FigureSpec):
+class TimelineSpec(FigureSpec):
     """Keys of a time line. `width` and `height` are those of one panel; `repetition` keeps one of each point."""
 
     panels: Annotated[tuple[Panel, ...], Field(min_length=1)] = ("cpu", "disk", "net", "memory")
@@ -78,7 +72,7 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=60, le=2000)] = 110
 
 
-def draw(records: Dataset, study: Study, spec: Spec) -> Any:
+def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec) -> Any:
     """The panels below each other over one time axis."""
     trials = selection.select(records, study, spec.where)
     if wanted := trials.filter(pl.col("repetition") == pl.lit(spec.repetition))["trial"].to_list():
@@ -169,8 +163,8 @@ def _panel(
     """
     stacked, ticks = name == "cpu", 3 if spec.height < _HIGH_PX else 6
     means = _intervals(found, spans)
-    unit = scales.best_unit(found.unit, means["value"].to_list())
-    rows = _rows(means, found.lines, unit, stacked)
+    unit = axes.best_unit(found.unit, means["value"].to_list())
+    rows = _interval_rows(means, found.lines, unit, stacked)
     x = chart.seconds("Time under load (s)" if last else None, spans[-1]["x2"], labels=last)
     labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
     legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
@@ -203,7 +197,7 @@ def _intervals(found: MonitorLines, spans: chart.Rows) -> pl.DataFrame:
     )
 
 
-def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked: bool) -> list[VegaLite]:
+def _interval_rows(means: pl.DataFrame, lines: Sequence[str], unit: axes.Unit, stacked: bool) -> list[VegaLite]:
     """The ends of the intervals, and the beginning of the first of each trial; `y` to `y2` where they are stacked."""
     first = means.group_by("trial", "line", maintain_order=True).first().with_columns(time_s=pl.col("begin_s"))
     both = pl.concat([first.select(means.columns), means]).with_columns(pl.col("line").cast(pl.Enum(lines)))
@@ -310,3 +304,134 @@ def _shared_unit(monitor: str, fields: Sequence[str]) -> str:
     if len(shared) != 1:
         raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; expected one unit a figure")
     return shared[0]
+
+
+BANDS = ("usr", "sys", "iowait", "irq", "soft", "steal", "nice", "guest")
+"""States of mpstat from the bottom, `gnice` with the guests; idle is what is left."""
+_SELDOM = ("nice", "guest")
+"""Bands that are in the legend only where they occur."""
+_SEEN = 0.05
+"""The share in per cent from which on they do."""
+
+
+class StackSpec(FigureSpec):
+    """Keys of stacked processor time. `core`: 'all', or one as 'cpu0'."""
+
+    x: str | None = None
+    core: Annotated[str, Field(pattern=r"^(all|cpu\d+)$")] = "all"
+
+
+def draw_stack(records: Dataset, study: Study, spec: StackSpec) -> Any:
+    """One bar a level."""
+    trials = selection.select(records, study, spec.where)
+    factor = selection.main_factor(study, spec.x, spec.where)
+    selection.require_factor(study, factor)
+    means, counts = level_means(records, study, trials, factor, spec.core)
+    axis = axes.category_axis(factor, study.design.in_order(factor, list(counts)))
+    whose = "CPU time of all cores" if spec.core == "all" else f"Time of {spec.core}"
+    drawn = stacked_bars(means, axis, axis.encoding(spec.width), chart.percent(f"{whose} (%), grey: idle"))
+    pooled = selection.pooled(selection.points_of(study, trials), factor)
+    notes = ["means over trials", selection.repetitions_text(list(counts.values())), pooled]
+    told: list[VegaLite] = []
+    for level in axis.levels:
+        shares = [(line, means[level].get(line, 0.0)) for line in (*BANDS, "idle")]
+        text = ", ".join(f"{line} {share:.0f} %" for line, share in shares if share >= 0.5)
+        told.append({"level": axis.position(level), "mean_text": text})
+    return chart.layered(drawn, spec, study, f"{whose} by state against {factor_label(factor)}", notes, points=told)
+
+
+def stacked_bars(
+    means: Mapping[Any, Mapping[str, float]], axis: axes.LevelAxis, x: Any, y: Any, every: bool = False
+) -> list[Any]:
+    """One bar a level of `axis` from its `level_means`: idle behind, the states in front of it.
+
+    The legend has `every` state, for charts that share it, or those that are usual or occur.
+    """
+    occur = [line for line in _SELDOM if every or any(shares.get(line, 0.0) >= _SEEN for shares in means.values())]
+    legend = {"values": [line for line in BANDS if line not in _SELDOM or line in occur], "symbolType": "square"}
+    # A state has one colour in every figure, whatever others there are.
+    color = channel("line:N", title=None, scale={"domain": list(BANDS)}, legend=legend)
+    rows = [row for level in axis.levels for row in _band_rows(axis.position(level), means[level])]
+    tooltip = chart.tips({"x:N": "level", "line:N": "state", "share:N": ""})
+    channels = {"x": x, "y": y, "y2": "y2:Q", "tooltip": tooltip}
+    width = {"band": 0.72}
+    busy = chart.base([row for row in rows if row["line"] != "idle"]).mark("bar", style="band", width=width)
+    rest = chart.base([row for row in rows if row["line"] == "idle"]).mark("bar", style="frame", width=width)
+    return [rest.encode(**channels), busy.encode(color=color, **channels)]
+
+
+def level_means(
+    records: Dataset, study: Study, trials: pl.DataFrame, factor: str, core: str = "all"
+) -> tuple[dict[Any, dict[str, float]], dict[Any, int]]:
+    """Level -> band -> mean share in per cent, and level -> number of trials."""
+    found = sysstat.mpstat(records, study, core, whole=True)
+    joined = found.join(trials.select("trial", level=factor), on="trial").drop_nulls("level")
+    if joined.is_empty():
+        raise NoData(f"nothing watched '{core}' in the study '{study.name}'; it needs watch.monitors = [\"cpu\"]")
+    counts = dict(joined.group_by("level").agg(pl.col("trial").n_unique()).iter_rows())
+    banded = joined.with_columns(line=pl.col("state").replace({"gnice": "guest"}))
+    means: dict[Any, dict[str, float]] = {level: {} for level in counts}
+    for level, line, percent in banded.group_by("level", "line").agg(pl.col("percent").sum()).iter_rows():
+        means[level][line] = percent / counts[level]
+    return means, counts
+
+
+def _band_rows(place: float | str, shares: Mapping[str, float]) -> list[VegaLite]:
+    """The bands of one bar, each from `y` to `y2`."""
+    rows, low = [], 0.0
+    for line in (*BANDS, "idle"):
+        share = shares.get(line, 0.0)
+        high = 100.0 if line == "idle" else min(low + share, 100.0)
+        if high > low:
+            text = f"{share:.1f} %"
+            rows.append({"x": place, "line": line, "y": round(low, 4), "y2": round(high, 4), "share": text})
+        low = high
+    return rows
+
+
+TIME = "time"
+
+
+class MonitorSpec(FigureSpec):
+    """Keys of a chart of a monitor."""
+
+    monitor: Panel
+    fields: tuple[str, ...] = ()
+    x: str = TIME
+    repetition: int = 0
+
+
+def draw_monitor(records: Dataset, study: Study, spec: MonitorSpec) -> Any:
+    """One trial over time, or the mean of each level; of processors this is the kind `stack`."""
+    trials = selection.select(records, study, spec.where)
+    if spec.x != TIME:
+        selection.require_factor(study, spec.x)
+        if spec.monitor == "cpu":
+            keys = spec.model_dump(exclude={"monitor", "fields", "repetition"})
+            return draw_stack(records, study, StackSpec(**keys))
+    found = monitor_lines(records, study, spec.monitor, spec.fields)
+    if spec.x == TIME:
+        return draw_trial(trials, spec.monitor, found, study, spec, spec.repetition)
+    joined = found.frame.join(trials.select("trial", level=spec.x), on="trial").drop_nulls("level")
+    if joined.is_empty():
+        raise NoData(f"no trial that went well was watched at a level of '{spec.x}'")
+    # The mean of each trial's own mean: a long trial counts as one.
+    each = joined.group_by("trial", "level", "line", maintain_order=True).agg(pl.col("value").mean())
+    means = each.group_by("level", "line", maintain_order=True).agg(pl.col("value").mean()).sort("line", "level")
+    axis = axes.level_axis(spec.x, study.design.in_order(spec.x, means["level"].unique().to_list()), is_size(spec.x))
+    unit = axes.best_unit(found.unit, means["value"].to_list())
+    rows = [
+        {"line": line, "x": axis.position(level), "y": unit.scale(value)}
+        for level, line, value in means.select("level", "line", "value").iter_rows()
+    ]
+    y, color = chart.upwards(unit.titled(found.label)), chart.lines_color(found.lines)
+    tooltip = chart.tips({"line:N": "", "x:N": "level", "y:Q": unit.name or "value"})
+    curves = chart.base(rows).mark("line", style="curve", point=True)
+    curves = curves.encode(x=axis.encoding(spec.width), y=y, color=color, tooltip=tooltip)
+    pooled = selection.pooled(selection.points_of(study, trials), spec.x)
+    notes = [found.note, f"mean of {trials.height} trials", pooled]
+    return chart.layered([curves], spec, study, f"{found.label} against {factor_label(spec.x)}", notes)
+
+
+TIMELINE, STACK = Kind(TimelineSpec, draw_timeline), Kind(StackSpec, draw_stack)
+MONITORS = Kind(MonitorSpec, draw_monitor)

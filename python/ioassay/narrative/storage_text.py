@@ -1,17 +1,114 @@
-"""The sentences and tables on system calls."""
+"""What the storage did: how much load until requests wait, where the time of operations went, and system calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ioassay.analysis.storage.latency_shares import LatencyShares
+from ioassay.analysis.storage.load_saturation import MARGIN, Saturation
 from ioassay.analysis.storage.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import phrases
-from ioassay.narrative.finding import Column, Finding, Table
+from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative.latency_text import part_name, sentence
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Place, Quantity
 from ioassay.records.observation import STRACE
 from ioassay.stats.result import plain
+
+# The highest load without waiting, and what the storage serves at most
+
+
+def saturations(answers: Sequence[Saturation]) -> list[Finding]:
+    """One finding for each place."""
+    return [_saturation(one) for one in answers]
+
+
+def _saturation(one: Saturation) -> Finding:
+    said = [_calm(one)]
+    if one.waits is not None:
+        level = one.levels[one.waits]
+        p99 = Quantity(one.percentile, level.latency)
+        said.append(say("load.waits", load=Quantity(one.rate, level.offered), p99=p99))
+    fewer = () if one.saturates is None else (Quantity(one.rate, one.levels[one.saturates].offered),)
+    lowest = 0.0 if one.lowest is None else one.levels[one.lowest].latency
+    table = Table.of(
+        one.levels,
+        ("offered", lambda level: level.offered, one.rate),
+        ("served", lambda level: level.served, one.rate),
+        *bounds(lambda level: level.served_interval, one.rate),
+        ("p99", lambda level: level.latency, one.percentile),
+        *bounds(lambda level: level.latency_interval, one.percentile),
+        ("p99 / lowest", lambda level: level.latency / lowest if lowest else None),
+    )
+    return Finding(
+        study=one.study,
+        question="load",
+        response=one.percentile,
+        title="How much load until requests wait?",
+        statements=said,
+        where=one.where,
+        statistics={**plain(one), "saturates": one.saturates},
+        tables=[table],
+        caveats=[str(say("load.fewer", load=load)) for load in fewer],
+    )
+
+
+def _calm(one: Saturation) -> Say:
+    """Up to which load requests do not wait, as far as that was judged."""
+    most = one.levels[one.most]
+    served = Quantity(one.rate, most.served, most.served_interval)
+    limit = say("load.no_limit" if one.saturates is None else "load.limit", most=served)
+    if one.lowest is None or one.calm_mean is None:
+        return Say("load.saturated", {"limit": limit}, one.where)
+    code, place = "load.scatters" if one.tested else "load.unrepeated", one.calm_mean
+    if one.calm is not None and one.calm > one.lowest:  # a level against itself proves nothing
+        code, place = "load.calm", one.calm
+    elif place == one.lowest:
+        code = "load.lowest" if place else "load.saturates" if one.levels[1].saturated else "load.always"
+    load, lowest = Quantity(one.rate, one.levels[place].offered), one.levels[one.lowest].latency
+    known = {"load": load, "times": 1 + MARGIN, "lowest": Quantity(one.percentile, lowest), "limit": limit}
+    return Say(code, known, one.where)
+
+
+# Where the time of each operation went
+
+_TIME = "read.lat.mean"
+_MOST_ROWS = 120
+
+
+def latency_shares(answers: Sequence[LatencyShares | Finding]) -> list[Finding]:
+    """One finding for each study; that of a pack, of the way to its target, is in its own words."""
+    return [one if isinstance(one, Finding) else _explained(one) for one in answers]
+
+
+def _explained(one: LatencyShares) -> Finding:
+    rows = [(each, kind, part) for each in one.conditions for kind in each.kinds for part in kind.parts]
+    table = Table.of(
+        rows[:_MOST_ROWS],
+        ("Condition", lambda row: row[0].label),
+        ("Operation", lambda row: row[1].kind),
+        ("Part", lambda row: part_name(row[2].name, row[1].engine)),
+        ("Share, %", lambda row: float(f"{100 * row[2].share:.3g}")),
+        ("Mean", lambda row: row[2].mean_ns, _TIME),
+        ("p50", lambda row: row[2].p50_ns, _TIME),
+        ("p99", lambda row: row[2].p99_ns, _TIME),
+        observed=True,
+    )
+    said = [say("latency.explained", condition=each.label, parts=sentence(each.kinds[0])) for each in one.conditions]
+    return Finding(
+        study=one.study,
+        question="costs",
+        response="",
+        title="Where the time of each operation went",
+        statements=said,
+        statistics={"conditions": plain(one.conditions)},
+        tables=[table],
+        caveats=[str(say("latency.dear", conditions=one.dear))] if one.dear else [],
+    )
+
+
+# System calls
 
 _RATE = "syscalls.rate"
 _FEW = 20_000
@@ -21,19 +118,19 @@ _MOST_NAMES, _MOST_POINTS = 8, 10
 _SLOWED = 0.9
 
 
-def findings(answers: Sequence[SystemCalls]) -> list[Finding]:
+def system_calls(answers: Sequence[SystemCalls]) -> list[Finding]:
     """One finding for a study that counts system calls."""
-    return [_finding(one) for one in answers]
+    return [_counted(one) for one in answers]
 
 
-def _finding(one: SystemCalls) -> Finding:
+def _counted(one: SystemCalls) -> Finding:
     numbers = {"points": [_numbers(point) for point in one.points]}
     return Finding(
         study=one.study,
         question="calls",
         response="",
         title="System calls",
-        statements=list(_statements(one)),
+        statements=list(_call_statements(one)),
         statistics=plain({"dominant": one.dominant, **numbers} if one.points else numbers),
         tables=[_by_point(one.points), _by_name(one.points[:_MOST_POINTS])] if one.points else [],
         caveats=[str(said) for said in _caveats(one)] if one.points else [],
@@ -56,7 +153,7 @@ def _numbers(point: Point) -> dict[str, Any]:
     }
 
 
-def _statements(one: SystemCalls) -> Iterator[Say]:
+def _call_statements(one: SystemCalls) -> Iterator[Say]:
     """What dominates, how it changes, and the calls of a bogo operation."""
     if one.outcome == Outcome.UNCOUNTED:
         yield say("calls.uncounted", trials=one.uncounted, reasons=one.reasons or ["no reason was recorded"])

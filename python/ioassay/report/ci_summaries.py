@@ -1,0 +1,229 @@
+"""Runs and comparisons as text for continuous integration: Markdown and JUnit XML. Text in, text out.
+
+Markdown is read by a forge that renders GitHub Flavored Markdown (its specification, version 0.29), as the summary or
+a comment of a change. Names come from studies and machines, so no name may format the text or call a person: names in
+tables of comparisons are code spans, where neither markup nor HTML nor `@user` counts. Elsewhere the characters that
+mean something are escaped. Deliberately not here: figures, the distribution of what was measured and the caveats, which
+are on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree
+
+from ioassay.analysis.effects.descriptive import ConditionMean
+from ioassay.analysis.run_comparison import Comparison, Row, Verdict
+from ioassay.factors import factor_label
+from ioassay.metrics import format_metric, metric
+from ioassay.narrative import answers, comparison_text, conditions_text, phrases
+from ioassay.narrative.answers import Answer
+from ioassay.narrative.comparison_text import Line
+from ioassay.narrative.finding import Table
+from ioassay.narrative.say import say
+from ioassay.report import tables
+from ioassay.store.dataset import Dataset
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+_MOST_CONDITIONS = 50
+
+
+def summary(title: str, premises: Sequence[str], answered: Sequence[Answer], means: Sequence[ConditionMean]) -> str:
+    """The text, which ends with a line feed; `premises` are lines on trust and on how the trials ended."""
+    blocks = [f"## {_escaped(title)}"]
+    blocks += ["  \n".join(_escaped(line) for line in premises if line)]
+    for answer in answered:
+        head = f"**{_escaped(answer.title)}**\n\n" if len(answered) > 1 and answer.title else ""
+        blocks.append(head + "\n".join(f"- {_escaped(sentence)}" for sentence in answer.sentences))
+    for study in dict.fromkeys(row.study for row in means):
+        own = [row for row in means if row.study == study]
+        head = f"**{_escaped(study)}**\n\n" if len({row.study for row in means}) > 1 else ""
+        blocks.append(head + "\n".join(_means_table(own)))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
+    """A row for each condition, a column for each factor and each response."""
+    factors = list(dict.fromkeys(name for row in means for name in row.point))
+    responses = list(dict.fromkeys(row.metric for row in means))
+    conditions: dict[tuple[object, ...], dict[str, ConditionMean]] = {}
+    for row in means:
+        conditions.setdefault(tuple(row.point.get(name) for name in factors), {})[row.metric] = row
+    head = [*(factor_label(name) for name in factors), *(metric(name).label for name in responses), "n"]
+    rows = [
+        [*levels, *(_mean(found.get(name)) for name in responses), max(one.repetitions for one in found.values())]
+        for levels, found in conditions.items()
+    ]
+    shown = tables.shown(Table(head, rows))
+    yield _cells_row([cell.text for cell in shown.columns])
+    yield "|" + "|".join("---:" if cell.number else "---" for cell in shown.columns) + "|"
+    for cells in shown.rows[:_MOST_CONDITIONS]:
+        yield _cells_row([cell.text for cell in cells])
+    if len(shown.rows) > _MOST_CONDITIONS:
+        yield f"\n… and {len(shown.rows) - _MOST_CONDITIONS} more conditions"
+    if any(row.ci95 for row in means):
+        yield f"\n{answers.MEANS}"
+
+
+def _mean(row: ConditionMean | None) -> str | None:
+    if row is None:
+        return None
+    value = format_metric(row.metric, row.mean)
+    if row.ci95 is None:
+        return value
+    low, high = (format_metric(row.metric, end) for end in row.ci95)
+    return f"{value} ({low} to {high})"
+
+
+def _cells_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(text: str) -> str:
+    """In one line and without a meaning in Markdown; no `@` calls a person."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", "@\u2060")
+
+
+_OPEN_ROWS, _MOST_ROWS = 15, 150
+"""Rows that are shown, and those that can be unfolded. A comment of GitHub holds 65,536 characters."""
+_MOST_NOTES = 10
+_LONGEST_NAME = 100
+_COLUMNS = ("", "condition", "metric", "A", "B", "B / A", "verdict")
+
+
+def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
+    """The whole summary. It ends with a line feed."""
+    titles = dict.fromkeys(study.title or study.name for study in b.studies)
+    trusts = {letter: conditions_text.trust(records) for letter, records in (("A", a), ("B", b))}
+    parts = [
+        f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
+        " · ".join(map(_code, titles)),
+        f"**{_plain(comparison_text.headline(comparison))}** {_plain(comparison_text.account(comparison))}",
+        "\n".join(
+            f"- {letter}: {_plain(f'{one.conditions} {one.claims}'.rstrip())}" for letter, one in trusts.items() if one
+        ),
+        *_tables(comparison),
+        *_list("Warnings", [*map(comparison_text.warning, comparison.differences)]),
+    ]
+    for letter, missing in comparison_text.only(comparison).items():
+        parts += _list(f"Only in {letter}", missing)
+    return "\n\n".join(filter(None, (*parts, str(comparison_text.basis(comparison))))) + "\n"
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    """The worst rows, and the others where they can be unfolded."""
+    lines = comparison_text.lines(comparison, comparison.results)
+    if lines:
+        yield _table(lines[:_OPEN_ROWS])
+    if folded := lines[_OPEN_ROWS:_MOST_ROWS]:
+        number = phrases.count(len(folded), "more row")
+        yield f"<details><summary>{number}</summary>\n\n{_table(folded)}\n\n</details>"
+    if omitted := lines[_MOST_ROWS:]:
+        yield f"… and {phrases.count(len(omitted), 'row')} on the page"
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *map(_cells, lines)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _cells(line: Line) -> list[str]:
+    names = _code(line.condition), _code(", ".join(line.responses))
+    verdict = f"{line.verdict} ({line.reservation})" if line.reservation else line.verdict
+    return [line.mark, *names, *map(_plain, (*line.means, line.change, verdict))]
+
+
+def _list(title: str, said: Sequence[object]) -> Iterator[str]:
+    """Settings and facts that differ, or what only one run has: each makes the result harder to read."""
+    if said:
+        more = [f"- … and {len(said) - _MOST_NOTES} more on the page"] if len(said) > _MOST_NOTES else []
+        yield "\n".join([f"{title}:", "", *(f"- {_code(str(one))}" for one in said[:_MOST_NOTES]), *more])
+
+
+def _code(text: str) -> str:
+    """A code span of one line that fits a cell: a longer row of backticks encloses those inside."""
+    shown = _line(text)
+    if len(shown) > _LONGEST_NAME:
+        shown = f"{shown[: _LONGEST_NAME - 1]}…"
+    shown = shown.replace("|", "¦")  # a bar ends a cell inside code as well
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    space = " " if shown[:1] == "`" or shown[-1:] == "`" or not shown else ""
+    return f"{fence}{space}{shown}{space}{fence}"
+
+
+def _plain(text: object) -> str:
+    """Text without markup, HTML, mentions and references."""
+    escaped = re.sub(r"[\\`*_\[\]<>&|~]", r"\\\g<0>", _line(str(text)))
+    return re.sub(r"[@#](?=\w)", "\\g<0>\u2060", escaped)
+
+
+def _line(text: str) -> str:
+    """Text on one line, without control characters."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text)
+
+
+# Characters that XML 1.0 cannot hold, even escaped.
+_IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COUNTS = {"tests": "testcase", "failures": "*/failure", "errors": "*/error", "skipped": "*/skipped"}
+
+
+def junit_xml(comparison: Comparison) -> str:
+    """The whole document."""
+    root = ElementTree.Element("testsuites", name="ioassay compare")
+    for study in dict.fromkeys(row.study for row in comparison.rows):
+        suite = _add(root, "testsuite", name=study)
+        properties = _add(suite, "properties")
+        for name, value in _properties(comparison).items():
+            _add(properties, "property", name=name, value=value)
+        for row in comparison.rows:
+            if row.study == study:
+                _case(suite, row, comparison)
+    for letter, missing in comparison_text.only(comparison).items():
+        if missing:
+            suite = _add(root, "testsuite", name=f"only in {letter}")
+            for one in missing:
+                case = _add(suite, "testcase", classname=f"only in {letter}", name=one, time=0)
+                _add(case, "skipped", message=f"only in {letter}")
+    for suite in root:
+        for count, path in _COUNTS.items():
+            suite.set(count, str(len(suite.findall(path))))
+        suite.set("time", "0")
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    root.set("time", "0")
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _properties(comparison: Comparison) -> dict[str, object]:
+    warnings = map(comparison_text.warning, comparison.differences)
+    return {
+        "baseline": comparison.a,
+        "judged": comparison.b,
+        "margin": f"{comparison.margin:g}",
+        "confidence": f"{comparison.confidence:g}",
+        "method": comparison_text.METHOD,
+        **{f"warning {number}": warning for number, warning in enumerate(warnings, start=1)},
+    }
+
+
+def _case(suite: ElementTree.Element, row: Row, comparison: Comparison) -> None:
+    reason = comparison_text.reason(row)
+    case = _add(suite, "testcase", classname=row.study, name=f"{row.label}: {row.response}", time=0)
+    if not comparison.is_conclusive:
+        kind = "error" if comparison.contradicted else "skipped"
+        _add(case, kind, message=comparison_text.headline(comparison), type=comparison.outcome)
+    elif row.verdict == Verdict.SLOWER:
+        _add(case, "failure", message=reason, type=row.verdict).text = _text(reason)
+    elif row.verdict == Verdict.UNDECIDED:
+        _add(case, "skipped", message=reason)
+    _add(case, "system-out").text = _text(f"{row.verdict}: {reason}")
+
+
+def _add(parent: ElementTree.Element, tag: str, **attributes: object) -> ElementTree.Element:
+    return ElementTree.SubElement(parent, tag, {name: _text(value) for name, value in attributes.items()})
+
+
+def _text(value: object) -> str:
+    return _IMPOSSIBLE.sub("\ufffd", str(value))

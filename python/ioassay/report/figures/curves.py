@@ -1,0 +1,303 @@
+"""A metric along a factor of numbers, or along the order of trials: kinds `trend`, `scaling` and `order`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ioassay import units
+from ioassay.factors import factor_label, is_percent, is_size, level_label, level_number, same_level, step_label
+from ioassay.metrics import format_metric, metric
+from ioassay.records.record import Scalar
+from ioassay.report.figures import Kind, axes, chart, level_marks, metric_view, selection
+from ioassay.report.figures.chart import channel
+from ioassay.report.figures.metric_view import REPETITION, View
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay.analysis.optimum.optimum import Peak
+    from ioassay.stats.least_squares import Line
+    from ioassay.stats.scalability import Law
+
+MEDIAN = "median"
+FIT = "regression"
+_FIT_STEPS = 40
+"""Segments of a regression line: enough for a smooth curve where one of the axes is logarithmic."""
+
+
+class TrendSpec(FigureSpec):
+    """Keys of a trend."""
+
+    x: str
+    y: str
+    color: str | None = None
+    log_x: bool = False
+    log_y: bool | None = None
+    error: ErrorBar = "ci"
+    regression: bool | None = None
+    repetitions: bool = True
+
+
+def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
+    """The layered chart."""
+    view, pooled = metric_view.over_levels(records, study, spec, spec.x, spec.error, spec.log_x)
+    # As asked for; otherwise of one line only, and not where a straight line would be a curve.
+    wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
+    fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
+    fitted = [row for group, line in fits.items() for row in _line(view, group, line)]
+    single = view.single() if spec.repetitions else []
+    shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
+    shapes |= {REPETITION: chart.BAR} if single else {}
+    # A line between words would suggest an order; between colours it shows the interaction.
+    joined: VegaLite = {"style": "mean", "strokeWidth": 1.6} if view.axis.numbers is not None or spec.color else {}
+    drawn = [*view.repetitions(single, shapes), *view.curve(FIT, fitted, "fit", [6, 4]), *view.means(shapes, **joined)]
+    if spec.color is None:
+        median = view.symbols(view.points, MEDIAN, shapes).mark("point", style="median", filled=True, size=95)
+        drawn.append(median.encode(y=chart.on(view.y, "median"), tooltip=view.tooltip))
+    notes = [
+        # Where the legend has the colours, and where error bars are not what they usually are.
+        view.mean_name if spec.color or spec.error == "sd" else "",
+        "dash: one repetition" if spec.color and single else "",
+        view.counted,
+        _slope_text(view, fits),
+        view.axis.note,
+        view.metric_axis.note,
+        pooled,
+    ]
+    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
+    return chart.layered(drawn, spec, study, title, notes, points=view.points)
+
+
+def _fits(view: View) -> dict[Scalar | None, Line]:
+    """The line of each colour group that has one, over all repetitions and linear in x or log2 x; none over words."""
+    axis, found = view.axis, dict[Scalar | None, "Line"]()
+    if axis.numbers is None:
+        return found
+    at = [math.log2(number) if axis.log else number for number in axis.numbers]
+    for group in dict.fromkeys(one.group for one in view.conditions):
+        own = [one for one in view.conditions if one.group == group]
+        x = [at[axis.levels.index(one.level)] for one in own for _ in one.measured]
+        if line := metric_view.fit_line(x, metric_view.measured_values(own), view.ask.confidence):
+            found[group] = line
+    return found
+
+
+def _line(view: View, group: Scalar | None, line: Line) -> list[VegaLite]:
+    """A line over the levels' range."""
+    color, log = view.ask.color, view.axis.log
+    named = {} if color is None or group is None else {"group": level_label(color, group)}
+    rows = view.along(lambda x: line.at(math.log2(x) if log else x), view.axis.places(_FIT_STEPS))
+    return [{**row, **named} for row in rows]
+
+
+def _slope_text(view: View, fits: Mapping[Scalar | None, Line]) -> str:
+    """The line of a figure without colours in words: `regression: +12.1 MB/s per doubling, R² = 0.98`."""
+    line = fits.get(None)
+    if line is None or line.slope == 0:
+        return ""
+    factor, step = view.axis.factor, 1.0
+    if view.axis.log:
+        per = "doubling"
+    elif is_size(factor):
+        step, per = 1024.0, "KiB"
+    else:
+        per = "percentage point" if is_percent(factor) else step_label(factor)
+    slope = metric(view.ask.metric).format(abs(line.slope) * step)
+    curved = ", straight on a linear axis" if view.metric_axis.log else ""
+    return f"regression {'−' if line.slope < 0 else '+'}{slope} per {per}, R² = {line.r2:.3f}{curved}"
+
+
+IDEAL = "perfect scaling"
+BEST = "best level"
+LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
+_LAW_STEPS = 80
+_HEADROOM = 1.08
+"""The line of perfect scaling ends this much above the highest value."""
+
+
+class ScalingSpec(FigureSpec):
+    """Keys of a scaling curve."""
+
+    x: str
+    y: str
+    log_x: bool = False
+    log_y: bool | None = None
+    error: ErrorBar = "ci"
+    ideal: bool = True
+    law: bool = True
+    plateau: bool = True
+    repetitions: bool = True
+    threads: bool = True
+
+
+def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
+    """The layered chart; of an unfit machine without best level, plateau and law."""
+    from ioassay.stats.result import mean_of
+
+    found = _measured(records, study, spec)
+    # The levels in ascending order, as the analysis has them.
+    shown = metric_view.conditions(found.cells, study, spec.y, spec.x)
+    shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
+    ask = metric_view.Ask(spec.y, None, spec.error, study.analysis.confidence)
+    levels = metric_view.levels_of(shown)
+    # Perfect scaling is a straight line where both axes are linear or both logarithmic.
+    log_y = axes.metric_axis(spec.y, metric_view.measured_values(shown), spec.log_y).log
+    axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
+    view = metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
+    conclusive = selection.is_conclusive(records, study)
+    numbers, marked = found.numbers or (), conclusive and not found.indistinct
+    ends = found.plateau
+    law = found.law if spec.law and conclusive else None
+    # The law of the levels up to the plateau, where all together follow none.
+    growth = found.growth if spec.law and conclusive and ends and not law else None
+    single = view.single() if spec.repetitions else []
+    shapes = {view.mean_name: "circle", **({REPETITION: chart.BAR} if single else {})}
+    shapes |= {BEST: chart.RING} if marked else {}
+    banded = bool(spec.plateau and marked and ends and ends.first != ends.last)
+    layers = [view.band(numbers[ends.first], numbers[ends.last])] if banded and ends else []
+    if spec.threads and (threads := metric_view.threads(records.machine(study), spec.x, numbers)):
+        layers += metric_view.threads_rule(threads, view.x)
+    if spec.ideal and found.scaling is not None:
+        # It soon leaves what is measured.
+        first, start = mean_of(found.cells[0].values), numbers[0]
+        top = max(metric_view.measured_values(view.conditions)) * _HEADROOM
+        places = view.axis.places(_LAW_STEPS, start, min(numbers[-1], top / first * start))
+        layers += view.curve(IDEAL, view.along(lambda x: first * x / start, places), "reference", [2, 4])
+    if curve := law or growth:
+        last = numbers[ends.first] if ends and curve is growth else numbers[-1]
+        rows = view.along(curve.at, view.axis.places(_LAW_STEPS, numbers[0], last))
+        layers += view.curve(LAWS[curve.kind], rows, "fit", [7, 3])
+    layers += _peak(view, law, numbers, spec.height) if law else []
+    # A law's curve leads the eye already.
+    joined: VegaLite = {} if law else {"style": "joined", "strokeWidth": 1.3}
+    layers += [*view.repetitions(single, shapes), *view.means(shapes, **joined)]
+    if marked:
+        ring = view.symbols([view.points[found.best]], BEST, shapes).mark("point", style="best", filled=True, size=230)
+        layers.append(ring.encode(tooltip=view.tooltip))
+    title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
+    said = ["the levels are not distinguishable"] if conclusive else [selection.UNFIT]
+    if marked:
+        said = _notes(found, law, growth, banded, spec.law)
+    deviation = view.mean_name if spec.error == "sd" else ""
+    notes = [deviation, view.counted, *said, view.axis.note, view.metric_axis.note]
+    whole = chart.layered(layers, spec, study, title, notes, points=view.points)
+    # A legend that all lines shared would show them in the colour of one.
+    return {**whole, "resolve": {"scale": {"strokeDash": "independent"}}}
+
+
+def _measured(records: Dataset, study: Study, spec: ScalingSpec) -> Peak:
+    """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
+    from ioassay.analysis.effects.level_contrasts import families
+    from ioassay.analysis.optimum import optimum
+
+    selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
+    groups = families(records, study, spec.y).get(spec.x, [])
+    parts = [family for family in groups if is_of(family.cells[0].point, spec.where, spec.x)]
+    if len(parts) > 1:
+        free = [name for name in study.levels if name != spec.x and name not in spec.where]
+        raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
+    if not parts:
+        raise NoData(f"only one level of {spec.x} has values; scaling needs two")
+    found = optimum.measure(parts[0], replace(optimum.ask_of(records, study), workers=True))
+    if found.numbers is None:
+        raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
+    return found
+
+
+def is_of(point: Mapping[str, Scalar], where: Mapping[str, Scalar], x: str) -> bool:
+    """Whether a point matches a restriction, whatever its level of `x`."""
+    return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
+
+
+def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[Any]:
+    """The law's peak with its interval, where it lies within what was measured."""
+    if law.peak is None or law.peak_interval is None or not numbers[0] <= law.peak <= numbers[-1]:
+        return []
+    row = {"x": float(f"{law.peak:.7g}"), "y": view.metric_axis.unit.scale(law.at(law.peak)), "peak": f"{law.peak:.3g}"}
+    row |= {"from": max(law.peak_interval.low, numbers[0]), "to": min(law.peak_interval.high, numbers[-1])}
+    base, tooltip = chart.base([row]).encode(x=view.x, y=view.y), chart.tips({"peak:N": "peak of the law"})
+    across = base.mark("rule", style="fit", strokeWidth=5, opacity=0.45).encode(x=chart.on(view.x, "from"), x2="to:Q")
+    return [across, base.mark("rule", style="fit", strokeWidth=1.2).encode(y2={"value": height}, tooltip=tooltip)]
+
+
+def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws: bool) -> list[str]:
+    """The band, the law and what it predicts, or where the curve bends, in words."""
+    from ioassay.narrative import peak_text
+    from ioassay.stats.saturation import Knee
+
+    said = [f"shaded: {metric_view.as_good()}"] if banded else []
+    if found.plateau is None and found.no_plateau:
+        said.append(f"no plateau: {found.no_plateau}")
+    if law is not None:
+        return [*said, _law_note(law)]
+    if isinstance(found.knee, Knee):
+        bounds = found.knee.interval
+        low, high = (peak_text.place(found, end) for end in (bounds.low, bounds.high))
+        said.append(f"bends near {peak_text.place_text(found, found.knee.x)} ({low} to {high})")
+    if growth is not None:
+        return [*said, f"up to the plateau: {_law_note(growth)}"]
+    return [*said, "no law of scaling fits"] if laws else said
+
+
+def _law_note(law: Law) -> str:
+    told = f"{units.format_percent(law.alpha)} % cannot run in parallel"
+    if law.peak is not None and law.peak_interval is not None:
+        told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
+    return f"{told}, R² = {law.r2:.3f}"
+
+
+class OrderSpec(FigureSpec):
+    """Keys of a chart over run order."""
+
+    y: str
+    color: str | None = None
+    relative: bool = True
+    log_y: bool | None = None
+
+
+def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
+    """Every trial as a point, and a line fitted to all where they are relative: own values would mean nothing."""
+    cells = selection.measured(records, study, spec.where, spec.y, spec.color)
+    label = selection.metric_label(spec.y)
+    if spec.relative:
+        unit, note = axes.Unit(1.0, "%"), "each as a share of the mean of its own condition"
+        # Linear: shares of one mean lie close together.
+        scale = {"zero": False, "nice": 6, "padding": 8}
+        y = channel("y:Q", title=f"{label} (% of its condition's mean)", scale=scale, axis={"tickCount": 6})
+    else:
+        axis = axes.metric_axis(spec.y, [float(value) for cell in cells for value in cell.measured], spec.log_y)
+        unit, note, y = axis.unit, axis.note, axis.encoding(zero=False)
+    rows: list[VegaLite] = []
+    for cell in cells:
+        mean = float(cell.measured.mean()) if spec.relative else 100.0
+        if mean == 0:
+            continue
+        share = 100 / mean
+        group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
+        for order, repetition, value in zip(cell.order, cell.repetition, cell.measured, strict=True):
+            row = {"x": int(order), "y": unit.scale(float(value) * share), "condition": cell.label, **group}
+            rows.append({**row, "value": format_metric(spec.y, float(value)), "repetition": int(repetition) + 1})
+    rows.sort(key=lambda row: row["x"])
+    scale = {"zero": False, "nice": False, "padding": 12}
+    x = channel("x:Q", title="Run order", scale=scale, axis={"tickMinStep": 1})
+    groups = [cell.point[spec.color] for cell in cells] if spec.color else []
+    color = level_marks.of(records, study, spec.color, groups).points() if spec.color else {}
+    tooltip = chart.tips({"condition:N": "", "value:N": "", "repetition:N": ""})
+    dots = chart.base(rows).mark("point", style="mark", filled=True, size=30, fillOpacity=0.75)
+    drawn = [dots.encode(x=x, y=y, tooltip=tooltip, **color)]
+    notes = [f"{len(rows)} trials", note]
+    if spec.relative:
+        drawn.insert(0, chart.base([{"y": 100}]).mark("rule", style="reference", strokeWidth=1).encode(y=y))
+        at = [row["x"] for row in rows]
+        if line := metric_view.fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
+            fit = chart.base([{"x": end, "y": unit.scale(line.at(end))} for end in (at[0], at[-1])])
+            drawn.append(fit.mark("line", style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
+            notes.append(f"line: {line.slope * (at[-1] - at[0]):+.2g} % from first to last")
+    return chart.layered(drawn, spec, study, f"{label} over run order", notes)
+
+
+TREND, SCALING, ORDER = Kind(TrendSpec, draw_trend), Kind(ScalingSpec, draw_scaling), Kind(OrderSpec, draw_order)
