@@ -40,7 +40,7 @@ def answer(lab: Any, model: Callable[[float], tuple[float, float]], scatter: flo
     records = lab.records(lab.run(study, measure, repetitions))
     (one,) = load_saturation.analyse(records, study)
     (said,) = [finding for finding in analyse_all(records) if finding.question == "load"]
-    assert said.statement == storage_text.saturations([one])[0].statement
+    assert said.statement == storage_text.saturation(one).statement
     return one
 
 
@@ -54,7 +54,7 @@ def test_the_load_before_the_queue_and_what_is_served_at_most(lab: Any) -> None:
     always = answer(lab, lambda rate: (rate, rate / 10))
     each = [one, answer(lab, queue(1e6)), answer(lab, queue(), 0.5), asleep, always]
     each += [answer(lab, queue(), repetitions=1), answer(lab, queue(500.0)), answer(lab, queue(1500.0, 20.0))]
-    golden.check("load", storage_text.saturations(each))
+    golden.check("load", map(storage_text.saturation, each))
 
 
 def test_the_rates_of_jobs_are_added(lab: Any) -> None:

@@ -6,7 +6,7 @@ IOASSAY_UPDATE_GOLDEN=1 writes them anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from ioassay.narrative.finding import Finding
@@ -14,7 +14,7 @@ from ioassay.narrative.finding import Finding
 FOLDER = Path(__file__).parent / "golden"
 
 
-def text_of(findings: Sequence[Finding]) -> str:
+def text_of(findings: Iterable[Finding]) -> str:
     """Title, statement and caveats of each finding, as a person reads them."""
     return "\n\n".join(
         "\n".join([f"# {finding.title}", finding.statement, *(f"- {caveat}" for caveat in finding.caveats)])
@@ -22,7 +22,7 @@ def text_of(findings: Sequence[Finding]) -> str:
     )
 
 
-def check(name: str, findings: Sequence[Finding]) -> None:
+def check(name: str, findings: Iterable[Finding]) -> None:
     """Assert that the findings read as in the golden text of that name."""
     path, text = FOLDER / f"{name}.txt", text_of(findings) + "\n"
     if os.environ.get("IOASSAY_UPDATE_GOLDEN"):

@@ -23,7 +23,7 @@ ALL = [
 
 
 def test_conditions() -> None:
-    golden.check("conditions", conditions_text.findings(ALL))
+    golden.check("conditions", map(conditions_text.finding, ALL))
 
 
 def test_what_replaces_a_conclusion_names_the_trials() -> None:

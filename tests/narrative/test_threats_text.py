@@ -81,4 +81,4 @@ def test_sentences() -> None:
         Threat("study", code, evidence, response="read.bw" if code == Code.SATURATION else "")
         for code, evidence in CASES
     ]
-    golden.check("threats", threats_text.findings(threats))
+    golden.check("threats", map(threats_text.finding, threats))

@@ -91,7 +91,7 @@ def test_a_code_span_ends_where_its_name_ends(name: str) -> None:
 
 def test_plain_text_has_no_character_that_means_something() -> None:
     shown = ci_summaries._plain("Other programs (<b>, _x_, @me, #1, [a](b)) used 5 %.\n# no")
-    assert shown == "Other programs (\\<b\\>, \\_x\\_, @\u2060me, #\u20601, \\[a\\](b)) used 5 %. # no"
+    assert shown == "Other programs (\\<b\\>, \\_x\\_, @\u2060me, \\#\u20601, \\[a\\](b)) used 5 %. \\# no"
 
 
 def test_settings_that_differ_and_what_one_run_lacks_are_listed(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:

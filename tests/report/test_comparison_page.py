@@ -17,8 +17,9 @@ from opened_pages import opened
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
-from ioassay.report import comparison_page
+from ioassay.report import comparison_page, figures
 from ioassay.report.comparison_page import ComparisonPaths
+from ioassay.report.figures import comparison_charts
 from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
 
@@ -103,6 +104,10 @@ def test_it_needs_no_network(built: ComparisonPaths) -> None:
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
 
 
+def ratios(found: Comparison) -> list[figures.Drawn]:
+    return [figures.drawn("", "ratios", "forest", comparison_charts.forest(found))]
+
+
 def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
     found = comparison(
         replace(row(1, 0.5, Verdict.SLOWER), study=HOSTILE, label=HOSTILE),
@@ -114,7 +119,7 @@ def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tm
         only_a=(Unmatched(HOSTILE, HOSTILE, HOSTILE),),
         only_b=(Unmatched(HOSTILE),),
     )
-    drawn = list(comparison_page._ratios(found))
+    drawn = ratios(found)
     page = packed_page.unpacked(comparison_page.build(*both, found, drawn, tmp_path).page.read_text())
     assert HOSTILE not in page and "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
@@ -126,7 +131,7 @@ def test_thousands_of_rows_make_a_page_that_is_small_and_made_quickly(
     rows = [row(number, 1 + number / 10_000, list(Verdict)[number % 5]) for number in range(10_000)]
     began_s = time.process_time()
     found = comparison(*rows)
-    paths = comparison_page.build(*both, found, list(comparison_page._ratios(found)), tmp_path)
+    paths = comparison_page.build(*both, found, ratios(found), tmp_path)
     assert time.process_time() - began_s < 60
     assert paths.page.stat().st_size < 3e6
     assert len(json.loads(paths.data.read_text())["rows"]) == 10_000

@@ -10,7 +10,7 @@ from ioassay.report import theme
 
 TEXT, GRAPHICS = 4.5, 3.0
 SCHEMES = {"light": theme._LIGHT, "dark": theme._DARK}
-CATEGORIES = {"light": theme._LIGHT_CATEGORIES, "dark": theme._DARK_CATEGORIES}
+CATEGORIES = {"light": theme._THEME["light"]["category"], "dark": theme._THEME["dark"]["category"]}
 ROLES = [("paper", role) for role in ("ink", "soft", "accent", "warn", "bad", "good", *theme._VERDICTS)]
 ROLES += [("sheet", role) for role in ("ink", "soft", "accent")]
 ROLES += [("warn-sheet", role) for role in ("ink", "soft", "accent", "warn")]

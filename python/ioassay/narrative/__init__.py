@@ -1,24 +1,25 @@
 """The words: what the answers of `ioassay.analysis` mean, in sentences. Computes nothing and decides nothing.
 
 `NARRATORS` is the literal list: question -> module, whose `findings(answers)` turns what the analysis of that question
-returns into findings, or the function that does. `pipeline` asks every question, `phrases` has what several share.
+returns into findings, or its function that makes a finding of one answer. `pipeline` asks every question, `phrases` has
+what several share.
 """
 
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
-    "load": "ioassay.narrative.storage_text:saturations",
+    "load": "ioassay.narrative.storage_text:saturation",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
     "costs": "ioassay.narrative.storage_text:latency_shares",
-    "conditions": "ioassay.narrative.conditions_text",
+    "conditions": "ioassay.narrative.conditions_text:finding",
     "verdict": "ioassay.narrative.verdict_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
     "peak": "ioassay.narrative.peak_text",
     "calls": "ioassay.narrative.storage_text:system_calls",
-    "caveats": "ioassay.narrative.threats_text",
+    "caveats": "ioassay.narrative.threats_text:finding",
     "peaks": "ioassay.narrative.peak_text",
     "choices": "ioassay.narrative.choice_text",
     "unclaimed": "ioassay.narrative.verdict_text",

@@ -112,7 +112,6 @@ def in_brief(others: Sequence[Choice]) -> list[Say]:
 
 
 def _by_place(one: Choice) -> Table:
-    """A row a place."""
     return Table.of(
         one.places,
         *((factor_label(name), lambda row, name=name: row.where.get(name)) for name in one.places[0].where),
@@ -129,7 +128,6 @@ def _near(standing: Standing) -> str:
 
 
 def _duel(duel: Callable[[Any], Pair | float]) -> list[Any]:
-    """The columns of the best against another."""
     return [
         ("ratio", lambda row: getattr(duel(row), "estimate", duel(row))),
         *bounds(lambda row: getattr(duel(row), "interval", None)),
@@ -138,7 +136,6 @@ def _duel(duel: Callable[[Any], Pair | float]) -> list[Any]:
 
 
 def _on_average(one: Choice, alike: bool = False) -> Table:
-    """A row for each other option: how far the best is ahead on average."""
     standing = one.average
     first = f"best on average: {standing.best}{', same target' if alike else ''}"
     against = (first, lambda option: f"against {option}")
@@ -244,6 +241,5 @@ def _shown(metric: str, value: float | None) -> str:
 
 
 def _here(found: Cells | None, point: Mapping[str, Scalar]) -> str:
-    """The mean of our condition, where it has one."""
     means = [mean_of(cell.values) for cell in found.cells if cell.point == point] if found else []
     return phrases.value(found.response, means[0]) if found and means else _NOTHING

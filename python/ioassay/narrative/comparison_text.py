@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.run_comparison import Comparison, Difference, Outcome, Row, Unmatched, Verdict
+from ioassay.analysis.run_comparison import Comparison, Difference, Outcome, Row, Verdict
 from ioassay.narrative import phrases
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Change, Response
@@ -147,13 +147,12 @@ def _in_brief(ratio: float, factor: bool) -> str:
 
 def only(comparison: Comparison) -> dict[str, list[Say]]:
     """What one run has and the other has not, by the run's letter."""
-    missing = {"A": comparison.only_a, "B": comparison.only_b}
-    return {letter: [_unmatched(one) for one in own] for letter, own in missing.items()}
-
-
-def _unmatched(one: Unmatched) -> Say:
-    code = "condition" if one.response else "study"
-    return say(f"comparison.{code}", study=one.study, label=one.label, response=one.response)
+    found: dict[str, list[Say]] = {"A": [], "B": []}
+    for letter, missing in (("A", comparison.only_a), ("B", comparison.only_b)):
+        for one in missing:
+            code = "comparison.condition" if one.response else "comparison.study"
+            found[letter].append(say(code, study=one.study, label=one.label, response=one.response))
+    return found
 
 
 def subject(one: Difference) -> str:

@@ -80,7 +80,6 @@ def _statements(parts: Sequence[Part]) -> Iterator[Say]:
 
 
 def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
-    """Those that differ one by one, the others together."""
     yield from (_average(one) for one in changes if one.outcome == Outcome.DIFFERENCE)
     for outcome, code in ((Outcome.EQUIVALENT, "equal"), (Outcome.UNDECIDED, "undecided")):
         by_levels: dict[str, list[AverageChange]] = {}
@@ -98,7 +97,6 @@ def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
 
 
 def _average(one: AverageChange) -> Say:
-    """Two levels against each other, averaged over everything else."""
     ratio, name = one.ratio, Response(one.cells.response)
     first, second = (Level(one.factor, level) for level in one.levels)
     if ratio.ratio >= 2:
@@ -143,7 +141,12 @@ def _mix(mix: Mix) -> Iterator[Say]:
         values = {"change": Change(ratio.ratio, ratio.interval), "ratio": _ratio(ratio)}
         yield Say(f"conclude.{code}", {**known, **values}, where)
     if mix.against:
-        costs = [_cost(ratio, case) for case, ratio in mix.against.items() if mix.outcomes[case] == Outcome.DIFFERENCE]
+        costs = []
+        for case, ratio in mix.against.items():
+            if mix.outcomes[case] == Outcome.DIFFERENCE:
+                code = "times" if ratio.ratio >= 2 else "above" if ratio.ratio > 1 else "below"
+                change = Change(ratio.ratio, ratio.interval)
+                costs.append(say(f"conclude.mix_{code}", ratio=_ratio(ratio), change=change, case=case))
         for outcome, code in ((Outcome.EQUIVALENT, "mix_like"), (Outcome.UNDECIDED, "mix_unproved")):
             cases = [case for case, shown in mix.outcomes.items() if shown == outcome]
             costs += [say(f"conclude.{code}", cases=cases, margin=MARGIN)] if cases else []
@@ -155,11 +158,6 @@ def _mix(mix: Mix) -> Iterator[Say]:
     yield Say("conclude.mix_means", {**known, "means": means}, where)
     if not mix.against:
         yield Say("conclude.mix_few", known, where)
-
-
-def _cost(ratio: MeasuredRatio, case: str) -> Say:
-    code = "times" if ratio.ratio >= 2 else "above" if ratio.ratio > 1 else "below"
-    return say(f"conclude.mix_{code}", ratio=_ratio(ratio), change=Change(ratio.ratio, ratio.interval), case=case)
 
 
 # What the study is about

@@ -30,20 +30,11 @@ class Trust:
     """Number of claims."""
 
 
-def findings(answers: Sequence[Conditions]) -> list[Finding]:
-    """One finding for a study that measured."""
-    return [
-        Finding(
-            study=one.study,
-            question="conditions",
-            response="",
-            title="Conditions of the measurements",
-            statements=statements(one),
-            statistics=as_dict(one),
-            severity="info" if one.grade == Grade.FIT else "warning",
-        )
-        for one in answers
-    ]
+def finding(one: Conditions) -> Finding:
+    """The finding of a study that measured."""
+    severity = "info" if one.grade == Grade.FIT else "warning"
+    title, numbers = "Conditions of the measurements", as_dict(one)
+    return Finding(one.study, "conditions", "", title, statements(one), statistics=numbers, severity=severity)
 
 
 def as_dict(one: Conditions) -> dict[str, Any]:

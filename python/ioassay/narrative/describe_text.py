@@ -17,7 +17,7 @@ from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.storage.workload_profile import Value
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Column, Finding, Table, bounds
+from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Response
 from ioassay.records.record import Scalar
@@ -33,13 +33,8 @@ def findings(answers: Sequence[Description | Distribution]) -> list[Finding]:
     return [_described(one) if isinstance(one, Description) else _distributed(one) for one in answers]
 
 
-def _levels(point: Mapping[str, Scalar], point_of: Callable[[Any], Mapping[str, Scalar]]) -> list[Column]:
-    """A column for each factor."""
-
-    def column(factor: str) -> Column:
-        return Column(factor, lambda row: point_of(row)[factor])
-
-    return [column(factor) for factor in point]
+def _levels(point: Mapping[str, Scalar], point_of: Callable[[Any], Mapping[str, Scalar]]) -> list[Any]:
+    return [(factor, lambda row, factor=factor: point_of(row)[factor]) for factor in point]
 
 
 # Responses
@@ -78,7 +73,6 @@ def _described(one: Description) -> Finding:
 
 
 def _ends(response: str, conditions: Sequence[Summary]) -> Say:
-    """The value of the only condition, or the least and the greatest."""
     known = sorted(conditions, key=lambda summary: summary.moments.mean)
     lowest, highest = (
         say("describe.place", mean=Quantity(response, one.moments.mean, one.interval), place=label(one.point))
@@ -90,7 +84,6 @@ def _ends(response: str, conditions: Sequence[Summary]) -> Say:
 
 
 def _outliers(one: Description) -> list[str]:
-    """The repetitions that are flagged, by what they measured."""
     found = []
     for summary in one.conditions:
         median = Quantity(one.cells.response, summary.moments.median)
@@ -165,14 +158,15 @@ def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:
     for condition in list(dict.fromkeys(row.workload for row in rows))[:most]:
         own = [row for row in rows if row.workload == condition]
         rates = [row for row in own if row.metric.endswith(_RATES)] or own[:1]
-        sentences.append(str(say("describe.brief", condition=condition, means=[*map(_mean, rates)])))
+        means = []
+        for row in rates:
+            known = Interval(*row.ci95, 0.95, "") if row.ci95 else None
+            mean = Quantity(row.metric, row.mean, known)
+            means.append(
+                say("describe.mean" if known else "describe.mean_alone", response=Response(row.metric), mean=mean)
+            )
+        sentences.append(str(say("describe.brief", condition=condition, means=means)))
     return sentences
-
-
-def _mean(row: ConditionMean) -> Say:
-    known = Interval(*row.ci95, 0.95, "") if row.ci95 else None
-    code = "describe.mean" if known else "describe.mean_alone"
-    return say(code, response=Response(row.metric), mean=Quantity(row.metric, row.mean, known))
 
 
 def half_width(metric: str, value: Value) -> str:

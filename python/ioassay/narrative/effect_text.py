@@ -9,7 +9,7 @@ from typing import Any
 
 from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.factor_effects import AnovaVariants, Answer
-from ioassay.analysis.effects.factorial_anova import FactorPair, JointEffects
+from ioassay.analysis.effects.factorial_anova import JointEffects
 from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
@@ -104,7 +104,6 @@ def direction(effect: Effect) -> Say:
 
 
 def _over(effect: Effect, curve: Shape) -> tuple[str, dict[str, object]]:
-    """What it does over numbers, with the means that show it."""
 
     def at(cell: Cell) -> tuple[Quantity, Level]:
         return Quantity(effect.cells.response, mean_of(cell.values)), Level(curve.factor, cell.point[curve.factor])
@@ -143,7 +142,6 @@ def _levels_off(curve: Shape, known: Mapping[str, object]) -> Iterator[Say]:
 
 
 def _counted(decided: Sequence[Effect], places: int) -> Say:
-    """What happens in how many combinations of the other factors."""
     response, found = decided[0].cells.response, {str(way): way for way in map(direction, decided)}
     counts = Counter(str(direction(effect)) for effect in decided)
     names = [phrases.factor_noun(name) for name in decided[0].cells.where()]
@@ -245,14 +243,25 @@ def slope(regression: Regression) -> str:
 def _numbers(effect: Effect) -> dict[str, Any]:
     extremes, family = effect.extremes, effect.family
     levels = [cell.point[effect.factor] for cell in family.cells]
-    line = effect.line
+    line, contrasts = effect.line, family.contrasts
+    pairs = [
+        {
+            "level": levels[high],
+            "against": levels[low],
+            "scale": contrasts.means.scale,
+            **plain(contrasts.pair(high, low)),
+            "within_margin": contrasts.equal(high, low),
+        }
+        for low, high in itertools.combinations(range(len(levels)), 2)
+        if isinstance(contrasts, Contrasts)
+    ]
     return {
         "where": effect.cells.where(),
         "factor": effect.factor,
         "levels": levels,
         "outcome": effect.outcome.value,
         "shape": effect.shape.kind if effect.shape else None,
-        "pairs": _pairs(family.contrasts, levels),
+        "pairs": pairs,
         "p": effect.p,
         "best": extremes.best.point[effect.factor],
         "worst": extremes.worst.point[effect.factor],
@@ -262,21 +271,6 @@ def _numbers(effect: Effect) -> dict[str, Any]:
         "plateau": effect.shape.plateau.point[effect.factor] if effect.shape and effect.shape.plateau else None,
         "line": line and {"kind": line.preferred.kind, "outcome": line.outcome.value, **plain(line.preferred.line)},
     }
-
-
-def _pairs(contrasts: Contrasts | Undefined, levels: Sequence[Any]) -> list[dict[str, Any]]:
-    if isinstance(contrasts, Undefined):
-        return []
-    return [
-        {
-            "level": levels[high],
-            "against": levels[low],
-            "scale": contrasts.means.scale,
-            **plain(contrasts.pair(high, low)),
-            "within_margin": contrasts.equal(high, low),
-        }
-        for low, high in itertools.combinations(range(len(levels)), 2)
-    ]
 
 
 # All factors together
@@ -291,19 +285,24 @@ def _joint(answer: JointEffects) -> Finding:
         for place, effect in enumerate(answer.mains)
     ]
     said = say("effect.shares", name=Response(answer.cells.response), shares=shares)
+    interactions = [
+        {
+            "factors": list(one.factors),
+            "levels": [list(levels) for levels in one.levels],
+            "outcome": one.outcome.value,
+            **plain(one.pair),
+            "repetitions_needed": one.interaction.needed,
+        }
+        for one in answer.pairs
+    ]
     return _about(
         answer.cells,
         f"{' and '.join(factor_label(name) for name in answer.names)} together",
         statements=[said, *(_interaction(answer) if answer.pairs else ())],
-        statistics={"interactions": [_crossed(pair) for pair in answer.pairs]},
+        statistics={"interactions": interactions},
         tables=[_sums(answer.second, answer.third)],
         caveats=[*finding.left_out(answer.cells), *map(str, caveats), str(say("effect.equal_scatter"))],
     )
-
-
-def _crossed(one: FactorPair) -> dict[str, Any]:
-    numbers = {"factors": list(one.factors), "levels": [list(levels) for levels in one.levels]}
-    return {**numbers, "outcome": one.outcome.value, **plain(one.pair), "repetitions_needed": one.interaction.needed}
 
 
 def _interaction(answer: JointEffects) -> list[Say]:
@@ -327,7 +326,6 @@ def _interaction(answer: JointEffects) -> list[Say]:
 
 
 def _sums(second: Factorial, third: Factorial | Undefined) -> Table:
-    """Sums of squares by source, and what is left."""
     other = {effect.term: effect.p for effect in third.effects} if isinstance(third, Factorial) else {}
     shown = Table.of(
         second.effects,

@@ -97,7 +97,6 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _typed(value: object) -> object:
-    """A value of a statement as one that a sentence takes."""
     if isinstance(value, Statement):
         return sentence(value)
     if isinstance(value, tuple):

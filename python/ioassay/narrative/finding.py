@@ -18,6 +18,8 @@ from ioassay.narrative.values import Response
 from ioassay.records.record import SKIPPED, Scalar
 from ioassay.stats.result import Interval, Undefined
 
+NOTHING = "–"
+"""What a table has in the place of a value."""
 _Row = TypeVar("_Row")
 
 
@@ -60,18 +62,31 @@ class Table:
         names = [*self.metrics, *[""] * (len(self.columns) - len(self.metrics))]
         head = "".join(f"<th>{escape(str(column))}</th>" for column in self.columns)
         rows = [
-            "".join(f"<td>{escape(_text(value, name))}</td>" for value, name in zip(row, names, strict=False))
+            "".join(f"<td>{escape(cell_text(value, name))}</td>" for value, name in zip(row, names, strict=False))
             for row in self.rows
         ]
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
-def _text(value: object, metric: str) -> str:
-    if value is None:
-        return ""
-    if metric and isinstance(value, int | float) and not isinstance(value, bool):
+def cell_text(value: object, metric: str = "") -> str:
+    """A value of a table: of a metric as that is written, else numbers to four digits; a dash where there is none."""
+    if value is None or value != value:  # a number that does not exist
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {part}" for key, part in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(cell_text(part, metric) for part in value)
+    if not isinstance(value, int | float):
+        return str(value)
+    if metric:
         return format_metric(metric, value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e9):
+        return str(int(value))
+    if 0 < abs(value) < 1e-4:  # such as p values
+        return "< 0.0001" if value > 0 else f"{value:.2e}"
+    return f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -163,7 +178,7 @@ def _missing(group: MissingConditions) -> Say:
     known = {"ended": f"{were} skipped" if group.status == SKIPPED else "failed", "reason": reason}
     if group.all_conditions:
         every = {1: f"the only {count[2:]}", 2: "both trials"}.get(group.trials, f"all {count}")
-        return say("nothing_measured", trials=every, **known)
+        return say("omissions.nothing_measured", trials=every, **known)
     points = [{group.factor: point[group.factor]} if group.factor else point for point in group.points]
     conditions = list(dict.fromkeys(map(phrases.levels, points)))  # the levels of the factor that says all
-    return say("not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known)
+    return say("omissions.not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known)

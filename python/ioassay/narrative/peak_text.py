@@ -83,12 +83,16 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
 
 
 def _suite(sweeps: Sequence[Sweep]) -> Finding:
+    def title(one: Sweep) -> str:
+        where = phrases.levels(one.peak.part.where()) if one.peak else ""
+        return f"{one.study.title or one.study.name}{f' ({where})' if where else ''}"
+
     def of_peak(show: Callable[[Peak], str]) -> Callable[[Sweep], str]:
         return lambda one: (one.peak and show(one.peak)) or _NONE
 
     table = Table.of(
         sweeps,
-        ("Sweep", _title),
+        ("Sweep", title),
         ("Best", _best),
         ("It may be", of_peak(lambda one: "" if one.indistinct else candidates(one))),
         ("Value", of_peak(lambda one: f"{Quantity(one.part.response, one.mean, one.interval):ends}")),
@@ -114,7 +118,12 @@ def statements(one: Peak) -> list[Say]:
     """Best level, what is as good, where it bends, how it scales."""
     if one.outcome == Outcome.EQUAL:
         return in_brief(one)
-    return [*in_brief(one), *_bend(one), *scaling(one), *_laws(one)]
+    said = in_brief(one)
+    if isinstance(bend := one.knee, Knee):
+        loses = one.candidates[-1] < len(one.cells) - 1 and (bend.after < 0) != one.lower
+        then = "declines" if loses else "gains less"
+        said.append(say("peak.knee", place=_near(one, bend.x, bend.interval), then=then))
+    return [*said, *scaling(one), *_laws(one)]
 
 
 def in_brief(one: Peak) -> list[Say]:
@@ -135,7 +144,6 @@ def in_brief(one: Peak) -> list[Say]:
 
 
 def _known(one: Peak) -> dict[str, Any]:
-    """What sentences about a peak may need."""
     response, decided = one.part.response, one.outcome not in _UNNAMED
     first, last = (one.plateau.first, one.plateau.last) if one.plateau else (0, len(one.cells) - 1)
     return {
@@ -155,7 +163,6 @@ def _known(one: Peak) -> dict[str, Any]:
 
 
 def _sure(one: Peak) -> Say | str:
-    """How sure the best level is; of words that may be best how often it is."""
     if isinstance(one.levels, Undefined) or one.exact or isinstance(one.contrasts, Undefined):
         return ""
     if one.numbers is None and len(one.candidates) > 1:
@@ -167,7 +174,6 @@ def _sure(one: Peak) -> Say | str:
 
 
 def _needed(one: Peak) -> list[Say]:
-    """How many repetitions would show a difference that matters, where there are fewer."""
     if not isinstance(one.needed, int) or one.needed <= one.fewest:
         return []
     return [say("peak.needed", margin=MARGIN, needed=one.needed, fewest=one.fewest)]
@@ -196,15 +202,7 @@ def _around(one: Peak) -> Iterator[Say]:
         yield say("peak.either", levels=apart)
 
 
-def _bend(one: Peak) -> Iterator[Say]:
-    if isinstance(found := one.knee, Knee):
-        loses = one.candidates[-1] < len(one.cells) - 1 and (found.after < 0) != one.lower
-        then = "declines" if loses else "gains less"
-        yield say("peak.knee", place=_near(one, found.x, found.interval), then=then)
-
-
 def _near(one: Peak, number: float, bounds: Interval) -> Say | str:
-    """A place between levels with its interval."""
     text, ends = place_text(one, number), phrases.joined(place(one, bounds.low), place(one, bounds.high))
     return say("peak.near", place=text, confidence=bounds.confidence, ends=ends) if bounds.low < bounds.high else text
 
@@ -218,7 +216,6 @@ def scaling(one: Peak) -> Iterator[Say]:
 
 
 def _laws(one: Peak) -> Iterator[Say]:
-    """The law that all levels follow, or those up to the plateau where all together follow none."""
     law = one.law or one.growth
     if law is None:
         return
@@ -269,7 +266,10 @@ def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
     own = [one for one, first in plateaus if one.at_processors(first)]
     if 0 < len(named) <= _FEW_SWEEPS:
         places = [", ".join([study, *filter(None, [phrases.levels(one.part.where())])]) for study, one in named]
-        best = [_may_be_best(one) for _, one in named]
+        best = [
+            level_phrase(one.factor, candidates(one)) if len(one.candidates) > 1 else level_at(one, one.best)
+            for _, one in named
+        ]
         levels = [say("peak.suite_level", level=level, sweep=where) for level, where in zip(best, places, strict=True)]
         yield say("peak.suite_best", levels=levels)
     studies = len({one.study.name for one in sweeps})
@@ -311,11 +311,6 @@ def candidates(one: Peak) -> str:
     if one.numbers and places[-1] - places[0] == len(places) - 1 and len(places) > 1:
         return f"{_short(one, places[0])} to {_short(one, places[-1])}"
     return phrases.listed([_short(one, place) for place in places], 9)
-
-
-def _may_be_best(one: Peak) -> str:
-    """The same with what they count: `3 to 6 workers`."""
-    return level_at(one, one.best) if len(one.candidates) == 1 else level_phrase(one.factor, candidates(one))
 
 
 def place_text(one: Peak, number: float) -> str:
@@ -364,7 +359,6 @@ def _levels(one: Peak) -> Table:
 
 
 def _standing(one: Peak, index: int) -> str:
-    """What is known of a level: `best mean`, `as good`, `worse` or `undecided`."""
     if isinstance(one.levels, Undefined):
         return ""
     if index == one.best:
@@ -373,7 +367,6 @@ def _standing(one: Peak, index: int) -> str:
 
 
 def _fits(one: Peak) -> list[Table]:
-    """A row a law that could be fitted."""
     laws = [found for found in (one.usl, one.amdahl) if isinstance(found, Law)]
     table = Table.of(
         laws,
@@ -390,11 +383,6 @@ def _fits(one: Peak) -> list[Table]:
         ("largest deviation of a mean (%)", lambda law: phrases.in_percent(law.worst)),
     )
     return [table] if laws else []
-
-
-def _title(one: Sweep) -> str:
-    title, where = one.study.title or one.study.name, phrases.levels(one.peak.part.where()) if one.peak else ""
-    return f"{title} ({where})" if where else title
 
 
 def _numbers(one: Sweep) -> dict[str, Any]:
@@ -518,7 +506,7 @@ def cause_in_brief(one: Peak) -> str:
 
 
 def _short_cause(cause: Cause) -> str:
-    return str(say(f"cause.{cause.name.lower()}_short_cause"))
+    return str(say(f"cause.{cause.name.lower()}_short"))
 
 
 def of_sweeps(peaks: Sequence[Peak]) -> Iterator[Say]:

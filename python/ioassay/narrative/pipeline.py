@@ -68,7 +68,8 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
 def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) -> list[Finding]:
     """The answers in words; no conclusion where the machine was not fit."""
     module, _, function = NARRATORS[question].partition(":")
-    narrated = list(getattr(importlib.import_module(module), function or "findings")(answers))
+    words = importlib.import_module(module)
+    narrated = [getattr(words, function)(one) for one in answers] if function else list(words.findings(answers))
     if conditions is None or conditions.grade < Grade.UNFIT:
         return narrated
     held = [concludes(question) or finding.concludes for finding in narrated]
@@ -98,7 +99,6 @@ def _in_own_words(question: str, records: Dataset, study: Study, conditions: Con
 
 
 def _withheld(finding: Finding, unfit: Conditions) -> Finding:
-    """The finding without what would be concluded from its numbers."""
     reason = conditions_text.withheld(unfit)
     tables = [table for table in finding.tables if table.observed]
     kept = replace(finding, details=(), statistics={}, tables=tables, severity="warning", withheld=str(reason))

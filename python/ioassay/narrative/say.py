@@ -60,7 +60,6 @@ def statement(said: Say | str) -> Say:
 
 
 def _data(value: Any) -> Any:
-    """The values of statements as data."""
     if isinstance(value, Say):
         return value.as_dict()
     if isinstance(value, Mapping):

@@ -64,7 +64,6 @@ def _variation(answers: Sequence[Stability]) -> Iterator[Say]:
 
 
 def _of_all(code: str, responses: Sequence[str], **values: Any) -> Say:
-    """What holds for several responses: of one by its name."""
     if len(responses) == 1:
         return say(f"{code}_one", name=Response(responses[0]), **values)
     return say(code, names=[phrases.noun(response) for response in responses], **values)
@@ -85,7 +84,6 @@ def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
 
 
 def _steady(answers: Sequence[Stability]) -> Iterator[Say]:
-    """What is not in steady state."""
     for one in answers:
         name, found = Response(one.response), one.steadiness
         if found is not None and found.unsteady:

@@ -19,12 +19,8 @@ from ioassay.stats.result import plain
 # The highest load without waiting, and what the storage serves at most
 
 
-def saturations(answers: Sequence[Saturation]) -> list[Finding]:
-    """One finding for each place."""
-    return [_saturation(one) for one in answers]
-
-
-def _saturation(one: Saturation) -> Finding:
+def saturation(one: Saturation) -> Finding:
+    """The finding of one place."""
     said = [_calm(one)]
     if one.waits is not None:
         level = one.levels[one.waits]
@@ -77,12 +73,10 @@ _TIME = "read.lat.mean"
 _MOST_ROWS = 120
 
 
-def latency_shares(answers: Sequence[LatencyShares | Finding]) -> list[Finding]:
-    """One finding for each study; that of a pack, of the way to its target, is in its own words."""
-    return [one if isinstance(one, Finding) else _explained(one) for one in answers]
-
-
-def _explained(one: LatencyShares) -> Finding:
+def latency_shares(one: LatencyShares | Finding) -> Finding:
+    """The finding of a study; that of a pack, of the way to its target, is in its own words."""
+    if isinstance(one, Finding):
+        return one
     rows = [(each, kind, part) for each in one.conditions for kind in each.kinds for part in kind.parts]
     table = Table.of(
         rows[:_MOST_ROWS],
@@ -118,12 +112,8 @@ _MOST_NAMES, _MOST_POINTS = 8, 10
 _SLOWED = 0.9
 
 
-def system_calls(answers: Sequence[SystemCalls]) -> list[Finding]:
-    """One finding for a study that counts system calls."""
-    return [_counted(one) for one in answers]
-
-
-def _counted(one: SystemCalls) -> Finding:
+def system_calls(one: SystemCalls) -> Finding:
+    """The finding of a study that counts system calls."""
     numbers = {"points": [_numbers(point) for point in one.points]}
     return Finding(
         study=one.study,

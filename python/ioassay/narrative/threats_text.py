@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ioassay.analysis.threats.threat import Code, Threat
@@ -14,17 +14,13 @@ from ioassay.narrative.values import Level, Quantity, Response, Trend
 from ioassay.stats.result import Interval, plain
 
 
-def findings(answers: Sequence[Threat]) -> list[Finding]:
-    """One finding for each threat."""
-    return [_finding(threat) for threat in answers]
-
-
 def different_work(factors: Sequence[str]) -> Say:
     """What bogo operations of different work mean for a comparison."""
     return say("threats.different-work", factors=[factor_label(name) for name in factors])
 
 
-def _finding(threat: Threat) -> Finding:
+def finding(threat: Threat) -> Finding:
+    """The finding of a threat."""
     said = list(_statements(threat))
     if hosts := threat.evidence.get("hosts"):
         said[0] = say("threats.on_hosts", hosts=hosts, text=said[0])
@@ -51,7 +47,7 @@ def _say(threat: Threat, name: str = "{}", **values: Any) -> Say:
 
 def _statements(threat: Threat) -> Iterator[Say]:
     """What the evidence says; of most threats the sentence of their code."""
-    seen = threat.evidence
+    seen, others = threat.evidence, list[str]()  # other responses that the same is true of
     match threat.code:
         case Code.FAILED | Code.SKIPPED:
             reasons = seen["reasons"].items()
@@ -68,12 +64,12 @@ def _statements(threat: Threat) -> Iterator[Say]:
             most = max(worst, key=lambda name: worst[name][1])
             where, cv = worst[most]
             yield say("threats.unstable", name=Response(most), cv=cv, where=where)
-            yield from _others(threat, most, worst)
+            others = [name for name in worst if name != most]
         case Code.DRIFT:
             most = max(seen, key=lambda name: abs(seen[name]["change"]))
             change = Trend(seen[most]["change"], Interval(**seen[most]["interval"]))
             yield say("threats.drift", name=Response(most), change=change)
-            yield from _others(threat, most, seen)
+            others = [name for name in seen if name != most]
         case Code.UNSTEADY:
             most = max(seen, key=lambda name: len(seen[name]["conditions"]))
             one = seen[most]
@@ -83,8 +79,7 @@ def _statements(threat: Threat) -> Iterator[Say]:
             }
             where = [say(f"threats.{code}", unsteady=number, of=of) for code, (number, of) in places.items() if number]
             yield say("threats.unsteady", name=Response(most), where=where)
-            yield from _others(threat, most, seen)
-            yield stability_text.CRITERION
+            others = [name for name in seen if name != most]
         case Code.SATURATION:
             level = Level(seen["factor"], seen["from"])
             values = {"response": Response(threat.response), "margin": seen["margin"], "level": level}
@@ -103,9 +98,8 @@ def _statements(threat: Threat) -> Iterator[Say]:
             yield _say(threat, metric=Response(seen["metric"]))
         case _:
             yield _say(threat)
-
-
-def _others(threat: Threat, most: str, names: Iterable[str]) -> Iterator[Say]:
-    """Which other responses the same is true of."""
-    if others := [phrases.noun(name) for name in names if name != most]:
-        yield say(f"threats.{threat.code}_others", names=others, limit=threat.evidence.get("limit"))
+    if others:
+        names = [phrases.noun(name) for name in others]
+        yield say(f"threats.{threat.code}_others", names=names, limit=seen.get("limit"))
+    if threat.code == Code.UNSTEADY:
+        yield stability_text.CRITERION

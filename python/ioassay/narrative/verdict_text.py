@@ -105,7 +105,6 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
 
 
 def _alike(row: ConditionVerdicts) -> str:
-    """How many of the repetitions have the verdict."""
     return f"{sum(one.category == row.worst.category for one in row.members)} of {len(row.members)}"
 
 

@@ -10,11 +10,11 @@ are on the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
 from ioassay.analysis.effects.descriptive import ConditionMean
-from ioassay.analysis.run_comparison import Comparison, Row, Verdict
+from ioassay.analysis.run_comparison import Comparison, Verdict
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import answers, comparison_text, conditions_text, phrases
@@ -25,26 +25,25 @@ from ioassay.narrative.say import say
 from ioassay.report import tables
 from ioassay.store.dataset import Dataset
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+_BREAKS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
 _MOST_CONDITIONS = 50
 
 
 def summary(title: str, premises: Sequence[str], answered: Sequence[Answer], means: Sequence[ConditionMean]) -> str:
     """The text, which ends with a line feed; `premises` are lines on trust and on how the trials ended."""
-    blocks = [f"## {_escaped(title)}"]
-    blocks += ["  \n".join(_escaped(line) for line in premises if line)]
+    blocks = [f"## {_plain(title)}"]
+    blocks += ["  \n".join(_plain(line) for line in premises if line)]
     for answer in answered:
-        head = f"**{_escaped(answer.title)}**\n\n" if len(answered) > 1 and answer.title else ""
-        blocks.append(head + "\n".join(f"- {_escaped(sentence)}" for sentence in answer.sentences))
+        head = f"**{_plain(answer.title)}**\n\n" if len(answered) > 1 and answer.title else ""
+        blocks.append(head + "\n".join(f"- {_plain(sentence)}" for sentence in answer.sentences))
     for study in dict.fromkeys(row.study for row in means):
         own = [row for row in means if row.study == study]
-        head = f"**{_escaped(study)}**\n\n" if len({row.study for row in means}) > 1 else ""
+        head = f"**{_plain(study)}**\n\n" if len({row.study for row in means}) > 1 else ""
         blocks.append(head + "\n".join(_means_table(own)))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
-    """A row for each condition, a column for each factor and each response."""
     factors = list(dict.fromkeys(name for row in means for name in row.point))
     responses = list(dict.fromkeys(row.metric for row in means))
     conditions: dict[tuple[object, ...], dict[str, ConditionMean]] = {}
@@ -56,10 +55,10 @@ def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
         for levels, found in conditions.items()
     ]
     shown = tables.shown(Table(head, rows))
-    yield _cells_row([cell.text for cell in shown.columns])
+    yield _table_row([cell.text for cell in shown.columns])
     yield "|" + "|".join("---:" if cell.number else "---" for cell in shown.columns) + "|"
     for cells in shown.rows[:_MOST_CONDITIONS]:
-        yield _cells_row([cell.text for cell in cells])
+        yield _table_row([cell.text for cell in cells])
     if len(shown.rows) > _MOST_CONDITIONS:
         yield f"\n… and {len(shown.rows) - _MOST_CONDITIONS} more conditions"
     if any(row.ci95 for row in means):
@@ -69,20 +68,8 @@ def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
 def _mean(row: ConditionMean | None) -> str | None:
     if row is None:
         return None
-    value = format_metric(row.metric, row.mean)
-    if row.ci95 is None:
-        return value
-    low, high = (format_metric(row.metric, end) for end in row.ci95)
-    return f"{value} ({low} to {high})"
-
-
-def _cells_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_escaped, cells))} |"
-
-
-def _escaped(text: str) -> str:
-    """In one line and without a meaning in Markdown; no `@` calls a person."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", "@\u2060")
+    ends = f" ({' to '.join(format_metric(row.metric, end) for end in row.ci95)})" if row.ci95 else ""
+    return format_metric(row.metric, row.mean) + ends
 
 
 _OPEN_ROWS, _MOST_ROWS = 15, 150
@@ -112,26 +99,23 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    """The worst rows, and the others where they can be unfolded."""
     lines = comparison_text.lines(comparison, comparison.results)
     if lines:
-        yield _table(lines[:_OPEN_ROWS])
+        yield _compared(lines[:_OPEN_ROWS])
     if folded := lines[_OPEN_ROWS:_MOST_ROWS]:
         number = phrases.count(len(folded), "more row")
-        yield f"<details><summary>{number}</summary>\n\n{_table(folded)}\n\n</details>"
+        yield f"<details><summary>{number}</summary>\n\n{_compared(folded)}\n\n</details>"
     if omitted := lines[_MOST_ROWS:]:
         yield f"… and {phrases.count(len(omitted), 'row')} on the page"
 
 
-def _table(lines: Sequence[Line]) -> str:
-    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *map(_cells, lines)]
+def _compared(lines: Sequence[Line]) -> str:
+    rows: list[Sequence[str]] = [_COLUMNS, ["---"] * len(_COLUMNS)]
+    for line in lines:
+        verdict = f"{line.verdict} ({line.reservation})" if line.reservation else line.verdict
+        names = line.mark, _code(line.condition), _code(", ".join(line.responses))
+        rows.append([*names, *map(_plain, (*line.means, line.change, verdict))])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def _cells(line: Line) -> list[str]:
-    names = _code(line.condition), _code(", ".join(line.responses))
-    verdict = f"{line.verdict} ({line.reservation})" if line.reservation else line.verdict
-    return [line.mark, *names, *map(_plain, (*line.means, line.change, verdict))]
 
 
 def _list(title: str, said: Sequence[object]) -> Iterator[str]:
@@ -143,7 +127,7 @@ def _list(title: str, said: Sequence[object]) -> Iterator[str]:
 
 def _code(text: str) -> str:
     """A code span of one line that fits a cell: a longer row of backticks encloses those inside."""
-    shown = _line(text)
+    shown = re.sub(_BREAKS, " ", text)
     if len(shown) > _LONGEST_NAME:
         shown = f"{shown[: _LONGEST_NAME - 1]}…"
     shown = shown.replace("|", "¦")  # a bar ends a cell inside code as well
@@ -153,14 +137,13 @@ def _code(text: str) -> str:
 
 
 def _plain(text: object) -> str:
-    """Text without markup, HTML, mentions and references."""
-    escaped = re.sub(r"[\\`*_\[\]<>&|~]", r"\\\g<0>", _line(str(text)))
+    """Text on one line, without markup, HTML, control characters, mentions and references."""
+    escaped = re.sub(r"[\\`*_\[\]<>&|~#]", r"\\\g<0>", re.sub(_BREAKS, " ", str(text)))
     return re.sub(r"[@#](?=\w)", "\\g<0>\u2060", escaped)
 
 
-def _line(text: str) -> str:
-    """Text on one line, without control characters."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text)
+def _table_row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(_plain, cells))} |"
 
 
 # Characters that XML 1.0 cannot hold, even escaped.
@@ -174,11 +157,28 @@ def junit_xml(comparison: Comparison) -> str:
     for study in dict.fromkeys(row.study for row in comparison.rows):
         suite = _add(root, "testsuite", name=study)
         properties = _add(suite, "properties")
-        for name, value in _properties(comparison).items():
+        known: dict[str, object] = {
+            "baseline": comparison.a,
+            "judged": comparison.b,
+            "margin": f"{comparison.margin:g}",
+            "confidence": f"{comparison.confidence:g}",
+            "method": comparison_text.METHOD,
+        }
+        warnings = enumerate(map(comparison_text.warning, comparison.differences), start=1)
+        for name, value in {**known, **{f"warning {number}": warning for number, warning in warnings}}.items():
             _add(properties, "property", name=name, value=value)
         for row in comparison.rows:
             if row.study == study:
-                _case(suite, row, comparison)
+                reason = comparison_text.reason(row)
+                case = _add(suite, "testcase", classname=row.study, name=f"{row.label}: {row.response}", time=0)
+                if not comparison.is_conclusive:
+                    kind = "error" if comparison.contradicted else "skipped"
+                    _add(case, kind, message=comparison_text.headline(comparison), type=comparison.outcome)
+                elif row.verdict == Verdict.SLOWER:
+                    _add(case, "failure", message=reason, type=row.verdict).text = _text(reason)
+                elif row.verdict == Verdict.UNDECIDED:
+                    _add(case, "skipped", message=reason)
+                _add(case, "system-out").text = _text(f"{row.verdict}: {reason}")
     for letter, missing in comparison_text.only(comparison).items():
         if missing:
             suite = _add(root, "testsuite", name=f"only in {letter}")
@@ -194,31 +194,6 @@ def junit_xml(comparison: Comparison) -> str:
     root.set("time", "0")
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
-
-
-def _properties(comparison: Comparison) -> dict[str, object]:
-    warnings = map(comparison_text.warning, comparison.differences)
-    return {
-        "baseline": comparison.a,
-        "judged": comparison.b,
-        "margin": f"{comparison.margin:g}",
-        "confidence": f"{comparison.confidence:g}",
-        "method": comparison_text.METHOD,
-        **{f"warning {number}": warning for number, warning in enumerate(warnings, start=1)},
-    }
-
-
-def _case(suite: ElementTree.Element, row: Row, comparison: Comparison) -> None:
-    reason = comparison_text.reason(row)
-    case = _add(suite, "testcase", classname=row.study, name=f"{row.label}: {row.response}", time=0)
-    if not comparison.is_conclusive:
-        kind = "error" if comparison.contradicted else "skipped"
-        _add(case, kind, message=comparison_text.headline(comparison), type=comparison.outcome)
-    elif row.verdict == Verdict.SLOWER:
-        _add(case, "failure", message=reason, type=row.verdict).text = _text(reason)
-    elif row.verdict == Verdict.UNDECIDED:
-        _add(case, "skipped", message=reason)
-    _add(case, "system-out").text = _text(f"{row.verdict}: {reason}")
 
 
 def _add(parent: ElementTree.Element, tag: str, **attributes: object) -> ElementTree.Element:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,50 +42,39 @@ class ComparisonPaths:
 
 def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     """The picture of the ratios, where there are any, and the overlays of the responses with the worst rows."""
-    return [*_ratios(comparison), *_overlays(a, b, comparison)]
-
-
-def _ratios(comparison: Comparison) -> Iterator[Drawn]:
-    try:
-        yield figures.drawn("", _RATIOS, "forest", comparison_charts.forest(comparison))
-    except NoData:
-        return  # the table gives the reason of each row
-
-
-def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
+    ratios: list[Drawn] = []
+    with suppress(NoData):  # the table gives the reason of each row
+        ratios.append(figures.drawn("", _RATIOS, "forest", comparison_charts.forest(comparison)))
     studies_a, studies_b = ({study.name: study for study in records.studies} for records in (a, b))
     worst = [group[0] for group in comparison.results]
-    found: dict[tuple[str, str], Drawn] = {}
+    overlays: dict[tuple[str, str], Drawn] = {}
     for study, response in dict.fromkeys((row.study, row.response) for row in worst):
-        if len(found) == _MOST_OVERLAYS:
+        if len(overlays) == _MOST_OVERLAYS:
             break
         pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
-        labels = [row.label for row in worst if row.study == study]
-        if (study, "") not in found and (drawn := _overlay(pair, study, response, labels)):
-            found[study, "" if drawn.kind == "distributions" else response] = drawn
+        labels, name = [row.label for row in worst if row.study == study], _file_name(study)
+        if (study, "") in overlays:
+            continue
+        # Curves over numbers; distributions of conditions without an order, or their means where none were kept.
+        with suppress(NoData):
+            if not comparison_charts.has_curve(pair, response):
+                chart = comparison_charts.distributions(pair, labels)
+                overlays[study, ""] = figures.drawn(study, f"{name}-latencies", "distributions", chart)
+                continue
+        with suppress(NoData):
+            chart = comparison_charts.curves(pair, response, labels)
+            overlays[study, response] = figures.drawn(study, f"{name}-{_file_name(response)}", "curves", chart)
     order = list(dict.fromkeys(row.study for row in comparison.rows))
-    shown = sorted(found.values(), key=lambda one: order.index(one.study))
+    shown = sorted(overlays.values(), key=lambda one: order.index(one.study))
     names = [one.name for one in shown]
-    return [
-        replace(one, name=f"{one.name}-{place + 1}") if one.name in names[:place] else one
-        for place, one in enumerate(shown)
-    ]
+    for place, one in enumerate(shown):
+        own = f"{one.name}-{place + 1}" if one.name in names[:place] else one.name
+        ratios.append(replace(one, name=own))
+    return ratios
 
 
-def _overlay(pair: comparison_charts.Pair, study: str, response: str, labels: Sequence[str]) -> Drawn | None:
-    """Curves over numbers; distributions of conditions without an order, or their means where none were kept."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", study)[:60]
-    try:
-        if not comparison_charts.has_curve(pair, response):
-            chart = comparison_charts.distributions(pair, labels)
-            return figures.drawn(study, f"{name}-latencies", "distributions", chart)
-    except NoData:
-        pass
-    try:
-        shown = f"{name}-{re.sub(r'[^A-Za-z0-9_-]+', '-', response)[:60]}"
-        return figures.drawn(study, shown, "curves", comparison_charts.curves(pair, response, labels))
-    except NoData:
-        return None
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text)[:60]
 
 
 def build(
@@ -105,19 +95,18 @@ def build(
     wait = page.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     view = _view(a, b, comparison, drawn, out)
-    _write(out / PAGE, page.render(view, page.bundle(), hidden.text, "comparison.html.j2"))
-    _write(out / DATA, hidden.text(json.dumps(comparison_text.as_dict(comparison), indent=1)))
+    texts = {
+        out / PAGE: page.render(view, page.bundle(), hidden.text, "comparison.html.j2"),
+        out / DATA: hidden.text(json.dumps(comparison_text.as_dict(comparison), indent=1)),
+    }
+    for path, text in texts.items():
+        # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
+        atomic_file.write(path, text.encode("utf-8", "backslashreplace").decode())
     files = wait()
     return ComparisonPaths(out / PAGE, out / DATA, tuple(files))
 
 
-def _write(path: Path, text: str) -> None:
-    """A file name that is not UTF-8 is shown escaped: the page has to stay readable."""
-    atomic_file.write(path, text.encode("utf-8", "backslashreplace").decode())
-
-
 def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn], out: Path) -> dict[str, object]:
-    """All that the template shows."""
     from ioassay import __version__
 
     rows = [(row,) for group in comparison.results for row in group]

@@ -21,7 +21,7 @@ from ioassay.analysis.storage import workload_profile
 from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME, Profile
 from ioassay.metrics import format_metric
 from ioassay.narrative import describe_text
-from ioassay.report import tables
+from ioassay.narrative.finding import NOTHING
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.default_figures import PARTS
 from ioassay.report.figures.spec import VegaLite
@@ -94,7 +94,6 @@ class FirstScreen:
 
 
 def _size(chart: VegaLite) -> tuple[float, float]:
-    """About the width and height that a chart takes, in pixels."""
     for kind, columns in (("hconcat", None), ("vconcat", 1), ("concat", chart.get("columns"))):
         if panels := [_size(part) for part in chart.get(kind, ())]:
             across = columns or len(panels)
@@ -169,7 +168,7 @@ def _row(profile: Profile, shown: Sequence[str], axis: tuple[float, float] | Non
 def _cell(profile: Profile, name: str) -> Cell:
     value = profile.values.get(name)
     if value is None:
-        return Cell(tables.NOTHING, True)
+        return Cell(NOTHING, True)
     text = format_metric(profile.metric(name), value.mean)
     if name in LATENCIES and profile.latencies is not None:
         beyond = profile.latencies.count * (1 - float(name.partition(".p")[2]) / 100)

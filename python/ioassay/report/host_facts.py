@@ -10,12 +10,11 @@ from typing import Any
 from ioassay import units
 from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
-from ioassay.narrative.finding import Table
+from ioassay.narrative.finding import NOTHING, Table
 from ioassay.report import tables
-from ioassay.report.tables import NOTHING, Shown
+from ioassay.report.tables import Shown
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
-from ioassay.study.model import Study
 
 _DEEPEST = 4
 _FEW_HOSTS = 4
@@ -107,25 +106,20 @@ def setup(records: Dataset) -> str:
     """What was measured, and how: the target, the tool, and its parameters that all studies have alike."""
     if not records.studies or not all(records.is_measured(study) for study in records.studies):
         return ""
-    parts = [_setup(study) for study in records.studies]
+    parts: list[list[str]] = []
+    for study in records.studies:
+        target, words = study.target, [study.driver.replace("_", "-")]
+        size = getattr(target, "size", None) if "target.size" not in study.levels else None
+        where = getattr(target, "path", None) if "target.path" not in study.levels else None
+        of = f" of {units.format_size(int(str(size))) if str(size).isdigit() else size}" if size else ""
+        for name in CONDITIONS:
+            if name in study.params and name not in study.levels:
+                # As a level: `direct`, `4 KiB`; one that only has a name and a value by its value.
+                value = study.params[name]
+                switched = name == "direct" and str(value) in ("0", "1")
+                words.append(level_phrase(name, str(value) == "1" if switched else value).rpartition(" = ")[2])
+        parts.append([*([f"{target.kind} {where}{of}"] if where else []), ", ".join(words)])
     return " · ".join(part for part in parts[0] if all(part in other for other in parts[1:]))
-
-
-def _setup(study: Study) -> list[str]:
-    target, params = study.target, {**study.params}
-    size = getattr(target, "size", None) if "target.size" not in study.levels else None
-    where = getattr(target, "path", None) if "target.path" not in study.levels else None
-    shown = units.format_size(int(str(size))) if str(size).isdigit() else str(size)
-    of = f" of {shown}" if size else ""
-    held = [f"{target.kind} {where}{of}"] if where else []
-    words = [_in_words(name, params[name]) for name in CONDITIONS if name in params and name not in study.levels]
-    return [*held, ", ".join([study.driver.replace("_", "-"), *words])]
-
-
-def _in_words(name: str, value: Any) -> str:
-    """A parameter as a level: `direct`, `4 KiB`; one that only has a name and a value by its value."""
-    switched = name == "direct" and str(value) in ("0", "1")
-    return level_phrase(name, str(value) == "1" if switched else value).rpartition(" = ")[2]
 
 
 def summary(host: Host, targets: Collection[str] = ()) -> str:

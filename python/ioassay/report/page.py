@@ -54,7 +54,7 @@ def environment() -> Environment:
 
 
 def render(
-    view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str, template: str = "html.j2"
+    view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str, template: str = "page.html.j2"
 ) -> str:
     """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`.
 
@@ -173,24 +173,21 @@ _WORTH_STARTING = 16
 
 
 def svg(spec: VegaLite) -> str:
-    """The chart in the light scheme."""
+    """The chart in the light scheme, without what only moves under a pointer.
+
+    What is clipped for it ends on the edge of its axis: masks cost most.
+    """
     import vl_convert
 
-    text: str = vl_convert.vegalite_to_svg(_still(spec), config=theme.config(), allowed_base_urls=[])
-    return text
-
-
-def _still(spec: VegaLite) -> VegaLite:
-    """Without what only moves under a pointer. What is clipped for it ends on the edge of its axis: masks cost most."""
     still = {key: part for key, part in spec.items() if key != "params"}
-    if "params" in spec and "layer" in spec:
-        still["layer"] = [_unclipped(**one) if one.get("name") == ZOOMED else one for one in spec["layer"]]
-    return still
-
-
-def _unclipped(mark: VegaLite, encoding: VegaLite, **others: Any) -> VegaLite:
-    ending = {**encoding["x"], "scale": {**encoding["x"]["scale"], "clamp": True}}
-    return {**others, "mark": {**mark, "clip": False}, "encoding": {**encoding, "x": ending}}
+    for place, one in enumerate(spec.get("layer", ()) if "params" in spec else ()):
+        if one.get("name") == ZOOMED:
+            x = one["encoding"]["x"]
+            ending = {**x, "scale": {**x["scale"], "clamp": True}}
+            unclipped = {**one, "mark": {**one["mark"], "clip": False}, "encoding": {**one["encoding"], "x": ending}}
+            still["layer"] = [*spec["layer"][:place], unclipped, *spec["layer"][place + 1 :]]
+    text: str = vl_convert.vegalite_to_svg(still, config=theme.config(), allowed_base_urls=[])
+    return text
 
 
 def png(drawn: str) -> bytes:

@@ -13,7 +13,7 @@ from ioassay.analysis.effects.descriptive import ConditionMean
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import answers, describe_text, heading, phrases
 from ioassay.narrative.answers import Answer
-from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.finding import NOTHING, Finding, Table
 from ioassay.report import tables
 from ioassay.report.tables import Cell, Shown
 from ioassay.store.dataset import Dataset
@@ -140,39 +140,33 @@ def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None
     by_condition: dict[str, dict[str, ConditionMean]] = {}
     for row in rows:
         by_condition.setdefault(row.workload, {})[row.metric] = row
-    present = sum(metric in found for found in by_condition.values() for metric in metrics)
+    present = sum(map(len, by_condition.values()))
     if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
-        return _long(rows, exact)
-    head = [Cell("Condition", False), Cell("n", True), *(_head(metric) for metric in metrics)]
-    body = []
+        # One mean below the other: for many metrics, or such that occur in few conditions.
+        long = Table.of(
+            rows,
+            ("Condition", lambda row: row.workload),
+            ("Metric", lambda row: phrases.name(row.metric)),
+            ("n", lambda row: row.repetitions),
+            ("Value", lambda row: _mean(row, exact)),
+            ("Median of the repetitions", lambda row: tables.mean(row.metric, row.median, None)),
+        )
+        return tables.shown(long)
+    head, body = [Cell("Condition", False), Cell("n", True)], []
+    for name in metrics:
+        title, unit = phrases.name(name), metric(name).unit
+        head.append(Cell(title, True, unit="" if title.endswith(unit) else unit))
     for workload, found in by_condition.items():
         counts = sorted({row.repetitions for row in found.values()})
         n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
-        body.append([Cell(workload, False), n, *(_mean(found.get(metric), exact) for metric in metrics)])
+        body.append([Cell(workload, False), n, *(_mean(found.get(name), exact) for name in metrics)])
     return Shown(head, body)
-
-
-def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
-    """One mean below the other: for many metrics, or such that occur in few conditions."""
-    columns = [
-        ("Condition", lambda row: row.workload),
-        ("Metric", lambda row: phrases.name(row.metric)),
-        ("n", lambda row: row.repetitions),
-        ("Value", lambda row: _mean(row, exact)),
-        ("Median of the repetitions", lambda row: tables.mean(row.metric, row.median, None)),
-    ]
-    return tables.shown(Table.of(rows, *columns))
 
 
 def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     if row is None:
-        return Cell(tables.NOTHING, True)
+        return Cell(NOTHING, True)
     return tables.mean(row.metric, row.mean, row.ci95, "" if exact else _interval(row))
-
-
-def _head(name: str) -> Cell:
-    shown, unit = phrases.name(name), metric(name).unit
-    return Cell(shown, True, unit="" if shown.endswith(unit) else unit)
 
 
 def _interval(row: ConditionMean) -> str:

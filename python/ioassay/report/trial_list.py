@@ -107,7 +107,13 @@ def trials(records: Dataset, out: Path) -> Trials:
     every = recorded(records).sort("order").iter_rows(named=True)
     rows = [_row(records, factors.get(row["study"], []), row, out) for row in every]
     commands = Counter(row.evidence.template for row in rows if row.evidence.template)
-    return Trials(rows, [_count(records, name, rows) for name in factors], commands)
+    counts = []
+    for study in factors:
+        ended = [row.status for row in rows if row.study == study]
+        planned = max(records.planned.get(study, 0), len(ended))
+        ok, failed, skipped = map(ended.count, (OK, FAILED, SKIPPED))
+        counts.append(Count(study, planned, ok, failed, skipped, planned - len(ended)))
+    return Trials(rows, counts, commands)
 
 
 def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> Row:
@@ -129,13 +135,6 @@ def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: 
     )
 
 
-def _count(records: Dataset, study: str, rows: Sequence[Row]) -> Count:
-    own = [row.status for row in rows if row.study == study]
-    planned = max(records.planned.get(study, 0), len(own))
-    ok, failed, skipped = (own.count(status) for status in (OK, FAILED, SKIPPED))
-    return Count(study, planned, ok, failed, skipped, planned - len(own))
-
-
 def evidence(root: Path, trial: str, out: Path) -> Evidence:
     """The evidence of one trial; links are relative to `out`, where the page will be."""
     folder = root / "trials" / trial
@@ -147,7 +146,8 @@ def evidence(root: Path, trial: str, out: Path) -> Evidence:
         return Evidence(problem=f"record.json cannot be read: {error}")
     if not isinstance(record, dict):
         return Evidence(problem="record.json holds no object")
-    argv, names = ([str(one) for one in _listed(record.get(key))] for key in ("command", "raw"))
+    lists = (record.get(key) for key in ("command", "raw"))
+    argv, names = ([str(one) for one in value] if isinstance(value, list) else [] for value in lists)
     # Whatever leads to the trial's raw folder: the run's folder may have been moved since.
     raw = re.compile(rf"[^=]*/trials/{re.escape(trial)}/raw(?=/|$)")
     files = {name: link(folder / "raw" / name, out) for name in names}
@@ -157,10 +157,6 @@ def evidence(root: Path, trial: str, out: Path) -> Evidence:
 def _line(argv: Sequence[str]) -> str:
     """As a shell takes it; `&&` stands between the steps of a trial (`roles.Command.of_steps`)."""
     return shlex.join(argv).replace(" '&&' ", " && ")
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
 
 
 def link(path: Path, out: Path) -> str:

@@ -65,7 +65,6 @@ def in_brief(findings: Sequence[Finding], recorded_ones: Iterable[tuple[str, str
 
 
 def _threats(findings: Sequence[Finding]) -> list[Alert]:
-    """One suspicion for all studies that it concerns alike."""
     threats: dict[tuple[object, str], list[Finding]] = {}
     for one in filter(is_alert, findings):
         threats.setdefault((one.statistics["code"], one.title), []).append(one)
@@ -117,13 +116,11 @@ def _lost_trials(records: Dataset) -> list[Alert]:
 
 
 def _studies(names: Iterable[str]) -> str:
-    """`study a`, `studies a and b`."""
     each = list(dict.fromkeys(names))
     return f"{'study' if len(each) == 1 else 'studies'} {phrases.listed(each, 9)}"
 
 
 def _few(texts: Sequence[str]) -> Sequence[str]:
-    """The first of them, and how many more there are."""
     return texts if len(texts) <= _MOST else [*texts[:_MOST], f"… and {len(texts) - _MOST} more"]
 
 
@@ -151,7 +148,6 @@ def _trials(studies: Sequence[str]) -> str:
 
 
 def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
-    """One for all figures of a study that are missing for the same reason."""
     missing: dict[tuple[str, str], list[str]] = {}
     for one in drawn:
         if one.problem:

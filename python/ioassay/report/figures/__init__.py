@@ -30,13 +30,13 @@ FIGURES: dict[str, str] = listed(
         "latency_bar": "ioassay.report.figures.bars:LATENCY_BAR",
         "latency_heatmap": "ioassay.report.figures.latency_distributions:HEATMAP",
         "latency_histogram": "ioassay.report.figures.latency_distributions:HISTOGRAM",
-        "lines": "ioassay.report.figures.lines",
+        "lines": "ioassay.report.figures.curves:LINES",
         "monitors": "ioassay.report.figures.monitors:MONITORS",
         "multiples": "ioassay.report.figures.panels",
         "path_costs": "ioassay.report.figures.bars:PATH_COSTS",
         "order": "ioassay.report.figures.curves:ORDER",
         "scaling": "ioassay.report.figures.curves:SCALING",
-        "series": "ioassay.report.figures.time_series",
+        "series": "ioassay.report.figures.monitors:SERIES",
         "stack": "ioassay.report.figures.monitors:STACK",
         "throughput_latency": "ioassay.report.figures.throughput_latency",
         "timeline": "ioassay.report.figures.monitors:TIMELINE",
@@ -145,7 +145,6 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
 
 
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
-    """A chart that shows `reason`, in the place of a figure that cannot be drawn."""
     from ioassay.report.figures import chart
 
     lines, title = ["Nothing to draw:", *chart.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name

@@ -112,8 +112,8 @@ class LevelAxis:
 
     factor: str
     levels: Sequence[Scalar]
-    numbers: Sequence[float] | None
-    """None: categories."""
+    numbers: Sequence[float] | None = None
+    """None: categories side by side."""
     log: bool = False
     note: str = ""
     """What the reader has to know of it."""
@@ -172,11 +172,6 @@ def level_axis(factor: str, levels: Sequence[Scalar], log: bool = False) -> Leve
     elif log and numbers and min(numbers) <= 0:
         note = "linear axis: a level is zero"
     return LevelAxis(factor, levels, numbers, log and not note, note)
-
-
-def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
-    """The axis of a factor whose levels stand side by side, numbers or not."""
-    return LevelAxis(factor, levels, None)
 
 
 def geometric(factor: str, levels: Sequence[Scalar]) -> bool:

@@ -23,7 +23,7 @@ from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns, format_percent
-from ioassay.verify.latency_parts import ENGINES, TOOL, LatencyPart
+from ioassay.verify.latency_parts import ENGINES, TOOL
 
 _CHARACTER_PX = 6.9
 _GAP_PX = 8
@@ -47,7 +47,9 @@ def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
     y, places, log = view.y, view.places(), view.metric_axis.log
     width = {"band": 0.9 if spec.color else 0.62}
     bars = chart.base(view.points).mark("bar", style="bar", width=width)
-    means = chart.points(view.points).encode(**view.pointed) if log else bars.encode(**view.color)
+    means = (
+        chart.base(view.points).mark("point", **chart.MEAN).encode(**view.pointed) if log else bars.encode(**view.color)
+    )
     means = means.encode(y=y, tooltip=view.tooltip, **places)
     drawn = chart.error_bars(view.points, y, **places)
     single = view.single() if spec.repetitions else []
@@ -192,7 +194,7 @@ def _panel(
 ) -> tuple[Any, Rows, str]:
     """The panel of one direction, a row for each of its bars, and what the reader has to know of its axis."""
     everything = [condition for members in found.values() for condition in members]
-    axis = axes.category_axis(factor, study.design.in_order(factor, metric_view.levels_of(everything)))
+    axis = axes.LevelAxis(factor, study.design.in_order(factor, metric_view.levels_of(everything)))
     values = {name: metric_view.measured_values(members) for name, members in found.items()}
     # Submission is a small part of total latency in any study: that alone is no reason for a logarithmic axis.
     decades = any(axes.metric_axis(name, own).log for name, own in values.items())
@@ -211,7 +213,7 @@ def _panel(
     title = metric.unit.titled(f"{direction.capitalize()} latency")
     y = metric.encoding(ticks=5) | {"title": f"{title}, logarithmic" if metric.log else title}
     bars = chart.base(rows).mark("bar", style="bar", width={"band": 0.9})
-    means = chart.points(rows) if metric.log else bars
+    means = chart.base(rows).mark("point", **chart.MEAN) if metric.log else bars
     told = chart.point_tooltip("latency", spec.error)
     means = means.encode(y=y, color=channel("group:N", title=None, sort=names), tooltip=told, **places)
     intervals = chart.error_bars(rows, y, cap_px=7, **places)
@@ -236,11 +238,11 @@ def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     """One bar a level, in the study's order."""
     cells = selection.measured(records, study, spec.where, "total.iops", spec.x)
     explains = study.may_explain
-    costs = (_explained if explains else _counted)(records, study, cells)
+    costs = _costs(records, study, cells)
     if not costs:
         kept = "was watched at level explain" if explains else "has a drive that counted the tool's requests"
         raise NoData(f"no condition {kept}")
-    axis = axes.category_axis(spec.x, study.design.in_order(spec.x, [point[spec.x] for point, _, _ in costs]))
+    axis = axes.LevelAxis(spec.x, study.design.in_order(spec.x, [point[spec.x] for point, _, _ in costs]))
     unit = axes.unit_for("read.lat.mean", [sum(ns for ns, _ in parts.values()) for _, _, parts in costs])
     watched = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES]
     order = watched if explains else path_of(study).NAMES.values()
@@ -271,28 +273,25 @@ def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     return chart.layered([bars], spec, study, title, notes, points=told)
 
 
-def _counted(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
-    """By the counts of a drive that a pack makes."""
-    path = path_of(study)
-    found = path.bars(records, study, cells) if path else []
-    return [(point, trials, {name: (ns, "") for name, ns in parts.items()}) for point, trials, parts in found]
-
-
-def _explained(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
-    """By the witness, of the operations that took most of the time."""
+def _costs(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
+    """By the witness, of the operations that took most of the time, or by the counts of a drive that a pack makes."""
+    if not study.may_explain:
+        path = path_of(study)
+        counted = path.bars(records, study, cells) if path else []
+        return [(point, trials, {name: (ns, "") for name, ns in parts.items()}) for point, trials, parts in counted]
     from ioassay.analysis.storage import latency_shares
 
-    return [
-        (one.point, one.trials, {part_name(part.name, kind.engine): (part.mean_ns, _more(part)) for part in kind.parts})
-        for one in latency_shares.shares_of(records, cells)
-        for kind in one.kinds[:1]
-    ]
-
-
-def _more(part: LatencyPart) -> str:
-    """Its share, and its percentiles where these are known."""
-    known = [f"{name} {format_ns(ns)}" for name, ns in (("p50", part.p50_ns), ("p99", part.p99_ns)) if ns is not None]
-    return f" ({', '.join([f'{format_percent(part.share)} %', *known])})"
+    costs: list[_Bar] = []
+    for one in latency_shares.shares_of(records, cells):
+        for kind in one.kinds[:1]:
+            parts = {}
+            for part in kind.parts:
+                percentiles = (("p50", part.p50_ns), ("p99", part.p99_ns))
+                known = [f"{name} {format_ns(ns)}" for name, ns in percentiles if ns is not None]
+                text = f" ({', '.join([f'{format_percent(part.share)} %', *known])})"
+                parts[part_name(part.name, kind.engine)] = part.mean_ns, text
+            costs.append((one.point, one.trials, parts))
+    return costs
 
 
 BAR, BOX = Kind(BarSpec, draw_bars), Kind(BoxSpec, draw_boxes)

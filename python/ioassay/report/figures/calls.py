@@ -50,7 +50,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels or the stacks."""
     found = _counted(records, study, spec)
     factor = _factor(study, found, spec)
-    labelled, every = _labelled(study, found, factor)
+    if factor is None:
+        labelled, every = found.with_columns(level=pl.lit("")), [""]
+    else:
+        labelled = found.drop_nulls(factor)
+        levels_of_rows = labelled[factor].to_list()
+        labels = pl.Series("level", [level_label(factor, one) for one in levels_of_rows], dtype=pl.String)
+        every = [level_label(factor, one) for one in study.design.in_order(factor, levels_of_rows)]
+        labelled, every = labelled.with_columns(labels), list(dict.fromkeys(every))
     shown = every
     if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
         shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
@@ -102,18 +109,6 @@ def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
         return spec.x
     free = [name for name in study.levels if name in found.columns and name not in spec.where]
     return next((name for name in free if found[name].n_unique() > 1), None)
-
-
-def _labelled(study: Study, found: pl.DataFrame, factor: str | None) -> tuple[pl.DataFrame, list[str]]:
-    """The rows with the label of their `level`, and these labels in the order of the factor; '' where there is none."""
-    if factor is None:
-        return found.with_columns(level=pl.lit("")), [""]
-    known = found.drop_nulls(factor)
-    levels = known[factor].to_list()
-    labels, order = (
-        [level_label(factor, one) for one in own] for own in (levels, study.design.in_order(factor, levels))
-    )
-    return known.with_columns(pl.Series("level", labels, dtype=pl.String)), list(dict.fromkeys(order))
 
 
 def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
@@ -183,7 +178,6 @@ def _axis(values: Sequence[float], unit: axes.Unit | None, width: int) -> Any:
 
 
 def _stacks(levels: _Levels, order: Sequence[str], unit: axes.Unit, factor: str | None) -> Any:
-    """One bar a level from zero, divided by name."""
     rows = [
         {**row, "x": unit.scale(row["x"]), "rank": order.index(row["name"])} for own in levels.values() for row in own
     ]

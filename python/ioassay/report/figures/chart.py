@@ -98,6 +98,8 @@ _ASIDE_ROOM_PX = 30.0
 _CHARACTER_PX = 6.3
 """Mean width of a character of the subtitle's font, for breaking lines."""
 Rows = Sequence[VegaLite]
+MEAN: VegaLite = {"style": "mean", "filled": True, "size": 70}
+"""The look of means where lengths would say nothing: points, in the place of bars."""
 
 
 def shared_rows(declared: VegaLite) -> VegaLite:
@@ -254,11 +256,6 @@ def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = N
         cap = base(ends).mark("tick", orient="horizontal", size=cap_px, thickness=1.4, **style)
         drawn.append(cap.encode(y=on(y, end), **places))
     return drawn
-
-
-def points(rows: Rows) -> Any:
-    """Means where lengths would say nothing: points, in the place of bars."""
-    return base(rows).mark("point", style="mean", filled=True, size=70)
 
 
 def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:

@@ -148,7 +148,15 @@ def _forest_rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, f
     known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
     if not known:
         raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
-    domain = _domain(known[:MOST_ROWS], comparison.margin)
+    # The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them.
+    firsts, margin = [group[0] for group in known[:MOST_ROWS]], comparison.margin
+    ratios = [row.ratio.ratio for row in firsts if isinstance(row.ratio, Ratio)]
+    ends = [row.interval for row in firsts if row.interval]
+    low = max(min(end.low for end in ends), min(*ratios, 1.0) / _BEYOND)
+    high = min(max(end.high for end in ends), max(*ratios, 1.0) * _BEYOND)
+    low, high = min(low, 1 / (1 + margin)), max(high, 1 + margin)
+    room = (high / low) ** _ROOM
+    domain = low / room, high * room
     several = len({row.study for row in comparison.rows}) > 1
     rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(known[:MOST_ROWS])]
     return rows, domain, known
@@ -156,17 +164,6 @@ def _forest_rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, f
 
 def _width_px(texts: Sequence[str]) -> int:
     return int(min(max(_CHARACTER_PX * max(map(len, texts)) + 12, _LEAST_PX), _MOST_PX))
-
-
-def _domain(shown: Sequence[Sequence[Row]], margin: float) -> tuple[float, float]:
-    """The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them."""
-    ratios = [group[0].ratio.ratio for group in shown if isinstance(group[0].ratio, Ratio)]
-    ends = [group[0].interval for group in shown]
-    low = max(min(end.low for end in ends if end), min(*ratios, 1.0) / _BEYOND)
-    high = min(max(end.high for end in ends if end), max(*ratios, 1.0) * _BEYOND)
-    low, high = min(low, 1 / (1 + margin)), max(high, 1 + margin)
-    room = (high / low) ** _ROOM
-    return low / room, high * room
 
 
 def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several: bool) -> VegaLite:
@@ -194,7 +191,6 @@ def _digits(number: float) -> float:
 
 
 def _marks(rows: Sequence[VegaLite], domain: tuple[float, float], y: Any) -> list[Any]:
-    """Intervals, with an arrow where one goes on beyond the axis, and ratios."""
     x = channel(
         "low:Q",
         title="B / A, logarithmic",
@@ -224,7 +220,6 @@ def _marks(rows: Sequence[VegaLite], domain: tuple[float, float], y: Any) -> lis
 def _column(
     rows: Sequence[VegaLite], y: Any, field: str, style: str, left_px: int, width_px: int, lines: int = 1
 ) -> Any:
-    """The words of one column, of rows that have as many lines."""
     told = "condition" if field == "lines" else field
     base = chart.base([{key: row[key] for key in dict.fromkeys(("place", field, told))} for row in rows])
     text = base.mark(
@@ -394,7 +389,6 @@ def _channels(symbol: str | None = None) -> VegaLite:
 
 
 def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metric_axis: axes.MetricAxis) -> list[Any]:
-    """Both curves with their intervals."""
     levels = study.design.in_order(factor, [cell.point[factor] for cell in found["B"]])
     spelled = {level_key(factor, level): level for level in levels}
     axis = axes.level_axis(factor, levels, axes.geometric(factor, levels))

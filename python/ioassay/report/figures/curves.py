@@ -1,18 +1,26 @@
-"""A metric along a factor of numbers, or along the order of trials: kinds `trend`, `scaling` and `order`."""
+"""A metric along a factor of numbers, or along the order of trials: kinds `trend`, `scaling`, `lines` and `order`.
+
+Numbers of scaling are those of the question `peak` (`analysis/optimum/optimum.py`); where it tells no law, none is
+drawn. Of lines in panels, conditions that saturated have no steady value; they are crosses at the upper edge and no
+points of a line. Lines that lie over each other stay apart: each level has a shape of its own, drawn hollow, the first
+largest, and lines take turns in their dashes. Where levels of x are words, marks stand side by side, without lines.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from ioassay import units
-from ioassay.factors import factor_label, is_percent, is_size, level_label, level_number, same_level, step_label
+from ioassay.factors import Design, factor_label, is_percent, is_size, level_label, level_number, same_level, step_label
 from ioassay.metrics import format_metric, metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, level_marks, metric_view, selection
-from ioassay.report.figures.chart import channel
+from ioassay.report.figures.chart import VegaView, channel, pl
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -48,7 +56,11 @@ def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
     fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
-    fitted = [row for group, line in fits.items() for row in _line(view, group, line)]
+    fitted: list[VegaLite] = []
+    for group, line in fits.items():
+        at = (lambda x, line=line: line.at(math.log2(x))) if view.axis.log else line.at
+        named = {} if spec.color is None or group is None else {"group": level_label(spec.color, group)}
+        fitted += [{**row, **named} for row in view.along(at, view.axis.places(_FIT_STEPS))]
     single = view.single() if spec.repetitions else []
     shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
     shapes |= {REPETITION: chart.BAR} if single else {}
@@ -84,14 +96,6 @@ def _fits(view: View) -> dict[Scalar | None, Line]:
         if line := metric_view.fit_line(x, metric_view.measured_values(own), view.ask.confidence):
             found[group] = line
     return found
-
-
-def _line(view: View, group: Scalar | None, line: Line) -> list[VegaLite]:
-    """A line over the levels' range."""
-    color, log = view.ask.color, view.axis.log
-    named = {} if color is None or group is None else {"group": level_label(color, group)}
-    rows = view.along(lambda x: line.at(math.log2(x) if log else x), view.axis.places(_FIT_STEPS))
-    return [{**row, **named} for row in rows]
 
 
 def _slope_text(view: View, fits: Mapping[Scalar | None, Line]) -> str:
@@ -159,8 +163,8 @@ def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
     shapes |= {BEST: chart.RING} if marked else {}
     banded = bool(spec.plateau and marked and ends and ends.first != ends.last)
     layers = [view.band(numbers[ends.first], numbers[ends.last])] if banded and ends else []
-    if spec.threads and (threads := metric_view.threads(records.machine(study), spec.x, numbers)):
-        layers += metric_view.threads_rule(threads, view.x)
+    if spec.threads:
+        layers += view.hardware_threads(records.machine(study))
     if spec.ideal and found.scaling is not None:
         # It soon leaves what is measured.
         first, start = mean_of(found.cells[0].values), numbers[0]
@@ -300,4 +304,120 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
     return chart.layered(drawn, spec, study, f"{label} over run order", notes)
 
 
-TREND, SCALING, ORDER = Kind(TrendSpec, draw_trend), Kind(ScalingSpec, draw_scaling), Kind(OrderSpec, draw_order)
+SATURATED = "sim.saturated"
+_CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
+_DASHES = ([1, 0], [7, 4], [2, 3])
+_LARGEST, _SMALLEST = 150.0, 22.0
+"""Areas of the marks of the first and the last level, in square pixels; a mark is seen around those drawn over it."""
+_ROW_PX = 9
+"""Between crosses of several lines at one place."""
+
+
+class LinesSpec(FigureSpec):
+    """Keys of lines in panels. `width` and `height` are those of one panel."""
+
+    x: str
+    y: str
+    color: str
+    panel: str | None = None
+    columns: Annotated[int, Field(ge=1, le=8)] = 3
+    log_x: bool = False
+    log_y: bool | None = None
+    width: Annotated[int, Field(ge=100, le=2000)] = 205
+    height: Annotated[int, Field(ge=80, le=2000)] = 165
+
+    def panel_of(self, point: Mapping[str, Scalar]) -> str:
+        """The title of the panel that shows a point."""
+        return level_label(self.panel, point[self.panel]) if self.panel else ""
+
+
+def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
+    """Panels beside and below each other, each with its own metric axis in one unit."""
+    split = [name for name in (spec.x, spec.color, spec.panel) if name is not None]
+    trials = selection.select(records, study, spec.where)  # says why where nothing went well
+    for name in split:
+        selection.require_factor(study, name)
+    crossed = _saturated(study, trials, spec)
+    try:
+        cells = selection.measured(records, study, spec.where, spec.y)
+    except NoData:
+        if not crossed:
+            raise
+        cells = []
+    points = [*(cell.point for cell in cells), *crossed]
+    levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
+    titles = [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
+    own = {name: [cell for cell in cells if spec.panel_of(cell.point) == name] for name in titles}
+    found = {name: metric_view.conditions(part, study, spec.y, spec.x, spec.color) for name, part in own.items()}
+    conditions = [one for part in found.values() for one in part]
+    axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
+    unit = axes.unit_for(spec.y, metric_view.measured_values(conditions))
+    ask = metric_view.Ask(spec.y, spec.color)
+    rows = {name: metric_view.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
+    for point in crossed:
+        place = metric_view.place(point[spec.x], point[spec.color], axis, spec.color)
+        crosses[spec.panel_of(point)].append({**place, "mean_text": "saturated"})
+    marks = level_marks.of(records, study, spec.color, levels[spec.color])
+    crossing = {row["group"] for part in crosses.values() for row in part}
+    heights = {group: 5 + _ROW_PX * at for at, group in enumerate(one for one in marks.shown if one in crossing)}
+    aside = {} if axis.numbers is not None else {"xOffset": marks.offset()}
+    places = {"x": axis.encoding(spec.width), **marks.color(), **aside}
+    tooltip = chart.point_tooltip(spec.color, "none", metric_view.centre(conditions))
+    saturated = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
+    panels = []
+    for name in titles:
+        layers = []
+        if values := [row["y"] * unit.divisor for row in rows[name]]:
+            y = axes.metric_axis(spec.y, values, spec.log_y, unit).encoding(zero=False)
+            base = chart.base(rows[name]).encode(y=y, tooltip=tooltip, **places)
+            layers = _panel_marks(base, marks, axis.numbers is not None)
+        for row in crosses[name]:
+            cross = chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2)
+            layers.append(cross.encode(y={"value": heights[row["group"]]}, tooltip=saturated, **places))
+        panels.append(chart.panel(layers, spec.width, spec.height, name))
+    counts = [row["n"] for part in rows.values() for row in part]
+    absent: list[str] = []  # panels that the study plans and that have nothing to show
+    if spec.panel is not None and spec.panel not in spec.where:
+        here = Design({spec.panel: levels[spec.panel]})
+        absent = [str(level) for level in study.levels[spec.panel] if not here.lists(spec.panel, level)]
+    notes = [
+        selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
+        "axes of the metric do not begin at zero",
+        "× at the upper edge: saturated, no steady value" if crossed else "",
+        f"not here: {', '.join(absent)}" if absent else "",
+        selection.pooled(points, *split),
+    ]
+    told = [
+        {**row, "group": f"{name}, {row['group']}" if name else row["group"]}
+        for part in (rows, crosses)
+        for name in titles
+        for row in part[name]
+    ]
+    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
+    whole, width = chart.grid(panels, spec.columns), spec.columns * (spec.width + 50)
+    return chart.figure(whole, spec, study, title, notes, told, width)
+
+
+def _saturated(study: Study, trials: pl.DataFrame, spec: LinesSpec) -> list[dict[str, Scalar]]:
+    if SATURATED not in trials.columns:
+        return []
+    lacking = trials.filter(pl.col(SATURATED) > 0)
+    if spec.y in trials.columns:
+        lacking = lacking.filter(pl.col(spec.y).is_null())
+    return sorted(selection.points_of(study, lacking), key=study.design.place)
+
+
+def _panel_marks(base: VegaView, marks: level_marks.LevelMarks, joined: bool) -> list[Any]:
+    """The marks of one panel over its rows, with one legend for colour, shape and size, since they say the same."""
+    every = len(marks.every)
+    step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
+    size = marks.channel([round(_LARGEST * step**place, 1) for place in range(every)])
+    hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5)
+    hollow = hollow.encode(shape=marks.channel(level_marks.SHAPES), size=size)
+    line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks.dash(_DASHES))
+    return [line, hollow] if joined else [hollow]
+
+
+TREND, SCALING = Kind(TrendSpec, draw_trend), Kind(ScalingSpec, draw_scaling)
+LINES, ORDER = Kind(LinesSpec, draw_lines), Kind(OrderSpec, draw_order)

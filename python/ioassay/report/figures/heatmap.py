@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -112,8 +112,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     every = [cell for measured, *_ in panels.values() for cell in measured]
     low, high = min(cell["value"] for cell in every), max(cell["value"] for cell in every)
     log = spec.log and low > 0
+    scaled: Callable[[float], float] = math.log if log else float
+    # The value up to which white is read better.
+    dark_until = scaled(low) + _DARK_UNTIL * (scaled(high) - scaled(low))
     for cell in every:
-        cell["dark"] = _share(cell["value"], low, high, log) <= _DARK_UNTIL
+        cell["dark"] = low < high and scaled(cell["value"]) <= dark_until
     centre = metric_view.centre(metric_view.conditions(cells, study, spec.value, spec.x, spec.y))
     color = _color(unit.titled(selection.metric_label(spec.value)), low, high, log)
     drawn = [
@@ -141,7 +144,6 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 
 def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
-    """Points of which no trial went well, in the order of the study."""
     trials = selection.matching(records.trials_of(study), spec.where)
     good = selection.points_of(study, trials.filter(pl.col("status") == OK))
     bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
@@ -162,7 +164,7 @@ def _cells(
         for x, y in itertools.product(across.levels, down.levels)
     }
     ask = metric_view.Ask(spec.value, spec.y)
-    rows = metric_view.point_rows(found, axes.category_axis(spec.x, across.levels), ask, unit)
+    rows = metric_view.point_rows(found, axes.LevelAxis(spec.x, across.levels), ask, unit)
     cells = [
         {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
     ]
@@ -180,13 +182,6 @@ def _short(number: float) -> str:
     if abs(number) < 1:
         return f"{number:#.2g}" if number else "0"
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
-
-
-def _share(value: float, low: float, high: float, log: bool) -> float:
-    """Where a value lies on the colour scale, from 0 to 1."""
-    if high <= low:
-        return 1.0
-    return math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
 
 
 def _color(title: str, low: float, high: float, log: bool) -> Any:

@@ -177,7 +177,12 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
     # A single stall would squeeze all else into a corner.
     slowest = max(one.quantile(SHOWN) for one in found.merged.values())
     x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
-    y = _nines_axis(min(row["slower"] for row in lines)) if nines else _percent_axis(wanted)
+    if nines:
+        y = _nines_axis(min(row["slower"] for row in lines))
+    else:
+        ticks = [0.0, *wanted] if wanted else [0.0, 25.0, 50.0, 75.0, 100.0]
+        ticks += [] if max(ticks) >= 95 else [100]
+        y = chart.percent("Share of requests (%)", values=ticks, labelOverlap="greedy")
     line = chart.base(lines).mark("line", style="curve", strokeWidth=1.8, clip=True)
     layers = [line.encode(x=x, y=y, **found.color).zoomable()]
     if marks:
@@ -203,12 +208,6 @@ def _nines_axis(least: float) -> Any:
     axis = {"values": list(labels), "labelExpr": axes.labels_at(labels)}
     scale = {"type": "log", "domain": [100, least * 0.8], "nice": False}
     return channel("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
-
-
-def _percent_axis(marked: Sequence[float]) -> Any:
-    ticks = [0.0, *marked] if marked else [0.0, 25.0, 50.0, 75.0, 100.0]
-    values = ticks if max(ticks) >= 95 else [*ticks, 100]
-    return chart.percent("Share of requests (%)", values=values, labelOverlap="greedy")
 
 
 def curve_points(histogram: Histogram, marked: Sequence[float], last: float, nines: bool = False) -> list[Point]:
@@ -295,7 +294,6 @@ def draw_histograms(records: Dataset, study: Study, spec: HistogramSpec) -> Any:
 
 
 def _rows_axis(found: LatencyLevels, bases: Mapping[Any, int]) -> Any:
-    """The levels' names in the middle of their rows."""
     labels = {f"{base + 0.5:g}": next(iter(found.group(level).values()), "") for level, base in bases.items()}
     axis = {
         "values": [base + 0.5 for base in bases.values()],
@@ -425,7 +423,6 @@ def draw_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> An
 
 
 def _logs(records: Dataset, trials: Sequence[str], spec: LatencyHeatmapSpec) -> Mapping[str, Sequence[LatencyWindow]]:
-    """The windows of each trial; NoData where none kept a histogram log."""
     try:
         found = log_samples.latency_windows(records, trials, spec.direction)
     except InputError as error:
@@ -468,7 +465,6 @@ def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec)
 
 
 def _told(counts: Counts, grid: _Grid) -> str:
-    """The requests of a panel and when its slowest completed."""
     window, step = max(counts, key=lambda place: (place[1], -place[0]))
     requests = format_count(sum(counts.values()))
     return f"{requests} requests, the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"

@@ -277,6 +277,28 @@ class View:
         """Levels that are as good as the best."""
         return chart.base([{"x": low, "end": high}]).mark("rect", style="window").encode(x=self.x, x2="end:Q")
 
+    def hardware_threads(self, host: Host, label: bool = True) -> list[Any]:
+        """A rule at the host's number of hardware threads: from there on, workers share processors.
+
+        None where the axis does not count workers, its levels are all below, or the host is unknown: neither a rule at
+        the left edge nor one beyond the levels would say anything. `label`: its name stands at the lower end.
+        """
+        known, numbers = host.get("cpu", {}).get("cpus"), self.axis.numbers
+        if not isinstance(known, int) or not takes_processors(self.axis.factor) or not numbers:
+            return []
+        if not min(numbers) < known <= max(numbers):
+            return []
+        base = chart.base([{"x": known, "text": f"{known} hardware thread{'' if known == 1 else 's'}"}]).encode(
+            x=self.x
+        )
+        line = base.mark("rule", style="reference", strokeWidth=1.2, strokeDash=[1, 3])
+        drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
+        if label:
+            # Upright from the axis on: a curve that has grown up to there is far above.
+            name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+            drawn.append(name.encode(y={"value": "height"}, text="text:N"))
+        return drawn
+
 
 def dashes(field: str, names: Sequence[str], looks: Sequence[Sequence[int]] = DASHES) -> Any:
     """The channel of a line's dashes over a field, with a legend of its own."""
@@ -309,7 +331,7 @@ def over_levels(
     found = conditions(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
     levels = levels_of(found)
-    axis = axes.category_axis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
+    axis = axes.LevelAxis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
     view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
 
@@ -320,26 +342,3 @@ def over_categories(
     """The same over categories, by default of the first factor that is free."""
     factor = selection.main_factor(study, spec.x, spec.where)
     return over_levels(records, study, spec, factor, error, None, zero)
-
-
-def threads(host: Host, factor: str, numbers: Sequence[float] | None) -> int | None:
-    """The host's hardware threads, where `factor` counts workers, its levels are not all below, and the host is known.
-
-    Neither a threads_rule at the left edge nor one beyond the levels would say anything.
-    """
-    known = host.get("cpu", {}).get("cpus")
-    if not isinstance(known, int) or not takes_processors(factor) or not numbers:
-        return None
-    return known if min(numbers) < known <= max(numbers) else None
-
-
-def threads_rule(number: int, x: Any, label: bool = True) -> list[Any]:
-    """A vertical line at `number`, with its name at the lower end where there is room for one (`label`)."""
-    base = chart.base([{"x": number, "text": f"{number} hardware thread{'' if number == 1 else 's'}"}]).encode(x=x)
-    line = base.mark("rule", style="reference", strokeWidth=1.2, strokeDash=[1, 3])
-    drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
-    if label:
-        # Upright from the axis on: a curve that has grown up to there is far above.
-        name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
-        drawn.append(name.encode(y={"value": "height"}, text="text:N"))
-    return drawn

@@ -1,4 +1,9 @@
-"""What the machine did meanwhile: kinds `timeline`, `monitors` and `stack`."""
+"""What happened over time, and what the machine did meanwhile: kinds `series`, `timeline`, `monitors` and `stack`.
+
+Trials stand one after the other as if nothing had been between them, with their boundaries marked, so a run that was
+resumed days later is as long as its loads. A value is drawn over the interval that it is the mean of. Rates come from
+`analysis.measurements.monitor_rates`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ioassay._core import percentile
 from ioassay.analysis.measurements import monitor_rates, sysstat
 from ioassay.factors import factor_label, is_size, level_label
-from ioassay.report.figures import Kind, axes, chart, selection
+from ioassay.metrics import format_metric
+from ioassay.report.figures import Kind, axes, chart, level_marks, selection
 from ioassay.report.figures.chart import channel, pl, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -105,16 +112,6 @@ def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec) -> Any:
     details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
     whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}})
     return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
-
-
-def draw_trial(
-    trials: pl.DataFrame, monitor: str, found: MonitorLines, study: Study, spec: FigureSpec, repetition: int
-) -> Any:
-    """What one monitor saw during the first trial of a repetition."""
-    spans, _ = _spans(_watched(trials, [found], repetition)[:1], [found], study, spec)
-    notes = [found.note, f"repetition {repetition + 1}", spans[0]["label"]]
-    drawn = _panel(monitor, found, spans, spec, zoom=True)
-    return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
 
 
 def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
@@ -282,7 +279,14 @@ def _rates(
         resources = ("cpu", "memory", "io", "irq")
         waits = {f"{one}.{field}": f"{one}, {scope} tasks" for one in resources for field, scope in scopes.items()}
         return found, waits, "%", "Time spent waiting"
-    unit = _shared_unit(monitor, fields)
+    units: Mapping[str, str] = monitor_rates.DISK_QUANTITIES
+    if monitor != "disk":
+        units = {field: _UNITS[monitor][field.endswith("_bytes")] for field in fields}
+    if unknown := [field for field in fields if field not in units]:
+        raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
+    unit, *others = shared = sorted({units[field] for field in fields})
+    if others:
+        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; expected one unit a figure")
     if monitor == "memory":
         found = monitor_rates.per_second(records, study, "memory").rename({"name": "field"})
         return found, {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}, unit, "Memory"
@@ -291,19 +295,6 @@ def _rates(
         found = sysstat.network(records, study).rename({"interface": "device", "quantity": "field"})
         return found, names, unit, "Network"
     return monitor_rates.disk(records, study).rename({"quantity": "field"}), names, unit, _LABELS.get(unit, "Disk")
-
-
-def _shared_unit(monitor: str, fields: Sequence[str]) -> str:
-    """The unit of all fields; NoData where they have several: one axis has one unit."""
-    units: Mapping[str, str] = monitor_rates.DISK_QUANTITIES
-    if monitor != "disk":
-        units = {field: _UNITS[monitor][field.endswith("_bytes")] for field in fields}
-    if unknown := [field for field in fields if field not in units]:
-        raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
-    shared = sorted({units[field] for field in fields})
-    if len(shared) != 1:
-        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; expected one unit a figure")
-    return shared[0]
 
 
 BANDS = ("usr", "sys", "iowait", "irq", "soft", "steal", "nice", "guest")
@@ -327,7 +318,7 @@ def draw_stack(records: Dataset, study: Study, spec: StackSpec) -> Any:
     factor = selection.main_factor(study, spec.x, spec.where)
     selection.require_factor(study, factor)
     means, counts = level_means(records, study, trials, factor, spec.core)
-    axis = axes.category_axis(factor, study.design.in_order(factor, list(counts)))
+    axis = axes.LevelAxis(factor, study.design.in_order(factor, list(counts)))
     whose = "CPU time of all cores" if spec.core == "all" else f"Time of {spec.core}"
     drawn = stacked_bars(means, axis, axis.encoding(spec.width), chart.percent(f"{whose} (%), grey: idle"))
     pooled = selection.pooled(selection.points_of(study, trials), factor)
@@ -351,13 +342,22 @@ def stacked_bars(
     legend = {"values": [line for line in BANDS if line not in _SELDOM or line in occur], "symbolType": "square"}
     # A state has one colour in every figure, whatever others there are.
     color = channel("line:N", title=None, scale={"domain": list(BANDS)}, legend=legend)
-    rows = [row for level in axis.levels for row in _band_rows(axis.position(level), means[level])]
+    busy, idle = list[VegaLite](), list[VegaLite]()
+    for level in axis.levels:
+        low = 0.0
+        for line in (*BANDS, "idle"):
+            share = means[level].get(line, 0.0)
+            high = 100.0 if line == "idle" else min(low + share, 100.0)
+            ends = {"y": round(low, 4), "y2": round(high, 4)}
+            row = {"x": axis.position(level), "line": line, **ends, "share": f"{share:.1f} %"}
+            if high > low:
+                (idle if line == "idle" else busy).append(row)
+            low = high
     tooltip = chart.tips({"x:N": "level", "line:N": "state", "share:N": ""})
     channels = {"x": x, "y": y, "y2": "y2:Q", "tooltip": tooltip}
-    width = {"band": 0.72}
-    busy = chart.base([row for row in rows if row["line"] != "idle"]).mark("bar", style="band", width=width)
-    rest = chart.base([row for row in rows if row["line"] == "idle"]).mark("bar", style="frame", width=width)
-    return [rest.encode(**channels), busy.encode(color=color, **channels)]
+    behind = chart.base(idle).mark("bar", style="frame", width={"band": 0.72})
+    front = chart.base(busy).mark("bar", style="band", width={"band": 0.72})
+    return [behind.encode(**channels), front.encode(color=color, **channels)]
 
 
 def level_means(
@@ -374,19 +374,6 @@ def level_means(
     for level, line, percent in banded.group_by("level", "line").agg(pl.col("percent").sum()).iter_rows():
         means[level][line] = percent / counts[level]
     return means, counts
-
-
-def _band_rows(place: float | str, shares: Mapping[str, float]) -> list[VegaLite]:
-    """The bands of one bar, each from `y` to `y2`."""
-    rows, low = [], 0.0
-    for line in (*BANDS, "idle"):
-        share = shares.get(line, 0.0)
-        high = 100.0 if line == "idle" else min(low + share, 100.0)
-        if high > low:
-            text = f"{share:.1f} %"
-            rows.append({"x": place, "line": line, "y": round(low, 4), "y2": round(high, 4), "share": text})
-        low = high
-    return rows
 
 
 TIME = "time"
@@ -411,7 +398,11 @@ def draw_monitor(records: Dataset, study: Study, spec: MonitorSpec) -> Any:
             return draw_stack(records, study, StackSpec(**keys))
     found = monitor_lines(records, study, spec.monitor, spec.fields)
     if spec.x == TIME:
-        return draw_trial(trials, spec.monitor, found, study, spec, spec.repetition)
+        # The first trial of the repetition.
+        spans, _ = _spans(_watched(trials, [found], spec.repetition)[:1], [found], study, spec)
+        notes = [found.note, f"repetition {spec.repetition + 1}", spans[0]["label"]]
+        drawn = _panel(spec.monitor, found, spans, spec, zoom=True)
+        return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
     joined = found.frame.join(trials.select("trial", level=spec.x), on="trial").drop_nulls("level")
     if joined.is_empty():
         raise NoData(f"no trial that went well was watched at a level of '{spec.x}'")
@@ -433,5 +424,103 @@ def draw_monitor(records: Dataset, study: Study, spec: MonitorSpec) -> Any:
     return chart.layered([curves], spec, study, f"{found.label} against {factor_label(spec.x)}", notes)
 
 
+_MOST_LOGGED = 160
+"""Of one line; a longer log is averaged over equal spans of time."""
+_MOST_LINES = 30
+"""Of single trials; more would hide each other, and are shown by their mean alone."""
+
+
+class SeriesSpec(FigureSpec):
+    """Keys of a time series."""
+
+    y: str
+    color: str | None = None
+    trials: bool = True
+
+
+def draw_series(records: Dataset, study: Study, spec: SeriesSpec) -> Any:
+    """The layered chart."""
+    trials = selection.select(records, study, spec.where)
+    if spec.color is not None:
+        selection.require_factor(study, spec.color)
+    frame, since, step_s = _logged(records, study, trials, spec)
+    shown = trials.filter(trials["trial"].is_in(frame["trial"].unique().to_list()))
+    unit = axes.unit_for(spec.y, frame["value"].to_list())
+    end_s = float(frame["span"].to_numpy().max() + 1) * step_s
+    y = axes.metric_axis(spec.y, frame["value"].to_list(), False).encoding()
+    channels = {"x": chart.seconds(end_s=end_s), "y": y}
+    if spec.color is not None:
+        marks = level_marks.of(records, study, spec.color, shown[spec.color].to_list())
+        channels |= marks.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
+        frame = frame.with_columns(pl.col("group").cast(pl.Enum(marks.shown), strict=False))
+    # A mean where all trials of a group have a value.
+    members = frame.drop_nulls("group").group_by("group").agg(members=pl.col("trial").n_unique())
+    means = frame.group_by("group", "span").agg(pl.col("value").mean(), trials=pl.len()).join(members, "group")
+    means = means.filter(pl.col("trials") == pl.col("members")).sort("group", "span")
+
+    def rows(of: pl.DataFrame, *names: str) -> list[VegaLite]:
+        at = ((float(f"{(row['span'] + 0.5) * step_s:.5g}"), row) for row in of.iter_rows(named=True))
+        return [{"x": x, "y": unit.scale(row["value"]), **{name: row[name] for name in names}} for x, row in at]
+
+    group = [] if spec.color is None else ["group"]
+    text = means.with_columns(text=pl.Series([format_metric(spec.y, value) for value in means["value"]]))
+    mean = chart.base(rows(text, "text", *group)).mark("line", style="curve", strokeWidth=2)
+    tooltip = chart.tips({"x:Q": "time (s)", "text:N": "mean"})
+    drawn = [mean.encode(tooltip=tooltip, **channels).zoomable()]
+    faint = spec.trials and 1 < shown.height <= _MOST_LINES
+    if faint:
+        each = chart.base(rows(frame, "trial", *group)).mark("line", style="repetition", strokeWidth=0.8)
+        drawn.insert(0, each.encode(detail="trial:N", **channels))
+    steady = "no trial ended in steady state"
+    if since:
+        half_s = percentile(sorted(since), 0.5)
+        told = f"{len(since)} of {shown.height} ended in steady state"
+        steady = f"{told}, half of them since {half_s:.2g} s or earlier"
+        if spec.color is None:
+            window = chart.base([{"x": half_s, "x2": end_s}]).mark("rect", style="window")
+            drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))
+    notes = [
+        f"mean of {shown.height} trials" if shown.height > 1 else "one trial",
+        "each trial faint" if faint else "",
+        f"averages over {step_s:.3g} s",
+        steady,
+        selection.pooled(selection.points_of(study, shown), spec.color),
+    ]
+    return chart.layered(drawn, spec, study, f"{selection.metric_label(spec.y)} over time", notes)
+
+
+def _logged(
+    records: Dataset, study: Study, trials: pl.DataFrame, spec: SeriesSpec
+) -> tuple[pl.DataFrame, list[float], float]:
+    """What the trials logged, as means over spans of one length; when the steady parts began; and that length.
+
+    It is the longest of the logs' own intervals and what the figure can show. Columns: group, trial, span, value.
+    """
+    from ioassay.analysis.measurements.log_samples import samples
+    from ioassay.analysis.stability import within_trial
+
+    logged = samples(records, study, spec.y)
+    known = [row for row in trials.iter_rows(named=True) if row["trial"] in logged]
+    if not known:
+        raise NoData(f"no trial kept a log of '{spec.y}'; the parameter logs asks fio for one: logs = [\"bw\"]")
+    parts, since, steps_s = [], [], [0.0]
+    for row in known:
+        found = logged[row["trial"]]
+        level = row.get(spec.color) if spec.color else None
+        group = level_label(spec.color, level) if spec.color and level is not None else ""
+        named = {"group": pl.lit(group), "trial": pl.lit(row["trial"])}
+        parts.append(pl.DataFrame({"time_s": found.time_s, "value": found.value}).sort("time_s").with_columns(**named))
+        last_s = float(found.time_s[-1])
+        intervals = found.time_s.size - 1
+        steps_s += [last_s / _MOST_LOGGED, float(last_s - found.time_s[0]) / intervals if intervals else 0.0]
+        judged = within_trial(found)
+        if judged is not None and judged.since_s is not None:
+            since.append(judged.since_s)
+    step_s = max(steps_s) or 1.0
+    span = (pl.col("time_s") / step_s).floor().clip(0).cast(pl.Int64)
+    spans = pl.concat(parts).group_by("group", "trial", span.alias("span"), maintain_order=True)
+    return spans.agg(pl.col("value").mean()), since, step_s
+
+
 TIMELINE, STACK = Kind(TimelineSpec, draw_timeline), Kind(StackSpec, draw_stack)
-MONITORS = Kind(MonitorSpec, draw_monitor)
+MONITORS, SERIES = Kind(MonitorSpec, draw_monitor), Kind(SeriesSpec, draw_series)

@@ -91,14 +91,12 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
 
 
 def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
-    """A panel's title and what stands below it, in lines that fit over it."""
     look = {"fontSize": 13, "subtitleLineHeight": _LINE_PX, "subtitlePadding": 3, "offset": 6}
     lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
     return {"text": chart.broken(title, spec.width, 7.4), "subtitle": lines, **look}
 
 
 def _empty(reason: str, spec: Spec) -> list[Any]:
-    """The reason in the frame of a panel."""
     lines = chart.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
     text = chart.base([{"text": kept, "reason": reason}]).mark(
@@ -117,7 +115,7 @@ def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[
     points = selection.points_of(study, trials)
     factor, _ = swept(study, points)
     means, counts = monitors.level_means(records, study, trials, factor)
-    axis = axes.category_axis(factor, study.design.in_order(factor, list(counts)))
+    axis = axes.LevelAxis(factor, study.design.in_order(factor, list(counts)))
     shares = chart.percent(None, values=[0, 50, 100])
     layers = monitors.stacked_bars(means, axis, axis.encoding(spec.width), shares, every=True)
     busy = {level: 100 - means[level].get("idle", 0.0) for level in axis.levels}
@@ -151,9 +149,7 @@ def _response(
     # Of several conditions taken together, none is best.
     peaks = [] if pooled or not conclusive else _peaks(records, study, where, name, x)
     layers = _plateau(view, peaks)
-    if threads := metric_view.threads(records.machine(study), x, view.axis.numbers):
-        # Its name is told once for all panels.
-        layers += metric_view.threads_rule(threads, view.x, label=False)
+    layers += view.hardware_threads(records.machine(study), label=False)  # its name is said once for all panels
     joined: VegaLite = {} if view.axis.numbers is None else {"style": "joined", "strokeWidth": 1.2}
     layers += [*view.means({}, 22, 5, **joined), *_best(view, peaks)]
     unit = view.metric_axis.unit.titled(selection.metric_label(name))
@@ -222,7 +218,6 @@ def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:
 
 
 def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
-    """A ring around the best mean of each line."""
     points = [one.cells[one.best].point for one in peaks if not one.indistinct]
     x, color = view.axis.factor, view.ask.color
     places = [metric_view.place(one[x], one[color] if color else None, view.axis, color) for one in points]

@@ -223,7 +223,6 @@ def _load(study: Study, spec: Spec) -> str:
 
 
 def _direction(records: Dataset, study: Study) -> str:
-    """The first direction with requests."""
     trials = records.trials_of(study)
     for name in [f"{direction}.iops" for direction in DIRECTIONS]:
         if name in trials.columns and (trials[name].fill_null(0) > 0).any():
