@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest import approx
 
-from ioassay.narrative import latency_text
+from ioassay.narrative import explanation_text
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
 from ioassay.verify import explanations
@@ -321,4 +321,4 @@ def test_parts_of_a_latency(explained: Any, claimed: Any, wanted: Any, parts: An
     (found,) = latency_parts([Claim("fio", kind, latency_ns={"mean": mean}) for kind, mean in claimed.items()], seen)
     assert (found.kind, found.engine, found.mean_ns, found.seen_ns) == wanted
     assert [tuple(asdict(part).values()) for part in found.parts] == [approx(part) for part in parts]
-    assert str(latency_text.sentence(found)) == text
+    assert str(explanation_text.parts_sentence(found)) == text

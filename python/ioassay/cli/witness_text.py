@@ -60,9 +60,9 @@ def _verdict(judgement: Judgement) -> list[str]:
 
 def _latencies(judgement: Judgement) -> list[str]:
     """Where the time went, of the kinds of operations that took most of it."""
-    from ioassay.narrative import latency_text
+    from ioassay.narrative import explanation_text
 
-    sentences = [str(latency_text.sentence(one)) for one in judgement.latency_parts()[:_MOST_LATENCIES]]
+    sentences = [str(explanation_text.parts_sentence(one)) for one in judgement.latency_parts()[:_MOST_LATENCIES]]
     return [line for text in sentences for line in console.wrapped(text)]
 
 
@@ -217,12 +217,12 @@ def _name(claim: Claim) -> str:
 
 def _say_parts(judgement: Judgement) -> None:
     """Where the time went, a table for each kind of operations."""
-    from ioassay.narrative import latency_text
+    from ioassay.narrative import explanation_text
 
     for one in judgement.latency_parts():
-        console.paragraph(str(latency_text.sentence(one)))
+        console.paragraph(str(explanation_text.parts_sentence(one)))
         rows = [
-            [latency_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
+            [explanation_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
             + ["-" if value_ns is None else format_ns(value_ns) for value_ns in (part.p50_ns, part.p99_ns)]
             for part in one.parts
         ]

@@ -41,7 +41,14 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
         chosen += [group] if group else []
     if chosen and all(finding.withheld for group in chosen for finding in group):
         return [Answer("", "", [NOTHING])]
-    return [Answer(group[0].study, titles.get(group[0].study, group[0].title), _in_turn(group)) for group in chosen]
+    found = []
+    for group in chosen:
+        # The first statement of each finding, then what else they say; nothing of those that are withheld.
+        known = [one for one in group if one.statements and not one.withheld] or group[:1]
+        said = [[*map(str, one.statements)] for one in known]
+        sentences = [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
+        found.append(Answer(group[0].study, titles.get(group[0].study, group[0].title), sentences))
+    return found
 
 
 def is_answer(finding: Finding) -> bool:
@@ -52,13 +59,6 @@ def is_answer(finding: Finding) -> bool:
 def premises(findings: Sequence[Finding]) -> list[str]:
     """What holds for all that is said of a run, sentences for the first line of it. They are never withheld."""
     return list(dict.fromkeys(text for one in findings for text in map(str, one.premises)))
-
-
-def _in_turn(group: Sequence[Finding]) -> list[str]:
-    """The first statement of each finding, then what else they say; nothing of those that are withheld."""
-    known = [one for one in group if one.statements and not one.withheld] or group[:1]
-    said = [[*map(str, one.statements)] for one in known]
-    return [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
 
 
 def fitted(

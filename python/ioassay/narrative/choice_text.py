@@ -10,8 +10,8 @@ from ioassay.analysis.claims import published_results
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
-from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Finding, Table, bounds
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import NOTHING, Finding, Table, bounds, left_out
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Ratio, Response
 from ioassay.records.record import Scalar
@@ -20,30 +20,26 @@ from ioassay.stats.result import mean_of
 
 _FEW = 5
 """Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
-_NOTHING = "–"
 
 
 def findings(answers: Sequence[Choice | StudyChoice]) -> list[Finding]:
     """One finding for each response; one for all studies of a run."""
-    single = [one for one in answers if isinstance(one, Choice)]
+    found = [
+        Finding(
+            study=one.cells.study,
+            question="choice",
+            response=one.response,
+            title=f"{phrases.name(one.response)}: which case is best, and is the difference real?",
+            statements=sentences(one),
+            statistics=one.statistics(),
+            tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
+            caveats=[*left_out(one.cells), *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else [])],
+        )
+        for one in answers
+        if isinstance(one, Choice)
+    ]
     together = [one for one in answers if isinstance(one, StudyChoice)]
-    return [*map(_finding, single), *([_overview(together)] if together else [])]
-
-
-def _finding(one: Choice) -> Finding:
-    return Finding(
-        study=one.cells.study,
-        question="choice",
-        response=one.response,
-        title=f"{phrases.name(one.response)}: which case is best, and is the difference real?",
-        statements=sentences(one),
-        statistics=one.statistics(),
-        tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
-        caveats=[
-            *finding.left_out(one.cells),
-            *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else []),
-        ],
-    )
+    return [*found, *([_overview(together)] if together else [])]
 
 
 def sentences(one: Choice) -> list[Say]:
@@ -150,6 +146,13 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
     known = published_results.paths_of([one.study for one in answers])
     rows = [(one.choice, standing) for one in answers for standing in one.choice.places]
     premises = dict.fromkeys(one.premise for one in answers if one.premise is not None)
+
+    def on_target(row: tuple[Choice, Standing]) -> str:
+        """The best of the cases that load the same target there."""
+        places = row[0].alike.places if row[0].alike else ()
+        best = [alike for alike in places if alike.where == row[1].where]
+        return f"{best[0].best}{' (certain)' if best[0].outcome == Outcome.BEST else ''}" if best else NOTHING
+
     table = Table.of(
         rows,
         ("Condition", lambda row: phrases.capital(phrases.levels(row[1].where)) or "all trials"),
@@ -157,8 +160,8 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         ("Value", lambda row: phrases.value(row[0].response, row[1].means[row[1].best])),
         ("Times the next", lambda row: _ahead(row[1])),
         ("Certain", lambda row: "yes" if row[1].outcome == Outcome.BEST else "no"),
-        ("May be best", lambda row: _near(row[1]) or _NOTHING),
-        ("Of those on one target", lambda row: _on_target(*row)),
+        ("May be best", lambda row: _near(row[1]) or NOTHING),
+        ("Of those on one target", on_target),
     )
     said = [averaged(one.choice)[0] for one in answers]
     if len(answers) > 1:
@@ -198,18 +201,21 @@ def _ahead(standing: Standing) -> str:
     return f"{phrases.plain_number(duel.estimate)}{'' if duel.interval.vague else f' ({ends})'}, {second}"
 
 
-def _on_target(one: Choice, standing: Standing) -> str:
-    """The best of the cases that load the same target there."""
-    found = next((alike for alike in one.alike.places if alike.where == standing.where), None) if one.alike else None
-    return _NOTHING if found is None else f"{found.best}{' (certain)' if found.outcome == Outcome.BEST else ''}"
-
-
 def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -> Table:
     """A row for each published path and, where none was named, for each condition of it here; also for those that
     were not measured here."""
     rows: list[tuple[published_results.Path, StudyChoice | None, Mapping[str, Scalar]]] = []
     for path in known.paths:
-        here = [(one, cell) for one in answers for cell in one.choice.cells.cells if _is_of(path, cell.point)]
+        # The case at these levels, and of the same factors.
+        where = {CASE: path.case, **path.where}
+        here = [
+            (one, cell)
+            for one in answers
+            for cell in one.choice.cells.cells
+            if cell.point[CASE] == path.case
+            and (not path.where or cell.point.keys() == where.keys())
+            and all(level_key(name, cell.point[name]) == level_key(name, level) for name, level in path.where.items())
+        ]
         found = here if path.where else here[:1]
         rows += [(path, one, cell.point) for one, cell in found] or [(path, None, {CASE: path.case, **path.where})]
     return Table.of(
@@ -227,19 +233,10 @@ def _others(point: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {name: level for name, level in point.items() if name != CASE}
 
 
-def _is_of(path: published_results.Path, point: Mapping[str, Scalar]) -> bool:
-    """Whether a condition was published: the case at these levels, and of the same factors."""
-    others, where = _others(point), path.where
-    same = others.keys() == where.keys() and all(
-        level_key(name, others[name]) == level_key(name, where[name]) for name in where
-    )
-    return point[CASE] == path.case and (same or not where)
-
-
 def _shown(metric: str, value: float | None) -> str:
-    return _NOTHING if value is None else phrases.value(metric, value)
+    return NOTHING if value is None else phrases.value(metric, value)
 
 
 def _here(found: Cells | None, point: Mapping[str, Scalar]) -> str:
     means = [mean_of(cell.values) for cell in found.cells if cell.point == point] if found else []
-    return phrases.value(found.response, means[0]) if found and means else _NOTHING
+    return phrases.value(found.response, means[0]) if found and means else NOTHING

@@ -1,4 +1,6 @@
-"""The sentences of verdicts: what each category means, and the explanation and the notes of one verdict."""
+"""The sentences of verdicts and of latencies: what each category means, the explanation and the notes of one verdict,
+and where the time of operations went.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any
 
 from ioassay.narrative.say import Say, say, templates
 from ioassay.verify import properties
+from ioassay.verify.latency_parts import LatencyParts
 from ioassay.verify.statement import Amount, Statement
 from ioassay.verify.verdict import CONFIRMED, HEADED, NOT_JUDGED, TRUE_CLAIMS, Verdict, compared, rank
 
@@ -107,3 +110,24 @@ def _typed(value: object) -> object:
     parts = [say(f"explanation.{name}", number=number) for name, number in numbers.items() if number is not None]
     place = f"amount_{value.source}"
     return say(f"explanation.{place if place in templates('explanation') else 'amount'}", parts=parts)
+
+
+# Where the time of operations went
+
+_LEAST_SHARE = 0.02
+_MOST_PARTS = 4
+
+
+def part_name(name: str, engine: str) -> str:
+    """The words for a part; requests of libaio and io_uring wait for something else than calls do."""
+    words = templates("latency")
+    return words.get(f"{name}_{engine}", words[name])
+
+
+def parts_sentence(one: LatencyParts) -> Say:
+    """The largest parts and their shares."""
+    large = [part for part in one.parts if part.share >= _LEAST_SHARE][:_MOST_PARTS] or one.parts[:1]
+    parts = [say("latency.part", name=part_name(part.name, one.engine), share=part.share) for part in large]
+    depth = round(one.depth)
+    code = "latency.mean_at_depth" if depth > 1 else "latency.mean"
+    return say(code, mean_ns=one.mean_ns, kind=one.kind, depth=depth, parts=parts)

@@ -40,7 +40,7 @@ def findings(answers: Sequence[Stability]) -> list[Finding]:
             response="",
             title="Repetitions, drift, steady state",
             severity="warning" if warns else "info",
-            statements=[*_variation(answers), *_drift(answers), *_steady(answers), *_samples(answers)],
+            statements=[*_variation(answers), *_drift(answers), *_steadiness(answers)],
             statistics={"responses": [_numbers(one) for one in answers]},
             tables=[_table(answers)],
             caveats=list(dict.fromkeys(map(str, _caveats(answers)))),
@@ -83,7 +83,8 @@ def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
             yield _of_all(f"stability.{code}", list(own), margin=MARGIN, change=Trend(first.change, first.interval))
 
 
-def _steady(answers: Sequence[Stability]) -> Iterator[Say]:
+def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
+    """What is not in steady state, and in how many conditions log samples say that repetitions differ."""
     for one in answers:
         name, found = Response(one.response), one.steadiness
         if found is not None and found.unsteady:
@@ -91,14 +92,9 @@ def _steady(answers: Sequence[Stability]) -> Iterator[Say]:
         elif found is not None and not found.attained:
             ended = found.trials - found.trials_attained
             yield say("stability.unsteady_trials", name=name, unsteady=ended, of=found.trials)
-
-
-def _samples(answers: Sequence[Stability]) -> Iterator[Say]:
-    known = [one.samples for one in answers if one.samples is not None]
-    if known:
+    if known := [one.samples for one in answers if one.samples is not None]:
         naive, corrected = sum(one.naive_different for one in known), sum(one.corrected_different for one in known)
-        of = sum(len(one.conditions) for one in known)
-        yield say("stability.naive", naive=naive, corrected=corrected, of=of)
+        yield say("stability.naive", naive=naive, corrected=corrected, of=sum(len(one.conditions) for one in known))
 
 
 def _table(answers: Sequence[Stability]) -> Table:

@@ -9,8 +9,8 @@ from ioassay.analysis.storage.latency_shares import LatencyShares
 from ioassay.analysis.storage.load_saturation import MARGIN, Saturation
 from ioassay.analysis.storage.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import phrases
+from ioassay.narrative.explanation_text import part_name, parts_sentence
 from ioassay.narrative.finding import Column, Finding, Table, bounds
-from ioassay.narrative.latency_text import part_name, sentence
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Place, Quantity
 from ioassay.records.observation import STRACE
@@ -89,7 +89,9 @@ def latency_shares(one: LatencyShares | Finding) -> Finding:
         ("p99", lambda row: row[2].p99_ns, _TIME),
         observed=True,
     )
-    said = [say("latency.explained", condition=each.label, parts=sentence(each.kinds[0])) for each in one.conditions]
+    said = [
+        say("latency.explained", condition=each.label, parts=parts_sentence(each.kinds[0])) for each in one.conditions
+    ]
     return Finding(
         study=one.study,
         question="costs",

@@ -40,17 +40,13 @@ def _of_study(one: ClaimVerdicts) -> Finding:
         severity = severity_of(overall([claim.verdict for claim in one.judged]).category)
         tables = list(_tables(one))
         return Finding(*head, list(_of_claims(one)), statistics=_statistics(one), tables=tables, severity=severity)
-    counted_claims = {} if one.outcome == Outcome.UNWITNESSED else {"claims": 0}
-    numbers = {"contradicted": 0, "witnessed_trials": one.witnessed, **counted_claims}
-    return Finding(*head, list(_without_claims(one)), statistics=numbers)
-
-
-def _without_claims(one: ClaimVerdicts) -> Iterator[Say]:
-    yield say(f"verdict.{one.outcome}")
+    said = [say(f"verdict.{one.outcome}")]
     if one.outcome == Outcome.UNCLAIMED:
-        yield say("verdict.witnessed", trials=one.witnessed)
+        said.append(say("verdict.witnessed", trials=one.witnessed))
     if one.unclaimed is not None:
-        yield say("verdict.last", seen=[sentence(part) for part in traffic(one.unclaimed)])
+        said.append(say("verdict.last", seen=[sentence(part) for part in traffic(one.unclaimed)]))
+    counted_claims = {} if one.outcome == Outcome.UNWITNESSED else {"claims": 0}
+    return Finding(*head, said, statistics={"contradicted": 0, "witnessed_trials": one.witnessed, **counted_claims})
 
 
 def _of_claims(one: ClaimVerdicts) -> Iterator[Say]:
@@ -75,6 +71,10 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
     """How many claims have which verdict, the worst ones with their explanation, and all."""
     rows = one.by_condition()
     worst_first = sorted(rows, key=lambda row: -rank(row.worst))
+
+    def alike(row: ConditionVerdicts) -> str:
+        return f"{sum(one.category == row.worst.category for one in row.members)} of {len(row.members)}"
+
     yield Table.of(
         reversed(counted(one.judged).items()),
         ("Verdict", lambda count: count[0]),
@@ -88,7 +88,7 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
             ("Reason", lambda row: row.worst.reason),
             ("Condition", lambda row: row.condition),
             ("Claim", lambda row: row.claim),
-            ("Trials", _alike),
+            ("Trials", alike),
             ("Explanation", lambda row: text(row.worst.explanation)),
         )
     yield Table.of(
@@ -102,10 +102,6 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
         ("Verdict", lambda row: row[0].worst.category),
         ("Reason", lambda row: row[0].worst.reason),
     )
-
-
-def _alike(row: ConditionVerdicts) -> str:
-    return f"{sum(one.category == row.worst.category for one in row.members)} of {len(row.members)}"
 
 
 def _statistics(one: ClaimVerdicts) -> dict[str, Any]:

@@ -75,10 +75,16 @@ def build(
     files = files or page.submit(drawn, out / FIGURES)
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
-    _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
+    texts = {out / PAGE: page.render(view, page.bundle(), hidden.text)}
     # A line for each finding: `indent` would take an encoder that is ten times slower.
     stated = "[\n" + ",\n".join(json.dumps(_plain(finding.as_dict())) for finding in findings) + "\n]\n"
-    _replace(out / FINDINGS, hidden.text(stated))
+    texts[out / FINDINGS] = hidden.text(stated)
+    for path, text in texts.items():
+        # Whole or not at all: a page that is open in a browser is never half of one. A file name that is not UTF-8 is
+        # shown escaped: the page has to stay readable.
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.replace(path)
     figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, files(), strict=True))
     return ReportPaths(out / PAGE, out / FINDINGS, tuple(figures))
 
@@ -183,14 +189,6 @@ def _search_arguments(tuning: Search) -> Iterator[str]:
         yield from ("--budget", f"{tuning['budget_s']:g}s")
     if not tuning["pruning"]:
         yield "--no-pruning"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: a page that is open in a browser is never half of one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    temporary.replace(path)
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from ioassay.analysis import path_of
 from ioassay.analysis.measurements.cells import Cell
 from ioassay.factors import CASE, factor_label
 from ioassay.metrics import format_metric
-from ioassay.narrative.latency_text import part_name
+from ioassay.narrative.explanation_text import part_name
 from ioassay.records.observation import PARTS
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection

@@ -50,6 +50,8 @@ def of_explained(records: Dataset, study: Study, own: Sequence[Figure]) -> list[
 
 def of_study(records: Dataset, study: Study) -> list[Figure]:
     """The figures that the study could have listed itself."""
+    from ioassay.analysis.measurements import log_samples
+
     factors = {name: levels for name, levels in study.levels.items() if len(levels) > 1}
     responses = records.responses(study)[:_MOST_RESPONSES]
     if not factors:
@@ -62,7 +64,13 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
     known = records.hist.filter(study=study.name, kind="lat")["direction"].unique().to_list()
     shown = [direction for direction in DIRECTIONS if direction in known]
     figures += [_figure("cdf", f"{one}_lat_cdf", direction=one, latency="lat") for one in shown]
-    return [*figures, *_over_time(records, study), *_of_the_machine(records, study, _along(factors))]
+    # Latency over time of each direction, where the first trial that went well kept histograms of it.
+    first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
+    if any(log_samples.histogram_logs(records, trial) for trial in first):
+        known = records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list()
+        shown = [direction for direction in DIRECTIONS if direction in known]
+        figures += [_figure("latency_heatmap", f"{one}_lat_over_time", direction=one) for one in shown]
+    return [*figures, *_of_the_machine(records, study, _along(factors))]
 
 
 def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scalar]]) -> list[Figure]:
@@ -79,18 +87,6 @@ def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scal
         for direction in DIRECTIONS
         if f"{direction}.lat.p99" in known
     ]
-
-
-def _over_time(records: Dataset, study: Study) -> list[Figure]:
-    """Latency over time of each direction, where the first trial that went well kept histograms of it."""
-    from ioassay.analysis.measurements import log_samples
-
-    first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
-    if not any(log_samples.histogram_logs(records, trial) for trial in first):
-        return []
-    directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
-    shown = [direction for direction in DIRECTIONS if direction in directions]
-    return [_figure("latency_heatmap", f"{direction}_lat_over_time", direction=direction) for direction in shown]
 
 
 def _along(factors: Mapping[str, Sequence[Scalar]]) -> str:

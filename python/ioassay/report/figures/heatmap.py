@@ -118,7 +118,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     for cell in every:
         cell["dark"] = low < high and scaled(cell["value"]) <= dark_until
     centre = metric_view.centre(metric_view.conditions(cells, study, spec.value, spec.x, spec.y))
-    color = _color(unit.titled(selection.metric_label(spec.value)), low, high, log)
+    # One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind.
+    shown = unit.titled(selection.metric_label(spec.value))
+    if log and low < high:
+        ticks = axes.log_ticks(low, high)
+        decades = [tick for tick in ticks if math.log10(tick).is_integer()]
+        apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
+        color = chart.heat("value", shown, "log", [low, high], values=apart, format="~g")
+    else:
+        domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
+        color = chart.heat("value", shown, "linear", domain, tickCount=5, format="~r")
     drawn = [
         chart.panel(_layers(parts, (x, y), spec, color, centre), spec.width, spec.height, title)
         for title, parts in panels.items()
@@ -182,17 +191,6 @@ def _short(number: float) -> str:
     if abs(number) < 1:
         return f"{number:#.2g}" if number else "0"
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
-
-
-def _color(title: str, low: float, high: float, log: bool) -> Any:
-    """One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind."""
-    if not log or high <= low:
-        domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
-        return chart.heat("value", title, "linear", domain, tickCount=5, format="~r")
-    ticks = axes.log_ticks(low, high)
-    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
-    apart = ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades
-    return chart.heat("value", title, "log", [low, high], values=apart, format="~g")
 
 
 def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:

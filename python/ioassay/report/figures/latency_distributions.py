@@ -178,7 +178,12 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
     slowest = max(one.quantile(SHOWN) for one in found.merged.values())
     x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
     if nines:
-        y = _nines_axis(min(row["slower"] for row in lines))
+        # The slower requests, upside down; labels are the share of the others.
+        labels = {round(100 - share, 9): f"{share:g}" for share in _TICKS}
+        axis = {"values": list(labels), "labelExpr": axes.labels_at(labels)}
+        least = min(row["slower"] for row in lines)
+        scale = {"type": "log", "domain": [100, least * 0.8], "nice": False}
+        y = channel("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
     else:
         ticks = [0.0, *wanted] if wanted else [0.0, 25.0, 50.0, 75.0, 100.0]
         ticks += [] if max(ticks) >= 95 else [100]
@@ -200,14 +205,6 @@ def _curve_row(time_ns: float, share: float) -> VegaLite:
     """A point of a curve: x (ns), y (percent at most), slower (percent)."""
     slower = float(f"{max(100 - share, 0.0):.7g}")
     return {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}"), "slower": slower}
-
-
-def _nines_axis(least: float) -> Any:
-    """The logarithmic channel of the slower requests, upside down; its labels are the share of the others."""
-    labels = {round(100 - share, 9): f"{share:g}" for share in _TICKS}
-    axis = {"values": list(labels), "labelExpr": axes.labels_at(labels)}
-    scale = {"type": "log", "domain": [100, least * 0.8], "nice": False}
-    return channel("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
 
 
 def curve_points(histogram: Histogram, marked: Sequence[float], last: float, nines: bool = False) -> list[Point]:
@@ -395,7 +392,13 @@ def draw_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> An
     factor = spec.panel or next(varied, None)
     if factor:
         selection.require_factor(study, factor)
-    logs = _logs(records, trials["trial"].to_list(), spec)
+    try:
+        logs = log_samples.latency_windows(records, trials["trial"].to_list(), spec.direction)
+    except InputError as error:
+        raise NoData(str(error)) from None
+    if not logs:
+        why = f"no trial kept histograms of {spec.direction} latencies over time"
+        raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
     levels = dict(trials.select("trial", factor).iter_rows()) if factor else dict.fromkeys(logs)
     shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
     if len(shown) > _MOST_PANELS:
@@ -420,17 +423,6 @@ def draw_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> An
     return chart.figure(
         drawn, spec, study, title, notes, width=min(spec.columns, len(panels)) * spec.width, details=details
     )
-
-
-def _logs(records: Dataset, trials: Sequence[str], spec: LatencyHeatmapSpec) -> Mapping[str, Sequence[LatencyWindow]]:
-    try:
-        found = log_samples.latency_windows(records, trials, spec.direction)
-    except InputError as error:
-        raise NoData(str(error)) from None
-    if not found:
-        why = f"no trial kept histograms of {spec.direction} latencies over time"
-        raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
-    return found
 
 
 def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec) -> list[Any]:

@@ -151,7 +151,16 @@ def _response(
     layers = _plateau(view, peaks)
     layers += view.hardware_threads(records.machine(study), label=False)  # its name is said once for all panels
     joined: VegaLite = {} if view.axis.numbers is None else {"style": "joined", "strokeWidth": 1.2}
-    layers += [*view.means({}, 22, 5, **joined), *_best(view, peaks)]
+    layers += view.means({}, 22, 5, **joined)
+    # A ring around the best mean of each line.
+    best = []
+    for point in (one.cells[one.best].point for one in peaks if not one.indistinct):
+        place = metric_view.place(point[x], point[color] if color else None, view.axis, color)
+        best.append((place["x"], place.get("group")))
+    rows, aside = chart.side_by_side(view.points)
+    if ringed := [row for row in rows if (row["x"], row.get("group")) in best]:
+        ring = chart.base(ringed).mark("point", style="best", filled=False, size=110, **aside)
+        layers.append(ring.encode(x=view.x, y=view.y, **view.color))
     unit = view.metric_axis.unit.titled(selection.metric_label(name))
     scale = f"{unit}, logarithmic" if view.metric_axis.log else unit
     return layers, [scale, _told(peaks) if conclusive else selection.UNFIT, pooled]
@@ -215,16 +224,3 @@ def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:
     low = max(numbers[ends.first] for numbers, ends in found)
     high = min(numbers[ends.last] for numbers, ends in found)
     return [view.band(low, high)] if low < high else []
-
-
-def _best(view: View, peaks: Sequence[Peak]) -> list[Any]:
-    points = [one.cells[one.best].point for one in peaks if not one.indistinct]
-    x, color = view.axis.factor, view.ask.color
-    places = [metric_view.place(one[x], one[color] if color else None, view.axis, color) for one in points]
-    best = [(place["x"], place.get("group")) for place in places]
-    rows, aside = chart.side_by_side(view.points)
-    ringed = [row for row in rows if (row["x"], row.get("group")) in best]
-    if not ringed:
-        return []
-    ring = chart.base(ringed).mark("point", style="best", filled=False, size=110, **aside)
-    return [ring.encode(x=view.x, y=view.y, **view.color)]

@@ -88,7 +88,14 @@ def load_factor(study: Study, where: Iterable[str] = ()) -> str | None:
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     selection.select(records, study, spec.where)  # says why where nothing went well
-    load, direction = _load(study, spec), spec.direction or _direction(records, study)
+    load = _load(study, spec)
+    direction: str | None = spec.direction
+    if direction is None:  # the first with requests
+        trials = records.trials_of(study)
+        known = [one for one in DIRECTIONS if f"{one}.iops" in trials.columns]
+        direction = next((one for one in known if (trials[f"{one}.iops"].fill_null(0) > 0).any()), None)
+    if direction is None:
+        raise NoData(f"no trial of the study '{study.name}' has a throughput in IOPS")
     throughput = f"{direction}.{spec.throughput or offers(load) or 'iops'}"
     points, pooled, short = _measured(records, study, spec, load, direction, throughput)
     latency_name = latency_distributions.latency_name(direction, spec.latency)
@@ -220,14 +227,6 @@ def _load(study: Study, spec: Spec) -> str:
     if level_axis_numbers(factor, study.levels[factor]) is None:
         raise NoData(f"levels of {factor} are words; a load needs numbers")
     return factor
-
-
-def _direction(records: Dataset, study: Study) -> str:
-    trials = records.trials_of(study)
-    for name in [f"{direction}.iops" for direction in DIRECTIONS]:
-        if name in trials.columns and (trials[name].fill_null(0) > 0).any():
-            return name.removesuffix(".iops")
-    raise NoData(f"no trial of the study '{study.name}' has a throughput in IOPS")
 
 
 def _measured(
