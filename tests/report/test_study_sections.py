@@ -83,7 +83,7 @@ def test_facts_of_any_depth_become_rows() -> None:
         "gathered_unix_s": 0.0,
         "schema": 1,
     }
-    sections = {section.name: dict(section.rows) for section in host_facts.sections(host)}
+    sections = {section: dict(rows) for section, rows in host_facts.sections(host).items()}
     assert sections["Processor"] == {"model": "X", "turbo": "yes", "flags": "a, b"}
     assert sections["Disk"]["size bytes"] == "4 KiB (4096 bytes)"
     assert sections["Disk"]["devices sda queue scheduler"] == "none"

@@ -124,33 +124,27 @@ def profile_table(profiles: Sequence[Profile]) -> ProfileTable | None:
     if not profiles:
         return None
     shown = [name for name in _NAMES if any(name in profile.values for profile in profiles)]
-    axis = _axis(profiles)
+    ends = [profile.latencies.quantiles(_COVERED) for profile in profiles if profile.latencies is not None]
+    axis, decades = None, list[Mark]()
+    if ends:
+        # Ends of the axis as powers of ten, a little beyond what it covers.
+        low = math.log10(max(min(end[0] for end in ends), 1.0)) - 0.05
+        high = math.log10(max(max(end[1] for end in ends), 10.0)) + 0.05
+        axis = low, max(high, low + 1.0)
+        for power in range(math.ceil(axis[0]), math.floor(axis[1]) + 1):
+            x = _place(10.0**power, axis)
+            anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
+            decades.append(Mark(x, units.format_ns(10.0**power), anchor))
     several = {profile.workload for profile in profiles if sum(p.workload == profile.workload for p in profiles) > 1}
     rows = [_row(profile, shown, axis, profile.workload in several) for profile in profiles]
     sparse = any(cell.text.endswith(_SPARSE) for row in rows for cell in row.values)
     caption = describe_text.profile_caption([profile.repetitions for profile in profiles], sparse=sparse)
-    return ProfileTable([_NAMES[name] for name in shown], rows, _decades(axis) if axis else (), caption)
-
-
-def _axis(profiles: Sequence[Profile]) -> tuple[float, float] | None:
-    """Ends of the axis as powers of ten, a little beyond what it covers."""
-    ends = [profile.latencies.quantiles(_COVERED) for profile in profiles if profile.latencies is not None]
-    if not ends:
-        return None
-    low = math.log10(max(min(end[0] for end in ends), 1.0)) - 0.05
-    high = math.log10(max(max(end[1] for end in ends), 10.0)) + 0.05
-    return low, max(high, low + 1.0)
+    return ProfileTable([_NAMES[name] for name in shown], rows, decades, caption)
 
 
 def _place(value: float, axis: tuple[float, float]) -> float:
     share = (math.log10(max(value, 1.0)) - axis[0]) / (axis[1] - axis[0])
     return round(WIDTH * min(max(share, 0.0), 1.0), 1)
-
-
-def _decades(axis: tuple[float, float]) -> list[Mark]:
-    places = {power: _place(10.0**power, axis) for power in range(math.ceil(axis[0]), math.floor(axis[1]) + 1)}
-    anchors = {power: "start" if x < 20 else "end" if x > WIDTH - 20 else "middle" for power, x in places.items()}
-    return [Mark(x, units.format_ns(10.0**power), anchors[power]) for power, x in places.items()]
 
 
 def _row(profile: Profile, shown: Sequence[str], axis: tuple[float, float] | None, named: bool) -> Row:
@@ -161,8 +155,19 @@ def _row(profile: Profile, shown: Sequence[str], axis: tuple[float, float] | Non
     known = {name: profile.values[name].mean for name in LATENCIES if name in profile.values}
     marks = [Mark(_place(mean, axis), _NAMES[name]) for name, mean in known.items()]
     spoken = (f"{_NAMES[name]} {format_metric(profile.metric(name), mean)}" for name, mean in known.items())
-    outline = _outline(*profile.latencies.buckets(), axis)
-    return Row(workload, values, outline, marks, f"Latencies of {workload}: {', '.join(spoken)}")
+    # Share of the requests by latency as the outline of an area, as high as the chart at its mode.
+    times_ns, counts = profile.latencies.buckets()
+    shares = (np.log10(np.maximum(times_ns, 1)) - axis[0]) / (axis[1] - axis[0])
+    sums = np.bincount(np.clip((shares * _BINS).astype(int), 0, _BINS - 1), weights=counts, minlength=_BINS)
+    heights = HEIGHT - 2 - (HEIGHT - 6) * sums / max(sums.max(), 1)
+    corners = "".join(f"V{height:.1f}H{(at + 1) * WIDTH / _BINS:.1f}" for at, height in enumerate(heights))
+    return Row(
+        workload,
+        values,
+        f"M0 {HEIGHT - 2}{corners}V{HEIGHT - 2}Z",
+        marks,
+        f"Latencies of {workload}: {', '.join(spoken)}",
+    )
 
 
 def _cell(profile: Profile, name: str) -> Cell:
@@ -175,14 +180,3 @@ def _cell(profile: Profile, name: str) -> Cell:
         return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True, value=value.mean)
     note = describe_text.half_width(profile.metric(name), value) if name == RATE else ""
     return Cell(text, True, note, value.mean)
-
-
-def _outline(values: Sequence[int], counts: Sequence[int], axis: tuple[float, float]) -> str:
-    """Share of the requests by latency as the outline of an area, as high as the chart at its mode."""
-    shares = (np.log10(np.maximum(values, 1)) - axis[0]) / (axis[1] - axis[0])
-    places = np.clip((shares * _BINS).astype(int), 0, _BINS - 1)
-    sums = np.bincount(places, weights=counts, minlength=_BINS)
-    heights = HEIGHT - 2 - (HEIGHT - 6) * sums / max(sums.max(), 1)
-    step = WIDTH / _BINS
-    corners = "".join(f"V{height:.1f}H{(place + 1) * step:.1f}" for place, height in enumerate(heights))
-    return f"M0 {HEIGHT - 2}{corners}V{HEIGHT - 2}Z"

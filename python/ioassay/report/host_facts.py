@@ -26,14 +26,6 @@ _TITLES = {"cpu": "Processor", "ioassay": "ioassay"}
 
 
 @dataclass(frozen=True)
-class Section:
-    """One section of the host's facts."""
-
-    name: str
-    rows: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class Fleet:
     """The hosts that measured: facts that all have alike, in words, and a table of those in which they differ."""
 
@@ -77,16 +69,16 @@ def _brief(host: Host) -> Iterator[tuple[str, str]]:
     return ((name, str(value)) for name, value in facts.items() if value not in (None, ""))
 
 
-def sections(host: Host) -> list[Section]:
+def sections(host: Host) -> dict[str, list[tuple[str, str]]]:
     """Sections in their own order; single facts that belong to none come last. Those of several hosts are `fleet`."""
-    found, single = list[Section](), list[tuple[str, str]]()
+    found, single = dict[str, list[tuple[str, str]]](), list[tuple[str, str]]()
     for name, value in host.items():
         words = _words(name)
         if not isinstance(value, Mapping | list):
             single.append((words, shown(name, value)))
         elif value and name != "hosts":
-            found.append(Section(_TITLES.get(words, words[:1].upper() + words[1:]), list(_rows(value))))
-    return [*found, Section("More", single)] if single else found
+            found[_TITLES.get(words, words[:1].upper() + words[1:])] = list(_rows(value))
+    return found | ({"More": single} if single else {})
 
 
 def machines(records: Dataset) -> str:
