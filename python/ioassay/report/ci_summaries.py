@@ -152,7 +152,12 @@ _COUNTS = {"tests": "testcase", "failures": "*/failure", "errors": "*/error", "s
 
 
 def junit_xml(comparison: Comparison) -> str:
-    """The whole document."""
+    """The whole document: one test suite a study, one test case a condition and response.
+
+    'slower' is a failure; 'undecided' and what only one run has are skipped tests, because nothing was shown. All tests
+    are skipped where the machine was not fit, and are errors where the kernel contradicts the claims. The format is
+    that of Apache Ant's JUnit task as Jenkins and pytest read and write it (the attribute `time` is required there).
+    """
     root = ElementTree.Element("testsuites", name="ioassay compare")
     for study in dict.fromkeys(row.study for row in comparison.rows):
         suite = _add(root, "testsuite", name=study)

@@ -1,4 +1,8 @@
-"""A metric by case or level in bars or boxes: kinds `bar`, `box`, `latency_bar` and `path_costs`."""
+"""A metric by case or level in bars or boxes: kinds `bar`, `box`, `latency_bar` and `path_costs`.
+
+A logarithmic axis has no zero, so there the means are points: the length of a bar would depend on where the axis ends.
+If all means have room for it next to their error bars, they are numbers as well: paper has no tooltips.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class BarSpec(FigureSpec):
 
 
 def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
-    """The layered chart."""
+    """Bars from zero, error bars, every repetition as a dot."""
     view, pooled = metric_view.over_categories(records, study, spec, spec.error)
     y, places, log = view.y, view.places(), view.metric_axis.log
     width = {"band": 0.9 if spec.color else 0.62}
@@ -85,7 +89,7 @@ class BoxSpec(FigureSpec):
 
 
 def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
-    """The layered chart."""
+    """How the repetitions of each level are distributed: Tukey's boxes, every repetition beside them."""
     view, pooled = metric_view.over_categories(records, study, spec, zero=False)
     y, places = view.y, view.places()
     boxes, dots = _boxes(view), view.single()

@@ -1,4 +1,8 @@
-"""Two runs against each other: the forest of ratios, and the curves or distributions of both over each other."""
+"""Two runs against each other: the forest of ratios, and the curves or distributions of both over each other.
+
+In the forest, colour and shape both say the verdict; the band is the margin within which a difference counts as none.
+Of curves, there is one chart a response, with a panel for each combination of the factors that are not on its axis.
+"""
 
 from __future__ import annotations
 

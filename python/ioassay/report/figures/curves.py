@@ -51,7 +51,7 @@ class TrendSpec(FigureSpec):
 
 
 def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
-    """The layered chart."""
+    """The mean against a factor with error bars, medians, every repetition, and a regression line."""
     view, pooled = metric_view.over_levels(records, study, spec, spec.x, spec.error, spec.log_x)
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression

@@ -1,4 +1,11 @@
-"""Distributions of latencies: kinds `cdf`, `latency_histogram` and `latency_heatmap`."""
+"""Distributions of latencies: kinds `cdf`, `latency_histogram` and `latency_heatmap`.
+
+The axis of shares has a decade of slower requests in each step (90, 99, 99.9 %), as plots of HdrHistogram do, and each
+curve ends where too few requests are slower; on a linear axis the tail would be a line along the upper edge. The height
+of a histogram is the number of requests in steps of equal ratio; each level reaches its own peak, so that shapes
+compare. Over time, single requests are visible next to millions, since colours are logarithmic; averages are the kind
+`series`.
+"""
 
 from __future__ import annotations
 

@@ -280,8 +280,8 @@ class View:
     def hardware_threads(self, host: Host, label: bool = True) -> list[Any]:
         """A rule at the host's number of hardware threads: from there on, workers share processors.
 
-        None where the axis does not count workers, its levels are all below, or the host is unknown: neither a rule at
-        the left edge nor one beyond the levels would say anything. `label`: its name stands at the lower end.
+        Nothing where the axis does not count workers, its levels are all below, or the host is unknown: neither a rule
+        at the left edge nor one beyond the levels would say anything. `label`: its name stands at the lower end.
         """
         known, numbers = host.get("cpu", {}).get("cpus"), self.axis.numbers
         if not isinstance(known, int) or not takes_processors(self.axis.factor) or not numbers:

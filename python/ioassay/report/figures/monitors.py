@@ -313,7 +313,7 @@ class StackSpec(FigureSpec):
 
 
 def draw_stack(records: Dataset, study: Study, spec: StackSpec) -> Any:
-    """One bar a level."""
+    """One bar a level. Each trial counts as one, with the shares of its whole time."""
     trials = selection.select(records, study, spec.where)
     factor = selection.main_factor(study, spec.x, spec.where)
     selection.require_factor(study, factor)
@@ -439,7 +439,7 @@ class SeriesSpec(FigureSpec):
 
 
 def draw_series(records: Dataset, study: Study, spec: SeriesSpec) -> Any:
-    """The layered chart."""
+    """A metric from logs: every trial faintly, their mean in front, the steady part shaded."""
     trials = selection.select(records, study, spec.where)
     if spec.color is not None:
         selection.require_factor(study, spec.color)
