@@ -83,7 +83,7 @@ def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
     records = lab.records(lab.run(study, lambda *_: metrics, repetitions=2))
     table = first_screen.profile_table(workload_profile.profiles(records, study))
     assert table is not None and table.columns == ["IOPS", "p50"]
-    assert table.decades == () and table.rows[0].outline == ""
+    assert not table.decades and table.rows[0].outline == ""
 
 
 def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> None:

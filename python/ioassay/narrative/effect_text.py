@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ioassay.analysis.effects.average_change import AverageChange
@@ -77,8 +77,14 @@ def statement(effect: Effect) -> list[Say]:
         means = [mean_of(cell.values) for cell in effect.family.cells]
         return [Say("effect.untested", {**known, "range": Range(name.metric, min(means), max(means))}, where)]
     if effect.shape is not None:
-        code, values = _over(effect, effect.shape)
-        return [Say(code, {**known, **values}, where), *_levels_off(effect.shape, {**known, "place": where})]
+        code, values = _over(effect, curve := effect.shape)
+        said = [Say(code, {**known, **values}, where)]
+        if curve.plateau is not None and curve.earliest is not None:
+            ends = (Level(curve.factor, cell.point[curve.factor]) for cell in (curve.plateau, curve.earliest))
+            known |= {"place": where, **dict(zip(("level", "earliest"), ends, strict=True))}
+            between = "" if curve.earliest is curve.plateau else "_between"
+            said.append(say(f"effect.levels_off{between}", **known))
+        return said
     if outcome == Outcome.EQUIVALENT:
         return [Say("effect.equivalent", known, where)]
     extremes, word = effect.extremes, "lowest" if lower_is_better(name.metric) else "highest"
@@ -130,15 +136,6 @@ def _over(effect: Effect, curve: Shape) -> tuple[str, dict[str, object]]:
         }
     (lowest, low), (highest, high) = at(curve.lowest), at(curve.highest)
     return "effect.extremes", {**known, "lowest": lowest, "low": low, "highest": highest, "high": high}
-
-
-def _levels_off(curve: Shape, known: Mapping[str, object]) -> Iterator[Say]:
-    if curve.plateau is None or curve.earliest is None:
-        return
-    level, earliest = (Level(curve.factor, cell.point[curve.factor]) for cell in (curve.plateau, curve.earliest))
-    alone = curve.earliest is curve.plateau
-    code = "effect.levels_off" if alone else "effect.levels_off_between"
-    yield say(code, level=level, earliest=earliest, **known)
 
 
 def _counted(decided: Sequence[Effect], places: int) -> Say:

@@ -152,22 +152,19 @@ def _call_statements(one: SystemCalls) -> Iterator[Say]:
     elif one.outcome == Outcome.HARDLY_ANY:
         yield say("calls.hardly_any", most=max(point.total for point in one.points))
     else:
-        yield _frequent(one)
+        first = one.points[0]
+        if one.dominant:
+            shares = [point.share(one.dominant) for point in one.points]
+            some_more = min(shares) < min(max(shares), 0.995)  # from there on a share is more than 99 %
+            yield say(f"calls.dominant{'_range' if some_more else ''}", calls=one.dominant, share=min(shares))
+        else:
+            calls = [say("calls.of_all", name=name, share=first.share([name])) for name in list(first.count)[:3]]
+            yield say(f"calls.most_frequent{'_at' if first.levels else ''}", place=Place(first.levels), calls=calls)
         yield from _rates(one)
         counts = [point.per_work for point in one.points if point.per_work is not None]
         if counts:
             alike = phrases.plain_number(min(counts)) == phrases.plain_number(max(counts))
             yield say(f"calls.per_operation{'' if alike else '_range'}", least=min(counts), most=max(counts))
-
-
-def _frequent(one: SystemCalls) -> Say:
-    if one.dominant:
-        shares = [point.share(one.dominant) for point in one.points]
-        some_more = min(shares) < min(max(shares), 0.995)  # from there on a share is more than 99 %
-        return say(f"calls.dominant{'_range' if some_more else ''}", calls=one.dominant, share=min(shares))
-    first = one.points[0]
-    calls = [say("calls.of_all", name=name, share=first.share([name])) for name in list(first.count)[:3]]
-    return say(f"calls.most_frequent{'_at' if first.levels else ''}", place=Place(first.levels), calls=calls)
 
 
 def _rates(one: SystemCalls) -> Iterator[Say]:

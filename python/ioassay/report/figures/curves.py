@@ -337,7 +337,12 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     trials = selection.select(records, study, spec.where)  # says why where nothing went well
     for name in split:
         selection.require_factor(study, name)
-    crossed = _saturated(study, trials, spec)
+    crossed: list[dict[str, Scalar]] = []  # conditions that saturated and therefore lack the metric
+    if SATURATED in trials.columns:
+        lacking = trials.filter(pl.col(SATURATED) > 0)
+        if spec.y in trials.columns:
+            lacking = lacking.filter(pl.col(spec.y).is_null())
+        crossed = sorted(selection.points_of(study, lacking), key=study.design.place)
     try:
         cells = selection.measured(records, study, spec.where, spec.y)
     except NoData:
@@ -397,15 +402,6 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     whole, width = chart.grid(panels, spec.columns), spec.columns * (spec.width + 50)
     return chart.figure(whole, spec, study, title, notes, told, width)
-
-
-def _saturated(study: Study, trials: pl.DataFrame, spec: LinesSpec) -> list[dict[str, Scalar]]:
-    if SATURATED not in trials.columns:
-        return []
-    lacking = trials.filter(pl.col(SATURATED) > 0)
-    if spec.y in trials.columns:
-        lacking = lacking.filter(pl.col(spec.y).is_null())
-    return sorted(selection.points_of(study, lacking), key=study.design.place)
 
 
 def _panel_marks(base: VegaView, marks: level_marks.LevelMarks, joined: bool) -> list[Any]:
