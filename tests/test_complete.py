@@ -83,7 +83,7 @@ class List:
 LISTS = [
     List("ioassay.drivers", "DRIVERS", "docs/drivers.md", frozenset({"command", "parse", "access", "estimate"})),
     List("ioassay.targets", "TARGETS", "docs/targets.md", frozenset({"inspect", "prepare", "load", "close"})),
-    List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS", "make"})),
+    List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS"})),
     List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
     List("ioassay.report.figures", "FIGURES", "docs/figures.md", frozenset({"Spec", "draw"})),
     List("ioassay.analysis", "OVERALL", "docs/METHOD.md", frozenset({"together"})),
@@ -112,7 +112,11 @@ def defined(body: list[ast.stmt]) -> set[str]:
     names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for node in body:
         targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign) and node.value is not None
+            else []
         )
         names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names

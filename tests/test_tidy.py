@@ -204,7 +204,7 @@ def rooms_import_only_what_the_map_allows(source: Source, node: ast.AST) -> Iter
 
 @rule(*IMPORTS, rooms=LISTS)
 def entries_of_a_list_do_not_import_each_other(source: Source, node: ast.AST) -> Iterator[str]:
-    room, entries = source.room, entries_of(source.room)
+    room, entries = source.room, modules_of(source.room)
     own = [*source.name.split("."), ""][1]
     for name in own_imports(node):
         other = [*name.split("."), ""][1] if name.startswith(f"{room}.") else ""
@@ -297,6 +297,12 @@ def public_functions_are_named_by_nouns_or_verbs(_: Source, module: ast.Module) 
 def entries_of(room: str) -> set[str]:
     """The names of the room's list, those of packs as well."""
     return set(getattr(import_module(f"ioassay.{room}"), LISTS[room]))
+
+
+def modules_of(room: str) -> set[str]:
+    """The modules of the room that hold entries of its list."""
+    entries: dict[str, str] = getattr(import_module(f"ioassay.{room}"), LISTS[room])
+    return {[*entry.partition(":")[0].split("."), ""][2] for entry in entries.values()}
 
 
 @pytest.fixture(scope="module")

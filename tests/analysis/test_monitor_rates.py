@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.measurements import monitor_rates
-from ioassay.monitors import MONITORS, cpu, fields
-from ioassay.monitors.field import GAUGE
+from ioassay.monitors import MONITORS, fields, system_monitors
+from ioassay.monitors.text_monitor import GAUGE
 
 CPU = {"user": 10.0, "system": 20.0, "idle": 60.0, "iowait": 8.0, "steal": 2.0, "guest": 10.0}
 DISK = {
@@ -96,7 +96,7 @@ def test_gauges_are_those_of_the_monitors(monitor: str, prefix: str) -> None:
 
 
 def test_the_states_are_those_of_the_monitor() -> None:
-    assert set(monitor_rates.CPU_STATES) == set(cpu.STATES) - {"guest", "guest_nice"}
+    assert set(monitor_rates.CPU_STATES) == set(system_monitors.CpuMonitor.columns) - {"guest", "guest_nice"}
 
 
 def test_volume_of_a_trial_is_that_of_the_busiest_device(lab: Any) -> None:

@@ -14,9 +14,9 @@ from tests.patience import PATIENCE_S
 
 from ioassay.errors import UsageError
 from ioassay.host import perf_events
-from ioassay.monitors import COUNTER, GAUGE, MONITORS, field, fields, monitor, perf, schedstat
+from ioassay.monitors import COUNTER, GAUGE, MONITORS, field, fields, monitor, process_monitors
 from ioassay.monitors.sampler import Sampler
-from ioassay.monitors.thermal import ThermalMonitor
+from ioassay.monitors.sensors import ThermalMonitor
 from ioassay.process import supervisor
 from ioassay.roles import Monitor, ProcessMonitor
 
@@ -73,7 +73,7 @@ def test_a_monitor_is_called_what_the_list_calls_it_and_reads_known_fields(name:
     made = attached(name, fake_root({**MACHINE, **processes, f"{own}/cgroup": "0::/\n"}))
     reading = made.read()
     assert made.name == name
-    if isinstance(made, perf.PerfMonitor) and not reading:
+    if isinstance(made, process_monitors.PerfMonitor) and not reading:
         assert made.unavailable.keys() == {event.name for event in perf_events.EVENTS}
         pytest.skip(f"no event can be counted by this user: {made.unavailable['task_clock']}")
     assert reading
@@ -163,15 +163,15 @@ def events() -> dict[str, str]:
 
 
 def test_events_are_those_of_the_whole_tree_ended_processes_too(tmp_path: Path, events: dict[str, str]) -> None:
-    single = watched([perf.PerfMonitor()], ["/bin/true"], tmp_path)["perf"]
-    many = watched([perf.PerfMonitor()], ["/bin/sh", "-c", CHURN], tmp_path)["perf"]
+    single = watched([process_monitors.PerfMonitor()], ["/bin/true"], tmp_path)["perf"]
+    many = watched([process_monitors.PerfMonitor()], ["/bin/sh", "-c", CHURN], tmp_path)["perf"]
     assert many["minor_faults.count"] > 3 * single["minor_faults.count"] > 0
     assert many["context_switches.count"] >= 5  # the shell waits for each of its children
     assert 0 < many["task_clock.count"] < PATIENCE_S * 1e9
 
 
 def test_nothing_before_the_first_instruction_is_counted(tmp_path: Path, events: dict[str, str]) -> None:
-    monitor = perf.PerfMonitor()
+    monitor = process_monitors.PerfMonitor()
     readings = []
 
     def held(pid: int) -> None:
@@ -196,7 +196,7 @@ def test_an_event_that_the_machine_lacks_is_said_and_has_no_value(
         return "no counter" if event.multiplexed else opened(event, pid, on_exec=on_exec)
 
     monkeypatch.setattr(perf_events, "open_counter", without_hardware)
-    monitor = perf.PerfMonitor()
+    monitor = process_monitors.PerfMonitor()
     reading = watched([monitor], ["/bin/true"], tmp_path)["perf"]
     assert monitor.unavailable == dict.fromkeys(("cycles", "instructions", "cache_misses"), "not available: no counter")
     assert not [name for name in reading if name.startswith("cycles")]
@@ -212,10 +212,10 @@ def test_hardware_events_come_with_the_times_that_scale_them(monkeypatch: pytest
             pass
 
     monkeypatch.setattr(perf_events, "open_counter", lambda event, *_, **__: Multiplexed(event, -1))
-    monitor = perf.PerfMonitor()
+    monitor = process_monitors.PerfMonitor()
     monitor.attach(1)
     reading = monitor.read()
-    assert [reading[f"cycles.{name}"] for name in perf.FIELDS] == [300, 1000, 600]
+    assert [reading[f"cycles.{name}"] for name in monitor.FIELDS] == [300, 1000, 600]
     assert "context_switches.running_ns" not in reading
 
 
@@ -230,10 +230,10 @@ def test_an_architecture_that_is_not_known_is_a_reason(monkeypatch: pytest.Monke
 def test_more_tasks_than_are_followed_are_counted_and_not_read(
     fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedstat, "MOST_TASKS", 2)
+    monkeypatch.setattr(process_monitors, "MOST_TASKS", 2)
     root = fake_root({f"proc/7/task/{tid}/{name}": "1 1 1" for tid in (7, 8, 9) for name in ("schedstat", "comm")})
     fake_root({"proc/7/schedstat": "1 1 1"})
-    monitor = schedstat.SchedstatMonitor(root)
+    monitor = process_monitors.SchedstatMonitor(root)
     monitor.attach(7)
     reading = monitor.read()
     assert (reading["run_ns"], reading["tasks"], reading["unread"]) == (2, 3, 1)
@@ -244,7 +244,7 @@ def test_waiting_for_a_processor_is_seen_on_this_machine(tmp_path: Path) -> None
         pytest.skip("this kernel has no /proc/<pid>/schedstat")
     burn = "(while :; do :; done) & while :; do :; done"
     argv = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "/bin/sh", "-c", burn]
-    monitor, reading = schedstat.SchedstatMonitor(), dict[str, float]()
+    monitor, reading = process_monitors.SchedstatMonitor(), dict[str, float]()
 
     def enough() -> str:
         reading.update(monitor.read())

@@ -15,7 +15,6 @@ from tests.patience import PATIENCE_S
 from ioassay.errors import UsageError
 from ioassay.monitors import monitor
 from ioassay.monitors import sampler as sampling
-from ioassay.monitors.procfs import ProcFile
 from ioassay.monitors.sampler import Sampler, next_tick
 from ioassay.monitors.text_monitor import TextMonitor, Texts
 from ioassay.process import supervisor
@@ -52,10 +51,11 @@ class Told(Counting, TextMonitor):
     """A monitor of texts: each says the number of its reading; `parsed` are those that were parsed already."""
 
     name = "told"
+    paths = ("proc/stat",)
 
     def __init__(self, enough: int = 1) -> None:
         Counting.__init__(self, enough)
-        TextMonitor.__init__(self, [ProcFile(Path("/proc/stat"))])
+        TextMonitor.__init__(self)
         self.parsed: list[int] = []
 
     def texts(self) -> Texts:

@@ -2,7 +2,7 @@
 
 No program `perf` is needed. An event that this machine lacks is an absence with its reason, never a count of 0. Only
 counts are read: nothing is sampled, no buffer is mapped, and the processes are not interrupted.
-Deliberately not here: when events are read (`ioassay.monitors.perf`), and what counts mean.
+Deliberately not here: when events are read (`ioassay.monitors.process_monitors`), and what counts mean.
 Sources: perf_event_open(2), include/uapi/linux/perf_event.h, Documentation/admin-guide/perf-security.rst.
 """
 

@@ -1,20 +1,20 @@
-"""Monitors watch the machine while a trial runs: one file each, one literal list here.
+"""Monitors watch the machine while a trial runs: one class each, one literal list here.
 
 A monitor reads raw counters and gauges and computes nothing: rates and shares are derived by analyses from the stored
 samples, so a better formula improves old data. `field` says which is which, and in what unit.
 
-To add one: `monitors/<name>.py` with `FIELDS` (last part of a field's name -> Field) and `make(root, devices)`, its
-line in `MONITORS`, its tests, its section in docs/monitors.md. Files are read with `procfs.py` and `text_monitor.py`.
+To add one: a class (or module) with `FIELDS` (last part of a field's name -> Field) and `make(root, devices)`, its line
+in `MONITORS`, its tests, its section in docs/monitors.md. Files are read with `text_monitor.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ioassay.errors import UsageError
-from ioassay.monitors.field import COUNTER, GAUGE, Field
+from ioassay.monitors.text_monitor import COUNTER, GAUGE, Field
 from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.roles import Monitor
@@ -24,21 +24,21 @@ __all__ = ["COUNTER", "GAUGE", "MONITORS", "REGISTRY", "Field", "field", "fields
 MONITORS: dict[str, str] = listed(
     "monitors",
     {
-        "cpu": "ioassay.monitors.cpu",
-        "disk": "ioassay.monitors.block_layer",
-        "memory": "ioassay.monitors.memory",
-        "net": "ioassay.monitors.net",
-        "pressure": "ioassay.monitors.pressure",
-        "scheduler": "ioassay.monitors.scheduler",
-        "frequency": "ioassay.monitors.frequency",
-        "thermal": "ioassay.monitors.thermal",
-        "perf": "ioassay.monitors.perf",
-        "schedstat": "ioassay.monitors.schedstat",
-        "cgroup": "ioassay.monitors.control_group",
-        "null": "ioassay.monitors.null",
+        "cpu": "ioassay.monitors.system_monitors:CpuMonitor",
+        "disk": "ioassay.monitors.system_monitors:DiskMonitor",
+        "memory": "ioassay.monitors.system_monitors:MemoryMonitor",
+        "net": "ioassay.monitors.system_monitors:NetMonitor",
+        "pressure": "ioassay.monitors.system_monitors:PressureMonitor",
+        "scheduler": "ioassay.monitors.system_monitors:SchedulerMonitor",
+        "frequency": "ioassay.monitors.sensors:FrequencyMonitor",
+        "thermal": "ioassay.monitors.sensors:ThermalMonitor",
+        "perf": "ioassay.monitors.process_monitors:PerfMonitor",
+        "schedstat": "ioassay.monitors.process_monitors:SchedstatMonitor",
+        "cgroup": "ioassay.monitors.control_group:CgroupMonitor",
+        "null": "ioassay.monitors.system_monitors:NullMonitor",
     },
 )
-"""Name -> module. The order is the order of the documentation."""
+"""Name -> class. The order is the order of the documentation."""
 
 REGISTRY = Registry("monitors", "monitor", MONITORS, Contract("FIELDS", "make"))
 
@@ -49,14 +49,12 @@ def monitor(name: str, *, devices: Sequence[str] = (), root: Path = Path("/")) -
     `devices` are kernel names ('nvme0n1', 'dm-0') of the block devices that the disk monitor watches; with none it
     watches all that do anything. The other monitors ignore it.
     """
-    made: Monitor = _entry(name).make(root, devices)
-    return made
+    return cast(Monitor, _entry(name).make(root, devices))
 
 
 def fields(name: str) -> Mapping[str, Field]:
     """What the monitor called `name` reads: last part of a field's name -> Field (`user` for `cpu0.user`)."""
-    known: Mapping[str, Field] = _entry(name).FIELDS
-    return known
+    return cast(Mapping[str, Field], _entry(name).FIELDS)
 
 
 def field(name: str, field_name: str) -> Field | None:

@@ -1,34 +1,71 @@
-"""How long the trial's own tasks ran, and how long they waited for a processor, from /proc/<pid>/task/<tid>/schedstat.
+"""Monitors of the trial's own processes, from their first instruction on: events of the kernel, and waiting.
 
-The kernel keeps both for each task (Documentation/scheduler/sched-stats.rst). They are summed over all tasks of the
-process tree, and over those of each program by its name. A task that has ended keeps its last reading, so the sums only
-grow; what it did after that reading is not in them, and a task that lived between two readings is not seen. Exact
-counts of the whole tree, without the waiting, are `perf`'s.
+What this machine lacks is in `unavailable` and has no value.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from ioassay.monitors.field import COUNTER, GAUGE, Field
-from ioassay.monitors.procfs import ProcFile
+from ioassay.host import perf_events
+from ioassay.monitors.text_monitor import COUNTER, GAUGE, Field, ListedMonitor, ProcFile
 
-FIELDS: dict[str, Field] = {
-    "run_ns": Field(COUNTER, "ns", "on a processor, of all tasks and of each program's"),
-    "wait_ns": Field(COUNTER, "ns", "ready to run and waiting for a processor"),
-    "slices": Field(COUNTER, "times", "how often a task was given a processor"),
-    "tasks": Field(GAUGE, "tasks", "processes and threads that live"),
-    "unread": Field(GAUGE, "tasks", "of these, not read, since there were more than are followed"),
-}
 MOST_TASKS = 256
 """Tasks that are followed at once: each is an open file and 2 µs a reading."""
 MOST_PROGRAMS = 16
 """Programs that are told apart by name; what others do is in the sums."""
+
+
+class PerfMonitor(ListedMonitor):
+    """Kernel and hardware events by perf_event_open(2): exact counts, of short-lived processes too.
+
+    Fields `<event>.<field>`. Hardware events also say for which time they were wanted and for which they had a counter:
+    an analysis scales by the ratio. The kernel's own are always counted.
+    """
+
+    name = "perf"
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "count": Field(COUNTER, "events", "counted so far; of `task_clock` nanoseconds on a processor"),
+        "enabled_ns": Field(COUNTER, "ns", "time that the event was to be counted, over all tasks"),
+        "running_ns": Field(COUNTER, "ns", "time in which a hardware counter was free for it, over all tasks"),
+    }
+    often_absent = True
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        super().__init__(root)
+        self.unavailable: dict[str, str] = {}
+        self._counters: list[perf_events.Counter] = []
+
+    def attach(self, pid: int) -> None:
+        """Open every event that there is on a process that is held before its program."""
+        for event in perf_events.EVENTS:
+            counter = perf_events.open_counter(event, pid, on_exec=True)
+            if isinstance(counter, str):
+                self.unavailable[event.name] = f"not available: {counter}"
+            else:
+                self._counters.append(counter)
+
+    def read(self) -> Mapping[str, float]:
+        """One reading of what is open."""
+        reading: dict[str, float] = {}
+        for counter in self._counters:
+            name, count = counter.event.name, counter.read()
+            reading[f"{name}.count"] = count.value
+            if counter.event.multiplexed:
+                reading[f"{name}.enabled_ns"] = count.enabled_ns
+                reading[f"{name}.running_ns"] = count.running_ns
+        return reading
+
+    def detach(self) -> None:
+        """Close what is open."""
+        while self._counters:
+            self._counters.pop().close()
 
 
 @dataclass
@@ -43,14 +80,28 @@ class _Task:
     slices: int = 0
 
 
-class SchedstatMonitor:
-    """Fields as in FIELDS for the tree, and `<program>.run_ns`, `<program>.wait_ns`."""
+class SchedstatMonitor(ListedMonitor):
+    """How long tasks ran and waited for a processor, from /proc/<pid>/task/<tid>/schedstat.
+
+    Fields as in FIELDS for the tree, and `<program>.run_ns`, `<program>.wait_ns`. The kernel keeps both for each task
+    (Documentation/scheduler/sched-stats.rst). A task that has ended keeps its last reading, so the sums only grow; what
+    it did after that reading is not in them, and a task that lived between two readings is not seen. Exact counts of
+    the whole tree, without the waiting, are `perf`'s.
+    """
 
     name = "schedstat"
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "run_ns": Field(COUNTER, "ns", "on a processor, of all tasks and of each program's"),
+        "wait_ns": Field(COUNTER, "ns", "ready to run and waiting for a processor"),
+        "slices": Field(COUNTER, "times", "how often a task was given a processor"),
+        "tasks": Field(GAUGE, "tasks", "processes and threads that live"),
+        "unread": Field(GAUGE, "tasks", "of these, not read, since there were more than are followed"),
+    }
     remedy = "use a kernel with CONFIG_SCHED_INFO"
     often_absent = True
 
     def __init__(self, root: Path = Path("/")) -> None:
+        super().__init__(root)
         self.unavailable: dict[str, str] = {}
         self._proc = root / "proc"
         self._pid = 0
@@ -128,8 +179,3 @@ class SchedstatMonitor:
 def _add(sums: list[int], task: _Task) -> None:
     for place, value in enumerate((task.run_ns, task.wait_ns, task.slices)):
         sums[place] += value
-
-
-def make(root: Path, devices: Sequence[str]) -> SchedstatMonitor:
-    """For `ioassay.monitors.monitor`."""
-    return SchedstatMonitor(root)
