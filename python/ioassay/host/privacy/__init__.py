@@ -2,7 +2,7 @@
 
 `facts.published` makes of raw host facts those that a run stores: host name, serial numbers and unknown kernel
 parameters become keyed hashes. `secrets` gathers the values that identify this machine, and `redaction` replaces them
-in any text. The key never leaves the user's state folder (`key`). Writing bundles is `ioassay.store.bundle`.
+in any text. The key never leaves the user's state folder. Writing bundles is `ioassay.store.bundle`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from ioassay.host.privacy import boot
+from ioassay.host.privacy import facts
 
 HOST, USER, HOME, FOLDER = "host", "user", "home", "folder"
 SERIAL, UUID, DISK, LABEL, MAC, IP, BOOT = "serial", "uuid", "disk", "label", "mac", "ip", "boot"
@@ -190,7 +190,7 @@ def _boot_values(root: Path) -> Iterator[str]:
 
 def hidden_values(cmdline: str) -> Iterator[str]:
     """Of a kernel's command line what can be looked for: no numbers, and no paths that every machine has."""
-    for value in boot.hidden_values(cmdline):
+    for value in facts.hidden_values(cmdline):
         for part in dict.fromkeys((value, value.rstrip("="), *re.split(r"[:,;@=]", value))):
             if len(part) >= _LEAST_LETTERS and not _EVERYWHERE.fullmatch(part):
                 yield part
