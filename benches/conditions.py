@@ -32,7 +32,7 @@ from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.host import interference
 from ioassay.host.interference import Meter
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 
 STRENGTHS = (2, 5, 10, 25, 50, 100)
 NEAR = 0.05

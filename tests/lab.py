@@ -15,8 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
+from ioassay.records.record import Environment
 from ioassay.store import parquet
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import TRIALS, WARNINGS, drivers_of

@@ -38,7 +38,7 @@ from ioassay.report.figures.spec import FigureSpec, read_spec
 from ioassay.roles import Consent, Parsed
 from ioassay.study import catalog, plan
 from ioassay.targets import TARGETS, target
-from ioassay.targets.regular_file import FileTarget
+from ioassay.targets.file_targets import FileTarget
 
 from .corpora import CORPUS
 

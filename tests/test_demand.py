@@ -23,9 +23,8 @@ from ioassay.host import capacity, interference, system
 from ioassay.host.interference import CpuTime, Meter
 from ioassay.host.machine import Machine
 from ioassay.packs.stress_ng.driver import StressNg
-from ioassay.records.environment import Environment
 from ioassay.records.observation import READ, WRITE, Calls, Observation, Requests
-from ioassay.records.record import Warning_
+from ioassay.records.record import Environment, Warning_
 from ioassay.roles import DISK, INODES, MEMORY, OF_FREE, OF_STACK, OF_TOTAL, PROCESSES, Consent, Demand, Need
 from ioassay.runner import demand, preflight
 from ioassay.study.model import Suite, make_study

@@ -19,7 +19,7 @@ import pytest
 
 from ioassay import drivers, host
 from ioassay.errors import ConditionError, ToolError, UsageError
-from ioassay.host import block_devices, containers, cpus, disks, doctor, system
+from ioassay.host import block_devices, cgroup, disks, doctor, system
 from ioassay.host.block_devices import Number
 from ioassay.host.machine import Machine
 from ioassay.process import landlock
@@ -87,7 +87,7 @@ def test_an_empty_machine_has_few_facts_and_no_error(tmp_path: Path) -> None:
 @cases("hosts", "readings")
 def test_single_facts_are_read_or_unknown(case: dict[str, Any], fake_root: FakeRoot) -> None:
     root = fake_root(case["files"])
-    assert cpus.lacks_avx2(root) is case.get("lacks_avx2", False)
+    assert system.lacks_avx2(root) is case.get("lacks_avx2", False)
     assert preflight.real_time_share(root) == case.get("real_time_share")
 
 
@@ -273,18 +273,18 @@ def root(fake_root: FakeRoot) -> Path:
 @cases("hosts", "containers")
 def test_a_name_leads_to_its_group_or_is_refused_with_the_remedy(root: Path, case: dict[str, str]) -> None:
     if "group" in case:
-        assert containers.group_of(case["id"], root) == root / "sys/fs/cgroup" / case["group"]
+        assert cgroup.group_of(case["id"], root) == root / "sys/fs/cgroup" / case["group"]
     else:
         with pytest.raises(UsageError, match=case["says"]):
-            containers.group_of(case["id"], root)
+            cgroup.group_of(case["id"], root)
 
 
 def test_a_path_is_one_of_sysfs_or_of_proc(root: Path) -> None:
     folder = root / "sys/fs/cgroup/system.slice"
     for path in (str(folder), "/system.slice", "system.slice"):
-        assert containers.group_at(path, root) == folder
+        assert cgroup.group_at(path, root) == folder
     with pytest.raises(UsageError, match="no such control group"):
-        containers.group_at("/user.slice", root)
+        cgroup.group_at("/user.slice", root)
 
 
 # The family of a device

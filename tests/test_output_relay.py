@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.process import output_relay
-from ioassay.process.output_relay import OutputRelay
+from ioassay.process import job_control
+from ioassay.process.job_control import OutputRelay
 
 from .patience import PATIENCE_S
 
@@ -22,7 +22,7 @@ from .patience import PATIENCE_S
 @pytest.fixture
 def relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OutputRelay]:
     """A function that makes a relay of two streams to `sinks`, kept in `out` and `err`."""
-    monkeypatch.setattr(output_relay, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(job_control, "_PATIENCE_S", PATIENCE_S)
     return lambda *sinks: OutputRelay(sinks, (tmp_path / "out", tmp_path / "err"))
 
 
@@ -71,7 +71,7 @@ def test_all_bytes_arrive_and_are_kept_stream_by_stream(
 def test_what_is_kept_has_an_upper_bound(
     relayed: Callable[..., OutputRelay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output_relay, "MOST_KEPT_BYTES", 10)
+    monkeypatch.setattr(job_control, "MOST_KEPT_BYTES", 10)
     out, err = Reader(), Reader()
     with relayed(out.into, err.into) as relay:
         write(relay.ends[0], b"0123456789")
@@ -147,7 +147,7 @@ def test_what_outlives_the_command_may_print_until_it_ends(
             forked.append(child)
         return child
 
-    monkeypatch.setattr(output_relay.os, "fork", noted_fork)
+    monkeypatch.setattr(job_control.os, "fork", noted_fork)
     out, err = Reader(), Reader()
     with relayed(out.into, err.into) as relay:
         daemon = os.dup(relay.ends[0])

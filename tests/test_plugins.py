@@ -382,7 +382,7 @@ def make(root, devices):
 TARGET = """
 from contextlib import contextmanager
 
-from ioassay.targets.null import NullTarget
+from ioassay.targets.file_targets import NullTarget
 
 IOASSAY_API = 1
 

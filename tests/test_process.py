@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import ToolError
-from ioassay.process import open_files, process_table, supervisor
+from ioassay.process import process_table, supervisor
 from ioassay.store.run_folder import RunStore
 
 from .patience import alive, until
@@ -392,7 +392,7 @@ def test_files_are_those_of_mount_and_inode_and_requests_of_each_ring_are_counte
     for number, (link, lines) in enumerate([file, ring, ring, ("pipe:[5]", "")], 3):
         (process / "fd" / str(number)).symlink_to(link)
         (process / "fdinfo" / str(number)).write_text(lines)
-    found = open_files.read([7, 8], tmp_path / "root")  # 8 has ended
+    found = process_table.read([7, 8], tmp_path / "root")  # 8 has ended
     assert found.paths == {("0:45", 77): str(data)}
     assert (found.descriptors, found.uring_requests, found.unreadable) == (1, 3, {})
 
@@ -401,13 +401,13 @@ def test_the_files_of_this_process_are_those_that_stat_names(tmp_path: Path) -> 
     path = tmp_path / "data"
     path.touch()
     with path.open() as file:
-        found = open_files.read([os.getpid()])
+        found = process_table.read([os.getpid()])
         status = os.fstat(file.fileno())
     assert [identity[1] for identity, name in found.paths.items() if name == str(path)] == [status.st_ino]
 
 
 def test_an_ended_process_has_nothing_open_and_what_may_not_be_looked_at_is_stated(tmp_path: Path) -> None:
-    assert open_files.read([7], tmp_path) == open_files.OpenFiles()
+    assert process_table.read([7], tmp_path) == process_table.OpenFiles()
     (tmp_path / "proc/7").mkdir(parents=True)
     (tmp_path / "proc/7/fd").touch()  # no folder: the error is another one, and is treated the same
-    assert open_files.read([7], tmp_path).unreadable == {7: "Not a directory"}
+    assert process_table.read([7], tmp_path).unreadable == {7: "Not a directory"}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay.host import settings
-from ioassay.host.settings import HostSettings, restore_all, restore_file, tunables
+from ioassay.host.settings import HostSettings, restore_all, restore_file
 
 from .corpora import cases
 
@@ -39,7 +39,7 @@ def machine(fake_root: FakeRoot) -> Path:
 
 
 def present(machine: Path) -> list[str]:
-    found = (tunables.present(f"{CPU}/{GOVERNOR.format(cpu)}", machine) for cpu in range(CPUS))
+    found = (settings.read_value(f"{CPU}/{GOVERNOR.format(cpu)}", machine) for cpu in range(CPUS))
     return [one for one in found if one is not None]
 
 
@@ -65,7 +65,7 @@ class Runs:
         self.machine, self.patch = machine, patch
         self.runs: dict[str, HostSettings] = {}
         self.files: dict[str, restore_file.RestoreFile | None] = {}
-        self.put = tunables.put
+        self.put = settings.put
 
     def take(self, step: Mapping[str, Any]) -> None:
         assert not step.keys() - {*ACTIONS, *REQUIRED, "governor", "schedulers", "force", "said"}
@@ -83,7 +83,7 @@ class Runs:
     def do_shown(self, wanted: Mapping[str, str], step: Mapping[str, Any]) -> None:
         for name, text in wanted.items():
             path = place(self.machine, name).relative_to(self.machine)
-            assert tunables.present(f"/{path}", self.machine) == text
+            assert settings.read_value(f"/{path}", self.machine) == text
 
     def do_begin(self, name: str, step: Mapping[str, Any]) -> None:
         wanted = step.get("governor", "performance"), step.get("schedulers", {})
@@ -119,10 +119,10 @@ class Runs:
         def put(path: str, value: str, root: Path) -> None:
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-        self.patch.setattr(tunables, "put", put if is_refused else self.put)
+        self.patch.setattr(settings, "put", put if is_refused else self.put)
 
     def do_forbid(self, _: bool, step: Mapping[str, Any]) -> None:
-        self.patch.setattr(tunables, "is_writable", lambda path, root: False)
+        self.patch.setattr(settings, "is_writable", lambda path, root: False)
 
     def do_restore(self, _: bool, step: Mapping[str, Any]) -> None:
         said = restore_all(step.get("force", False), root=self.machine)
@@ -157,7 +157,7 @@ def test_settings_are_those_of_the_row_after_its_steps(
 def test_settings_are_put_back_when_the_run_ends_by_an_exception(
     machine: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], before: int | None
 ) -> None:
-    real, calls = tunables.put, []
+    real, calls = settings.put, []
 
     def put(path: str, value: str, root: Path) -> None:
         calls.append(path)
@@ -165,7 +165,7 @@ def test_settings_are_put_back_when_the_run_ends_by_an_exception(
             raise error
         real(path, value, root)
 
-    monkeypatch.setattr(tunables, "put", put)
+    monkeypatch.setattr(settings, "put", put)
     with pytest.raises(error), HostSettings(root=machine):
         raise error
     assert present(machine) == POWERSAVE
@@ -179,7 +179,7 @@ def test_the_restore_file_is_there_before_the_first_change(machine: Path, monkey
         seen.append((value, len(restore_files(machine))))
         (root / path.lstrip("/")).write_text(value)
 
-    monkeypatch.setattr(tunables, "put", put)
+    monkeypatch.setattr(settings, "put", put)
     with HostSettings(root=machine):
         pass
     assert seen == [("performance", 1)] * CPUS + [("powersave", 1)] * CPUS
@@ -274,7 +274,7 @@ def test_caches_are_dropped_by_writing_three_and_else_there_is_a_warning(
     assert (root / "proc/sys/vm/drop_caches").read_text() == "3\n"
     warning = settings.drop_caches(root / "nowhere")
     assert warning is not None and warning.code == "caches-not-dropped"
-    monkeypatch.setattr(settings.tunables, "put", refuse)
+    monkeypatch.setattr(settings, "put", refuse)
     warning = settings.drop_caches(root)
     assert warning is not None and "container" in warning.remedy and "sudo" not in warning.remedy
 

@@ -13,7 +13,7 @@ import pytest
 from contradictions import contradictions, simulated
 from ioassay import report
 from ioassay.narrative.pipeline import analyse_all, concludes
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 
 
 @pytest.mark.parametrize("part", range(4))

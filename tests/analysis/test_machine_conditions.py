@@ -10,7 +10,7 @@ import pytest
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import LIMITS, Disturbance, Grade, grade, reasons
 from ioassay.narrative.pipeline import analyse_all
-from ioassay.records.environment import Environment, Program
+from ioassay.records.record import Environment, Program
 from ioassay.store.dataset import Dataset
 
 QUIET = Environment(seconds=1.0, processors=2, own_share=0.9, others_share=0.01, kernel_share=0.05, steal_share=0.0)

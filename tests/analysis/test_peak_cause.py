@@ -14,8 +14,8 @@ from ioassay.analysis.optimum import optimum
 from ioassay.analysis.optimum.optimum import LITTLE, Outcome, Peak
 from ioassay.analysis.optimum.peak_cause import Cause, PerOperation
 from ioassay.narrative import peak_text, phrases
-from ioassay.records.environment import Environment
 from ioassay.records.observation import COUNTERS, Observation
+from ioassay.records.record import Environment
 
 LEVELS = (1, 2, 4, 8)
 Counters = Mapping[str, Any]

@@ -13,7 +13,7 @@ import pytest
 
 from ioassay.cli import sql
 from ioassay.errors import IoassayError
-from ioassay.host import cpus
+from ioassay.host import system
 from ioassay.process import supervisor
 from ioassay.process.supervisor import Captured
 
@@ -76,7 +76,7 @@ def test_a_processor_on_which_polars_would_crash_is_named_in_one_line(other_buil
 
 @pytest.mark.parametrize("code", [0, -4])
 def test_sql_is_refused_where_duckdb_would_crash(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus, "lacks_avx2", lambda: True)
+    monkeypatch.setattr(system, "lacks_avx2", lambda: True)
     monkeypatch.setattr(supervisor, "capture", lambda *_, **__: Captured(code, "", "", False))
     with pytest.raises(IoassayError, match="duckdb needs" if code else "has no plan"):
         sql.sql([str(tmp_path), "SELECT 1"])

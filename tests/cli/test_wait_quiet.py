@@ -14,8 +14,7 @@ import pytest
 
 from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
-from ioassay.records.environment import Environment
-from ioassay.records.record import Record
+from ioassay.records.record import Environment, Record
 from ioassay.roles import Command as Argv
 from ioassay.roles import Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run

@@ -112,9 +112,9 @@ def test_answers_of_tools(root: Path, tool: str, answer: object) -> None:
         said = copy.decode("utf-8", "replace")
         device = block_devices.named("nvme0n1", root)
         assert device is not None
-        from ioassay.host import cpus
+        from ioassay.host import system
 
         machine = Machine(root, capture)
-        json.dumps([cpus.facts(machine), disks.health(machine, device)])
+        json.dumps([system.cpu(machine), disks.health(machine, device)])
 
     withstands(read, [json.dumps(answer).encode()], f"answers of {tool}", tree="json", refuses=False, count=COPIES // 2)

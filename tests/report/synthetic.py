@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 from ioassay.report import figures
 from ioassay.report.figures import Drawn
 from ioassay.store import frames

@@ -13,7 +13,7 @@ from charts import layers, mark, rows, styled, subtitle
 
 from ioassay import report
 from ioassay.errors import StudyError
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 from ioassay.report import figures, page
 from ioassay.report.figures import axes, default_figures
 from ioassay.store.dataset import Dataset

@@ -13,7 +13,7 @@ import synthetic
 from charts import mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 from ioassay.report import figures
 from ioassay.report.figures import default_figures, throughput_latency
 from ioassay.store.dataset import Dataset

@@ -16,7 +16,7 @@ import pytest
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host import block_devices
 from ioassay.roles import READ, WRITE, Consent, Load
-from ioassay.targets import content_signatures, device_locks, fill
+from ioassay.targets import device_users, fill, occupancy
 from ioassay.targets.block_device import DeviceTarget
 
 from ..conftest import loop_on
@@ -57,7 +57,7 @@ def test_a_blank_device_is_filled_in_full_and_claimed(loop_device: Callable, mak
     with unchanged(disk):
         made.inspect(WRITE)
     made.prepare(WRITE, lambda text, share: told.append((text, share)))
-    sample = content_signatures.content(disk)
+    sample = occupancy.content(disk)
     assert sample.blank == 0 and sample.places == 20 * MIB // 4096
     assert told[-1] == (f"filling {disk}", 1.0)
     with made.load(TRIAL) as load:
@@ -78,7 +78,7 @@ def test_a_study_that_only_reads_writes_and_claims_nothing(loop_device: Callable
         made.prepare(READ, ignore)
         with made.load(TRIAL) as load:
             assert load.read_only
-        assert device_locks.held() == []
+        assert device_users.held() == []
     assert "unwritten-device" in codes
 
 
@@ -123,7 +123,7 @@ def test_a_discarded_device_is_filled_again(loop_device: Callable, make: Callabl
     first.close()
     command("blkdiscard", "--force", disk)
     make(disk).prepare(WRITE, ignore)
-    assert content_signatures.content(disk).blank == 0
+    assert occupancy.content(disk).blank == 0
 
 
 def test_another_medium_under_the_same_number_does_not_inherit_the_fill(
@@ -145,7 +145,7 @@ def test_consent_destroys(loop_device: Callable, make: Callable) -> None:
     disk = loop_device(16 * MIB)
     make_ext4(disk)
     make(disk, str(disk)).prepare(WRITE, ignore)
-    assert content_signatures.signatures(disk) == []
+    assert occupancy.signatures(disk) == []
 
 
 def test_what_happens_between_look_and_first_write_is_seen(loop_device: Callable, make: Callable) -> None:
@@ -164,12 +164,12 @@ def test_a_device_that_another_took_first_is_refused(loop_device: Callable, monk
     other = os.open(disk, os.O_RDONLY | os.O_EXCL)
     try:
         with pytest.raises(SafetyRefusal, match="just now"):
-            device_locks.take(number, disk)
+            device_users.take(number, disk)
     finally:
         os.close(other)
     with pytest.raises(SafetyRefusal, match="another device"):
-        device_locks.take(block_devices.Number(7, 255), disk)
-    assert device_locks.held() == []
+        device_users.take(block_devices.Number(7, 255), disk)
+    assert device_users.held() == []
 
 
 def test_another_device_behind_the_path_ends_the_run(loop_device: Callable, make: Callable, tmp_path: Path) -> None:

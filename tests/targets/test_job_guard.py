@@ -11,7 +11,7 @@ import pytest
 
 from ioassay.errors import SafetyRefusal
 from ioassay.roles import READ, WRITE, Consent, Touch
-from ioassay.targets import device_locks, safety
+from ioassay.targets import device_users, safety
 from ioassay.targets.job_guard import guarded
 
 from .conftest import MIB, digest
@@ -87,10 +87,10 @@ def test_a_path_that_leads_elsewhere_between_trials_is_refused(tmp_path: Path) -
 def test_a_device_that_a_job_writes_is_claimed_and_stays_its_own(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)
     with guarded([Touch(disk, WRITE)], Consent()):
-        assert len(device_locks.held()) == 1
+        assert len(device_users.held()) == 1
         disk.write_bytes(os.urandom(4 * MIB))
         safety.inspect_path(disk, WRITE, Consent())
-    assert device_locks.held() == []
+    assert device_users.held() == []
     before = digest(disk)
     with pytest.raises(SafetyRefusal, match="no known format"), guarded([Touch(disk, WRITE)], Consent()):
         pytest.fail("entered")

@@ -17,7 +17,7 @@ import pytest
 from ioassay.errors import SafetyRefusal
 from ioassay.host import block_devices
 from ioassay.roles import WRITE, Consent
-from ioassay.targets import content_signatures, nvme_identify, occupancy, safety
+from ioassay.targets import occupancy, safety
 from ioassay.targets.occupancy import Occupancy, scan
 
 from ..conftest import loop_on
@@ -37,7 +37,7 @@ def device_of(path: Path) -> block_devices.Device:
 
 def unsampled(size_bytes: int) -> int:
     """An offset in the middle of a device that lies in none of the places that are sampled, nor beside one."""
-    spans = list(content_signatures._spans(size_bytes))
+    spans = list(occupancy._spans(size_bytes))
     middle = len(spans) // 2
     end = sum(spans[middle])
     return end + (spans[middle + 1][0] - end) // 2 // 4096 * 4096
@@ -321,7 +321,7 @@ SIZE_BYTES = 300 * MIB
 def test_a_namespace_is_empty_only_by_a_word_that_means_something(answer: Any, is_empty: bool, tmp_path: Path) -> None:
     node = tmp_path / "node"
     node.touch()
-    said = nvme_identify.utilization(node, drive(answer))
+    said = occupancy.utilization(node, drive(answer))
     assert (said is not None and said.proves_empty(SIZE_BYTES)) is is_empty
 
 
@@ -342,7 +342,7 @@ def test_a_drive_that_says_nothing_is_allocated_is_not_read(
 
 def test_other_devices_are_not_asked_as_namespaces() -> None:
     names = ("nvme0n1", "nvme10n12", "nvme0n1p1", "nvme0c0n1", "sda", "ng0n1", "nvme0")
-    assert [nvme_identify.is_namespace(name) for name in names] == [True, True, *[False] * 5]
+    assert [occupancy.is_namespace(name) for name in names] == [True, True, *[False] * 5]
 
 
 def test_what_is_known_reads_as_a_sentence_after_the_name() -> None:

@@ -20,7 +20,7 @@ from tests.corpora import cases, rows
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.host import block_devices
 from ioassay.roles import NOTHING, READ, WRITE, Consent
-from ioassay.targets import device_locks, ownership_mark, safety, target
+from ioassay.targets import device_users, ownership_mark, safety, target
 
 from .conftest import MIB, command, digest, ignore, make_ext4
 
@@ -304,17 +304,17 @@ def test_our_own_claim_is_not_a_finding(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)
     number = block_devices.number_of(disk)
     assert number is not None
-    device_locks.take(number, disk)
-    device_locks.take(number, disk)
+    device_users.take(number, disk)
+    device_users.take(number, disk)
     try:
         safety.inspect_path(disk, WRITE, Consent())
         with pytest.raises(OSError, match="busy"):
             os.open(disk, os.O_RDONLY | os.O_EXCL)
-        device_locks.give_back(number)
-        assert device_locks.held() == [number]
+        device_users.give_back(number)
+        assert device_users.held() == [number]
     finally:
-        while number in device_locks.held():
-            device_locks.give_back(number)
+        while number in device_users.held():
+            device_users.give_back(number)
     os.close(os.open(disk, os.O_RDONLY | os.O_EXCL))
 
 

@@ -14,8 +14,7 @@ from enum import IntEnum, StrEnum
 
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import HOST
-from ioassay.records.environment import Environment
-from ioassay.records.record import OK
+from ioassay.records.record import OK, Environment
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

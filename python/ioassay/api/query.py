@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay.errors import ToolError, UsageError
-from ioassay.host import cpus
+from ioassay.host import system
 from ioassay.process import supervisor
 from ioassay.store.table_files import TABLES
 
@@ -56,7 +56,7 @@ def require_duckdb() -> None:
     """Load DuckDB and polars; ToolError where this processor cannot run DuckDB.
 
     Where its build needs AVX2 and the processor has none, the process that imports it ends by SIGILL."""
-    if cpus.lacks_avx2():
+    if system.lacks_avx2():
         tried = supervisor.capture([sys.executable, "-I", "-c", "import duckdb"], timeout_s=60)
         if (tried.exit_code or 0) < 0:
             raise ToolError(

@@ -271,10 +271,10 @@ def attachment_to(
     pids: Sequence[int], cgroup: str | None, container: str | None, level: str, backend: str, listing: str | None
 ) -> Attachment:
     """What watches running processes, or a group of them; UsageError and ToolError where they cannot be watched."""
-    from ioassay.host import containers
+    from ioassay.host.cgroup import group_at, group_of
     from ioassay.verify.witness import Attachment, attachment
 
-    group = containers.group_at(cgroup) if cgroup else containers.group_of(container) if container else None
+    group = group_at(cgroup) if cgroup else group_of(container) if container else None
     return Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
 
 

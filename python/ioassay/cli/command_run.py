@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.api import witness_judgement
 from ioassay.cli import console
-from ioassay.process import output_relay
+from ioassay.process import job_control
 from ioassay.units import format_size
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def watch(
         listing=listing,
     )
     if watched.is_output_truncated:
-        most = format_size(output_relay.MOST_KEPT_BYTES)
+        most = format_size(job_control.MOST_KEPT_BYTES)
         console.note(f"warning: only the first {most} that the command printed were searched for claims")
     if watched.unshown is not None:
         console.lose(watched.unshown)

@@ -32,7 +32,7 @@ from typing import Any
 
 from ioassay import validation
 from ioassay.errors import InputError, one_line
-from ioassay.host import background_load, cgroup, cpus, disks, perf_events, settings, system
+from ioassay.host import cgroup, disks, perf_events, settings, system
 from ioassay.host.machine import Capture, Machine
 from ioassay.process import supervisor
 from ioassay.roles import Tool
@@ -48,7 +48,7 @@ def facts(
     *,
     tools: Sequence[Tool] = (),
     capture: Capture | None = None,
-    observe_s: float = background_load.OBSERVE_S,
+    observe_s: float = system.OBSERVE_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """All facts, ready for JSON, with those of the disk under `path`, which need not exist, and versions of `tools`.
@@ -59,7 +59,7 @@ def facts(
     if capture is None and root == Path("/"):
         capture = supervisor.capture
     machine = Machine(root, capture)
-    cpu = _gathered(lambda: cpus.facts(machine))
+    cpu = _gathered(lambda: system.cpu(machine))
     under = _gathered(lambda: disks.facts(machine, path.absolute())) if path is not None else {}
     names = [device["name"] for device in under.get("devices", ())]
     hypervisor = cpu.pop("hypervisor_flag", False)
@@ -72,7 +72,7 @@ def facts(
         "limits": lambda: system.limits(machine),
         "clock": lambda: system.clock(machine),
         "power": lambda: system.power(machine),
-        "activity": lambda: background_load.facts(machine, names, observe_s, sleep),
+        "activity": lambda: system.activity(machine, names, observe_s, sleep),
         "tools": lambda: system.tools(machine, tools),
         "ioassay": lambda: system.ioassay_itself(machine),
         "witness": lambda: system.witness(machine),

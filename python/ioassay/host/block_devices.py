@@ -2,7 +2,7 @@
 
 A device is its number (`st_rdev`), never its name: symbolic links, by-id names and nodes made by mknod all lead there.
 Writes nothing and starts no process. Deliberately not here: who mounts it (`host.mounts`), what it holds
-(`targets.content_signatures`) and whether it may be written (`targets.safety`).
+(`targets.occupancy`) and whether it may be written (`targets.safety`).
 Sources: Linux Documentation/ABI/{stable,testing}/sysfs-block, loop(4).
 """
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from ioassay.host.machine import Machine
 from ioassay.process import process_table
 from ioassay.process.process_table import Status
-from ioassay.records.environment import Environment, Program
 from ioassay.records.observation import READ, WRITE, Observation
+from ioassay.records.record import Environment, Program
 
 OBSERVE_S = 0.5
 _MOST = 3

@@ -1,5 +1,5 @@
-"""The machine as a whole: kernel, distribution, memory, virtualisation, limits of its control group, clock, power,
-versions of tools.
+"""The machine as a whole: processors, kernel, distribution, memory, virtualisation, limits of its control group, clock,
+power, versions of tools, and what else it is doing.
 """
 
 from __future__ import annotations
@@ -7,13 +7,15 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import ioassay
 from ioassay.host.machine import Machine, known, selected, whole_number
-from ioassay.process import landlock
+from ioassay.process import landlock, process_table
 from ioassay.roles import Tool
 
 _NO_LIMIT_BYTES = 1 << 60
@@ -105,11 +107,23 @@ def limits(machine: Machine) -> dict[str, Any]:
     """Section `limits`: what control groups and affinity leave of the machine; the tightest of all levels."""
     unified = machine.path("sys/fs/cgroup/cgroup.controllers").exists()
     groups = _groups(machine)
-    found = _limits_v2(machine, groups.get("", "/")) if unified else _limits_v1(machine, groups)
+
+    def levels(controller: str) -> Iterator[str]:
+        """The folders of our group and of all groups above it."""
+        inside = PurePosixPath(groups.get("" if unified else controller, "/").lstrip("/"))
+        base = PurePosixPath("sys/fs/cgroup") if unified else PurePosixPath("sys/fs/cgroup", controller)
+        return (str(base / level) for level in (inside, *inside.parents))
+
+    memory_file = "memory.max" if unified else "memory.limit_in_bytes"
     affinity = next((line for line in machine.lines("proc/self/status") if line.startswith("Cpus_allowed_list:")), "")
     return known(
-        version=2 if unified else 1 if groups else None, affinity=affinity.partition(":")[2].strip() or None
-    ) | (known(**found))
+        version=2 if unified else 1 if groups else None,
+        affinity=affinity.partition(":")[2].strip() or None,
+        cpus=_least(_cpu_limit(machine, folder, unified) for folder in levels("cpu")),
+        memory_bytes=_least(machine.number(f"{folder}/{memory_file}") for folder in levels("memory")),
+        processes=_least(_free_processes(machine, folder) for folder in levels("pids")),
+        io=[line for folder in levels("blkio") for line in _io_limits(machine, folder, unified)],
+    )
 
 
 def _groups(machine: Machine) -> dict[str, str]:
@@ -121,28 +135,13 @@ def _groups(machine: Machine) -> dict[str, str]:
     return found
 
 
-def _levels(base: str, group: str) -> Iterator[str]:
-    """The folders of a group and of all groups above it."""
-    inside = PurePosixPath(group.lstrip("/"))
-    for level in (inside, *inside.parents):
-        yield str(PurePosixPath(base) / level)
-
-
-def _limits_v2(machine: Machine, group: str) -> dict[str, Any]:
-    cpus, memory_bytes, processes, io = [], [], [], []
-    for folder in _levels("sys/fs/cgroup", group):
+def _cpu_limit(machine: Machine, folder: str, unified: bool) -> float | None:
+    """How many processors' time a group may use."""
+    if unified:
         quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
-        if quota.isdecimal():
-            cpus.append(int(quota) / int(period or 100_000))
-        memory_bytes.append(machine.number(f"{folder}/memory.max"))
-        processes.append(_free_processes(machine, folder))
-        io += machine.lines(f"{folder}/io.max")
-    return {
-        "cpus": min(cpus, default=None),
-        "memory_bytes": _least(memory_bytes),
-        "processes": _least(processes),
-        "io": io,
-    }
+        return int(quota) / int(period or 100_000) if quota.isdecimal() else None
+    quota_us, period_us = (machine.number(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+    return quota_us / period_us if quota_us is not None and quota_us > 0 and period_us else None
 
 
 def _free_processes(machine: Machine, folder: str) -> int | None:
@@ -151,29 +150,16 @@ def _free_processes(machine: Machine, folder: str) -> int | None:
     return None if most is None else max(most - (taken or 0), 0)
 
 
-def _limits_v1(machine: Machine, groups: dict[str, str]) -> dict[str, Any]:
-    cpus, memory_bytes, io = [], [], []
-    for folder in _levels("sys/fs/cgroup/cpu", groups.get("cpu", "/")):
-        quota, period = machine.number(f"{folder}/cpu.cfs_quota_us"), machine.number(f"{folder}/cpu.cfs_period_us")
-        if quota is not None and quota > 0 and period:
-            cpus.append(quota / period)
-    for folder in _levels("sys/fs/cgroup/memory", groups.get("memory", "/")):
-        memory_bytes.append(machine.number(f"{folder}/memory.limit_in_bytes"))
-    for folder in _levels("sys/fs/cgroup/blkio", groups.get("blkio", "/")):
-        for file in machine.paths(f"{folder}/blkio.throttle.*_device"):
-            what = re.sub(r"blkio\.throttle\.(.*)_device", r"\1", file.name)
-            io += [f"{line} ({what})" for line in machine.lines(file)]
-    pids = [_free_processes(machine, folder) for folder in _levels("sys/fs/cgroup/pids", groups.get("pids", "/"))]
-    return {
-        "cpus": min(cpus, default=None),
-        "memory_bytes": _least(memory_bytes),
-        "processes": _least(pids),
-        "io": io,
-    }
+def _io_limits(machine: Machine, folder: str, unified: bool) -> list[str]:
+    if unified:
+        return machine.lines(f"{folder}/io.max")
+    files = machine.paths(f"{folder}/blkio.throttle.*_device")
+    named = [(file, re.sub(r"blkio\.throttle\.(.*)_device", r"\1", file.name)) for file in files]
+    return [f"{line} ({name})" for file, name in named for line in machine.lines(file)]
 
 
-def _least(sizes_bytes: list[int | None]) -> int | None:
-    return min((size for size in sizes_bytes if size is not None and size < _NO_LIMIT_BYTES), default=None)
+def _least(limits: Iterable[float | None]) -> float | None:
+    return min((limit for limit in limits if limit is not None and limit < _NO_LIMIT_BYTES), default=None)
 
 
 def clock(machine: Machine) -> dict[str, Any]:
@@ -217,3 +203,234 @@ def ioassay_itself(machine: Machine, package: Path = _PACKAGE) -> dict[str, Any]
         commit=machine.output(*argv) if is_checkout else None,
         python=platform.python_version(),
     )
+
+
+CPU = "sys/devices/system/cpu"
+
+_LSCPU = {
+    "Model name": "model",
+    "Vendor ID": "vendor",
+    "Architecture": "architecture",
+    "L2 cache": "l2_cache",
+    "L3 cache": "l3_cache",
+}
+
+
+def cpu(machine: Machine) -> dict[str, Any]:
+    """Section `cpu`: topology from /sys and /proc/cpuinfo; `lscpu` adds names that are not there (ARM models)."""
+    return _lscpu(machine) | known(
+        model=_cpuinfo(machine, "model name"),
+        vendor=_cpuinfo(machine, "vendor_id"),
+        microcode=_cpuinfo(machine, "microcode"),
+        hypervisor_flag=True if "hypervisor" in (_cpuinfo(machine, "flags") or "").split() else None,
+        **_topology(machine),
+        **_clock_control(machine),
+        smt=machine.text(f"{CPU}/smt/control"),
+        idle=_idle(machine),
+        mitigations=_mitigations(machine),
+        throttled=_throttled(machine),
+        temperature_c=_temperature_c(machine),
+    )
+
+
+def _lscpu(machine: Machine) -> dict[str, Any]:
+    said = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
+    return {name: said[field] for field, name in _LSCPU.items() if field in said}
+
+
+def _flat(entries: object) -> Iterator[tuple[str, str]]:
+    """util-linux 2.38 prints one flat list, later versions nest `children`."""
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping):
+            if isinstance(data := entry.get("data"), str) and data:
+                yield str(entry.get("field", "")).rstrip(":"), data
+            yield from _flat(entry.get("children"))
+
+
+def lacks_avx2(root: Path = Path("/")) -> bool:
+    """Whether this is an x86 processor without AVX2, which the usual builds of some libraries need."""
+    try:
+        with (root / "proc/cpuinfo").open() as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "avx2")
+    except OSError:
+        return False
+    return "avx2" not in flags.split()
+
+
+def _cpuinfo(machine: Machine, key: str) -> str | None:
+    for line in machine.lines("proc/cpuinfo"):
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _topology(machine: Machine) -> dict[str, Any]:
+    places = []
+    for folder in machine.paths(f"{CPU}/cpu[0-9]*/topology"):
+        places.append((machine.text(folder / "physical_package_id"), machine.text(folder / "core_id")))
+    cores = len(set(places))
+    return known(
+        cpus=len(places) or None,
+        cores=cores or None,
+        sockets=len({package for package, _ in places}) or None,
+        threads_per_core=len(places) // cores if cores else None,
+        numa_nodes=len(machine.paths("sys/devices/system/node/node[0-9]*")) or None,
+    )
+
+
+def _clock_control(machine: Machine) -> dict[str, Any]:
+    governors = Counter(filter(None, map(machine.text, machine.paths(f"{CPU}/cpu[0-9]*/cpufreq/scaling_governor"))))
+    one = next(iter(machine.paths(f"{CPU}/cpu[0-9]*/cpufreq")), None)
+    if one is None:
+        return known(turbo=_turbo(machine))
+    return known(
+        governors=dict(governors),
+        available_governors=(machine.text(one / "scaling_available_governors") or "").split(),
+        frequency_driver=machine.text(one / "scaling_driver"),
+        min_khz=machine.number(one / "cpuinfo_min_freq"),
+        max_khz=machine.number(one / "cpuinfo_max_freq"),
+        energy_preference=machine.text(one / "energy_performance_preference"),
+        turbo=_turbo(machine),
+    )
+
+
+def _turbo(machine: Machine) -> bool | None:
+    """Whether cores may run above their nominal clock (admin-guide/pm/intel_pstate.rst, cpufreq.rst)."""
+    forbidden = machine.number(f"{CPU}/intel_pstate/no_turbo")
+    if forbidden is not None:
+        return forbidden == 0
+    allowed = machine.number(f"{CPU}/cpufreq/boost")
+    return None if allowed is None else allowed == 1
+
+
+def _idle(machine: Machine) -> dict[str, Any]:
+    states = [
+        known(
+            name=machine.text(folder / "name"),
+            latency_us=machine.number(folder / "latency"),
+            disabled=machine.number(folder / "disable") == 1,
+        )
+        for folder in machine.paths(f"{CPU}/cpu0/cpuidle/state[0-9]*")
+    ]
+    return known(
+        driver=machine.text(f"{CPU}/cpuidle/current_driver"),
+        governor=machine.text(f"{CPU}/cpuidle/current_governor_ro") or machine.text(f"{CPU}/cpuidle/current_governor"),
+        states=states,
+    )
+
+
+def _mitigations(machine: Machine) -> dict[str, str]:
+    """Of the flaws that this processor has: what is done about them."""
+    said = {path.name: machine.text(path) for path in machine.paths(f"{CPU}/vulnerabilities/*")}
+    return {name: text for name, text in said.items() if text and text != "Not affected"}
+
+
+def _throttled(machine: Machine) -> int | None:
+    """How often any package was slowed down for heat since boot (x86 only)."""
+    counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
+    # Each core of a package shows the package's count.
+    return max((count for count in counts if count is not None), default=None)
+
+
+def _temperature_c(machine: Machine) -> float | None:
+    """The hottest sensor of those that are the processor's."""
+    found = []
+    for zone in machine.paths("sys/class/thermal/thermal_zone[0-9]*"):
+        kind, milli = (machine.text(zone / "type") or "").lower(), whole_number(machine.text(zone / "temp"))
+        if milli is not None and ("pkg" in kind or "cpu" in kind or "soc" in kind):
+            found.append(milli / 1000)
+    return max(found, default=None)
+
+
+OBSERVE_S = 0.2
+BUSY_SHARE = 0.05
+_MOST = 5
+
+BACKGROUND = (
+    "fstrim", "updatedb", "updatedb.mlocat", "updatedb.plocat", "mandb", "apt-get", "apt", "apt.systemd.dai", "dpkg",
+    "unattended-upgr", "dnf", "rpm", "zypper", "pacman", "snapd-auto", "e2scrub", "xfs_scrub", "checkarray", "rsync",
+    "borg", "restic", "duplicity", "clamscan", "aide", "tracker-extract", "baloo_file_extr", "mkfs.ext4", "badblocks",
+    "shred", "dd",
+)  # fmt: skip
+"""Names (15 characters, as the kernel keeps them) of programs that use disks by themselves or for long."""
+
+_WAITS = "--wait-for-signal"
+"""Debian's unattended-upgrade-shutdown runs always and does nothing; it has the name of the one that works."""
+
+
+def activity(
+    machine: Machine,
+    disks: Sequence[str],
+    observe_s: float = OBSERVE_S,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """Section `activity`: what the machine is doing besides; processes are seen twice, `observe_s` apart.
+
+    `disks` are kernel names whose requests are counted.
+    """
+    before = _processes(machine), _requests(machine, disks)
+    sleep(observe_s)
+    after = _processes(machine), _requests(machine, disks)
+    loads = (machine.text("proc/loadavg") or "").split()
+    uptime = (machine.text("proc/uptime") or "").split()
+    return known(
+        load=[float(load) for load in loads[:3]],
+        uptime_s=float(uptime[0]) if uptime else None,
+        steal_share=_steal_share(machine),
+        observed_s=observe_s,
+        busy=_busy(before[0], after[0], observe_s),
+        disk_requests={name: count - before[1].get(name, 0) for name, count in after[1].items()},
+        background=_background(machine, after[0]),
+    )
+
+
+def _processes(machine: Machine) -> dict[int, tuple[str, int]]:
+    """Process -> name and ticks of processor time it used."""
+    statuses = process_table.statuses(machine.root)
+    return {pid: (status.name, status.user_ticks + status.system_ticks) for pid, status in statuses.items()}
+
+
+def _busy(
+    before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]], observe_s: float
+) -> list[dict[str, Any]]:
+    """The busiest processes other than this one; `share` 1.0 is one whole core."""
+    per_tick = 1 / os.sysconf("SC_CLK_TCK") / observe_s if observe_s else 0.0
+    found: list[tuple[float, int, str]] = []
+    for pid, (name, ticks) in after.items():
+        share = (ticks - before.get(pid, (name, ticks))[1]) * per_tick
+        if share >= BUSY_SHARE and pid != os.getpid():
+            found.append((share, pid, name))
+    return [
+        {"pid": pid, "name": name, "share": round(share, 2)} for share, pid, name in sorted(found)[: -_MOST - 1 : -1]
+    ]
+
+
+def _requests(machine: Machine, disks: Sequence[str]) -> dict[str, int]:
+    """Requests that each disk has completed so far: reads and writes."""
+    found = {}
+    for line in machine.lines("proc/diskstats"):
+        columns = line.split()
+        if len(columns) > 7 and columns[2] in disks:
+            found[columns[2]] = int(columns[3]) + int(columns[7])
+    return found
+
+
+def _background(machine: Machine, processes: dict[int, tuple[str, int]]) -> list[str]:
+    found = {name for pid, (name, _) in processes.items() if name in BACKGROUND and not _waits(machine, pid)}
+    return sorted(found)
+
+
+def _waits(machine: Machine, pid: int) -> bool:
+    return _WAITS in (machine.text(f"proc/{pid}/cmdline") or "")
+
+
+def _steal_share(machine: Machine) -> float | None:
+    """Of the processor time that this machine wanted since it started, the share that the hypervisor gave to others."""
+    for line in machine.lines("proc/stat")[:1]:
+        ticks = [int(column) for column in line.split()[1:]]
+        if len(ticks) >= 8:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
+            wanted = user + nice + system + irq + softirq + steal
+            return round(steal / wanted, 4) if wanted else None
+    return None

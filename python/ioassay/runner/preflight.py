@@ -21,7 +21,7 @@ from ioassay import analysis, debug_log, drivers, metrics, monitors
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.hints import document, suggestion
-from ioassay.host import cpus, interference
+from ioassay.host import interference, system
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
@@ -44,7 +44,7 @@ from ioassay.runner import conditions, confinement, demand, worker_pool
 from ioassay.runner.conditions import Conditions
 from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
-from ioassay.targets import device_identity, filesystem, ownership_mark, safety
+from ioassay.targets import data_consent, filesystem, ownership_mark, safety
 from ioassay.targets import target as make_target
 from ioassay.verify import witness
 
@@ -291,7 +291,7 @@ def _obstacle(bench: PreparedStudy, trial: Trial) -> str | None:
 
 def _load_frames_where_they_may_not_run(root: Path = Path("/")) -> None:
     """On a processor without AVX2 polars says now, and not after the last trial, whether its build runs there."""
-    if cpus.lacks_avx2(root):
+    if system.lacks_avx2(root):
         import polars  # noqa: F401
 
 
@@ -537,7 +537,7 @@ def _loaded(bench: PreparedStudy) -> Iterator[tuple[Path, str]]:
 
 def _storage(path: Path, access: str) -> Storage:
     device = safety.require_device(path)
-    seen = device_identity.label(path, device)
+    seen = data_consent.label(path, device)
     return Storage(
         path=str(path),
         name=seen.name,

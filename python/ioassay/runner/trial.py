@@ -25,9 +25,8 @@ from ioassay.host.settings import drop_caches
 from ioassay.monitors import monitor
 from ioassay.monitors.sampler import Sampler
 from ioassay.process import supervisor
-from ioassay.records.environment import Environment
 from ioassay.records.observation import OFF, Observation
-from ioassay.records.record import FAILED, OK, SKIPPED, Record, Samples, Warning_
+from ioassay.records.record import FAILED, OK, SKIPPED, Environment, Record, Samples, Warning_
 from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.runner import confinement, steps
 from ioassay.runner.conditions import Conditions, Hold

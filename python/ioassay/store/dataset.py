@@ -20,8 +20,8 @@ from ioassay.study.model import Figure, Study
 if TYPE_CHECKING:
     import polars as pl
 
-    from ioassay.records.environment import Environment
     from ioassay.records.observation import Observation
+    from ioassay.records.record import Environment
 
 _USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
 """What is worth answering where a study names no responses, most telling first."""

@@ -17,9 +17,9 @@ from ioassay.roles import Consent, Target
 TARGETS: dict[str, str] = listed(
     "targets",
     {
-        "null": "ioassay.targets.null:NullTarget",
-        "file": "ioassay.targets.regular_file:FileTarget",
-        "folder": "ioassay.targets.folder:FolderTarget",
+        "null": "ioassay.targets.file_targets:NullTarget",
+        "file": "ioassay.targets.file_targets:FileTarget",
+        "folder": "ioassay.targets.file_targets:FolderTarget",
         "device": "ioassay.targets.block_device:DeviceTarget",
     },
 )

@@ -17,7 +17,7 @@ from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host.block_devices import ROOT, Device
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent, Footprint, Load, Trial
-from ioassay.targets import device_locks, fill, occupancy, safety
+from ioassay.targets import device_users, fill, occupancy, safety
 from ioassay.targets.target_table import DeviceSettings, read_settings
 
 
@@ -81,7 +81,7 @@ class DeviceTarget:
     def close(self) -> None:
         """Give the claim back."""
         if self._claimed and self._seen is not None:
-            device_locks.give_back(self._seen.number)
+            device_users.give_back(self._seen.number)
         self._claimed = False
 
     def abandon(self) -> None:
@@ -120,7 +120,7 @@ class DeviceTarget:
 
     def _claim(self, device: Device) -> None:
         if not self._claimed:
-            device_locks.take(device.number, self._path)
+            device_users.take(device.number, self._path)
             self._claimed = True
 
     def _fill(self, device: Device, number: int, progress: Callable[[str, float], None]) -> None:

@@ -2,7 +2,7 @@
 
 Finds and describes; `safety` decides. Reads /proc, /sys and /dev below an injected root, and opens devices for
 reading only: an exclusive open that fails (EBUSY, open(2)) is the kernel's own word that a device is claimed, also
-from where nothing else can be seen.
+from where nothing else can be seen. The claims that this process takes itself are here too (`take`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay.errors import ToolError
+from ioassay.errors import SafetyRefusal, ToolError
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number
 from ioassay.host.mounts import Mount
-from ioassay.targets import content_signatures
-from ioassay.targets.refusal import Finding
+from ioassay.targets import occupancy
+from ioassay.targets.data_consent import Finding
 
 _MOUNTS_SHOWN = 4
 _SYSTEM_POINTS = ("/", "/usr", "/boot", "/boot/efi", "/var", "/home")
@@ -56,7 +56,7 @@ class Family:
     def _formats(self, device: Device) -> str:
         node = self.node(device)
         try:
-            found = content_signatures.signatures(node) if node is not None else []
+            found = occupancy.signatures(node) if node is not None else []
         except ToolError:
             return ""  # only the name suffers; the target's own formats are asked for by `safety`, which refuses
         return f" ({'; '.join(map(str, found))})" if found else ""
@@ -220,3 +220,39 @@ def _beside_or_in_use(member: Member, text: str, remedy: str) -> Finding:
     if member.overlaps:
         return Finding(text, True, (remedy,) if remedy else ())
     return Finding(f"{text} (beside the target, on the same disk)", False, beside=True)
+
+
+_held: dict[Number, tuple[int, int]] = {}
+
+
+def take(number: Number, path: Path) -> None:
+    """Claim a device, or count one more user of a claim. SafetyRefusal when somebody else was faster."""
+    if number in _held:
+        handle, users = _held[number]
+        _held[number] = (handle, users + 1)
+        return
+    try:
+        # For reading: the close of a descriptor open for writing makes udev probe the device again.
+        handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        raise SafetyRefusal(f"{path}: refused, nothing was written: something took it into use just now") from None
+    if os.fstat(handle).st_rdev != os.makedev(*number):
+        os.close(handle)
+        raise SafetyRefusal(f"{path}: refused, nothing was written: it leads to another device since it was looked at")
+    _held[number] = (handle, 1)
+
+
+def give_back(number: Number) -> None:
+    """Give back one use of a claim; the last one ends it."""
+    handle, users = _held.pop(number)
+    if users > 1:
+        _held[number] = (handle, users - 1)
+    else:
+        os.close(handle)
+
+
+def held() -> list[Number]:
+    """The devices that this process claims."""
+    return list(_held)

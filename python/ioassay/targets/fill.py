@@ -23,7 +23,7 @@ from ioassay import units, validation
 from ioassay.errors import InputError, ToolError
 from ioassay.host import block_devices
 from ioassay.host.block_devices import Device
-from ioassay.targets import content_signatures
+from ioassay.targets import occupancy
 from ioassay.validation import Count, Whole
 
 CHUNK_BYTES = 8 << 20
@@ -126,7 +126,7 @@ def times(device: Device, size_bytes: int, state: Path = STATE) -> int:
     if note["diskseq"] != device.diskseq or device.diskseq is None or note["size_bytes"] < size_bytes:
         return 0
     node = block_devices.node_of(device)
-    sample = content_signatures.content(node) if node is not None else None
+    sample = occupancy.content(node) if node is not None else None
     whole = sample is not None and (sample.places - sample.blank) >= _DATA_SHARE * sample.places
     return note["times"] if whole else 0
 

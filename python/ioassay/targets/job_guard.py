@@ -19,7 +19,7 @@ from ioassay.host import block_devices
 from ioassay.host.block_devices import ROOT, FileId, Number
 from ioassay.records.record import Warning_
 from ioassay.roles import WRITE, Consent, Touch
-from ioassay.targets import device_locks, filesystem, ownership_mark, safety
+from ioassay.targets import device_users, filesystem, ownership_mark, safety
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) ->
     with ExitStack() as stack:
         for path in written:
             if (number := block_devices.number_of(path)) is not None:
-                device_locks.take(number, path)
-                stack.callback(device_locks.give_back, number)
+                device_users.take(number, path)
+                stack.callback(device_users.give_back, number)
         for path in written:
             safety.expect_own(path)
         for path in written:

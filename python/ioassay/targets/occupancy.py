@@ -1,5 +1,7 @@
-"""Whether a block device is empty: every byte read as zero, or the drive's own word that nothing is allocated.
+"""What a device or file holds: known formats, data of none, or nothing: every byte read as zero, or the drive's word.
 
+Formats are those that libblkid knows (wipefs(8), blkid(8)): wipefs lists every signature at every offset, so it also
+sees leftovers of an older format; blkid adds what only its low-level probe knows.
 A sample proves nothing about what lies between its places, so it only finds data sooner. Bytes of a loop device that
 are holes in its backing file are zero without being read. Reading ends after `LIMIT_S`: what was not read by then is
 not known to be empty. Erased flash that reads as ones is not empty: data of ones looks the same. Nothing here writes,
@@ -8,20 +10,27 @@ except that the kernel is asked to write back what it still holds for the device
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
+import json
 import mmap
 import os
+import re
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ioassay import units
+from ioassay.errors import ToolError
 from ioassay.host import block_devices
 from ioassay.host.block_devices import ROOT, Device, Loop, Number
-from ioassay.targets import content_signatures, nvme_identify
+from ioassay.process import supervisor
 
 LIMIT_S = 30.0
 """The longest that a person waits for it at a terminal."""
@@ -185,11 +194,11 @@ def _tell(path: Path, share: float) -> None:
 def _sample(path: Path) -> Occupancy:
     """A look at some places, which finds most data at once."""
     try:
-        sample = content_signatures.content(path, content_signatures.ZEROS)
+        sample = content(path, ZEROS)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return Occupancy(0, failure=f"in one of {content_signatures.PLACES} places ({error.strerror})")
+        return Occupancy(0, failure=f"in one of {PLACES} places ({error.strerror})")
     return Occupancy(0, data_at_bytes=sample.first_data_bytes)
 
 
@@ -223,8 +232,8 @@ def _reader(handle: int) -> Read:
 def _reported(device: Device, root: Path) -> str:
     """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
     disk = block_devices.disk_of(device)
-    node = block_devices.node_of(disk, root) if nvme_identify.is_namespace(disk.name) else None
-    said = nvme_identify.utilization(node) if node is not None else None
+    node = block_devices.node_of(disk, root) if is_namespace(disk.name) else None
+    said = utilization(node) if node is not None else None
     if said is None or not said.proves_empty(disk.size_bytes):
         return ""
     return f"the drive reports that none of its {said.blocks} blocks is allocated (NVMe, NUSE 0)"
@@ -283,3 +292,189 @@ def _state(device: Device, root: Path) -> tuple[int | None, ...] | None:
     if is_layered or not counted or device.diskseq is None or len(fields) < 14:
         return None
     return (device.diskseq, device.size_bytes, fields[4], fields[6], fields[11], fields[13])
+
+
+_PATIENCE_S = 60.0
+_BLKID_NOTHING, _BLKID_AMBIVALENT = 2, 8
+_TABLES = {"dos": "MBR partition table", "PMBR": "protective MBR", "gpt": "GPT partition table"}
+_MIB = 1 << 20
+_BLOCK_BYTES = 4096
+_WHOLE_BYTES = 256 * _MIB
+"""Up to this size everything is looked at."""
+PLACES = 256
+"""Places between the first and the last MiB of larger ones: about a second on a hard disk."""
+ZEROS = (bytes(_MIB),)
+_BLANKS = (*ZEROS, b"\xff" * _MIB)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One known format."""
+
+    kind: str
+    label: str
+    offset_bytes: int | None
+
+    def __str__(self) -> str:
+        return f"{_TABLES.get(self.kind, self.kind)}, label {self.label}" if self.label else self.title
+
+    @property
+    def title(self) -> str:
+        """The format without its label."""
+        return _TABLES.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What looking at a sample of places showed."""
+
+    places: int
+    """Blocks of 4 KiB looked at."""
+    blank: int
+    """Of these, those that are blank: zeros or ones, as a drive answers for what was never written."""
+    first_data_bytes: int | None
+    """Offset of the first block that holds anything."""
+
+
+def signatures(path: Path) -> list[Signature]:
+    """All known formats on a device or in a file. ToolError when it cannot be found out."""
+    found = _wipefs(path)
+    kinds = {signature.kind for signature in found}
+    return found + [signature for signature in _blkid(path) if signature.kind not in kinds]
+
+
+def _wipefs(path: Path) -> list[Signature]:
+    answer = supervisor.capture(["wipefs", "--no-act", "--json", str(path)], timeout_s=_PATIENCE_S)
+    if answer.exit_code != 0:
+        raise ToolError(f"wipefs cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
+    if not answer.stdout.strip():
+        return []
+    try:
+        entries = json.loads(answer.stdout)["signatures"]
+        return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ToolError(f"wipefs said of {path} what cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _blkid(path: Path) -> list[Signature]:
+    answer = supervisor.capture(["blkid", "-p", "-o", "export", str(path)], timeout_s=_PATIENCE_S)
+    if answer.exit_code == _BLKID_AMBIVALENT:
+        return [Signature("several formats at once", "", None)]
+    if answer.exit_code not in (0, _BLKID_NOTHING):
+        raise ToolError(f"blkid cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
+    fields = dict(line.partition("=")[::2] for line in answer.stdout.splitlines())
+    known = [(fields.get("TYPE"), fields.get("LABEL", "")), (fields.get("PTTYPE"), "")]
+    return [Signature(kind, label, None) for kind, label in known if kind]
+
+
+def content(path: Path, blanks: Sequence[bytes] = _BLANKS) -> Content:
+    """Look at the first and the last MiB and at places between. OSError when it cannot be read.
+
+    A block is blank that begins one of `blanks`, each a MiB: by default zeros or ones.
+    """
+    places = blank = 0
+    first: int | None = None
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        for offset, length in _spans(os.lseek(handle, 0, os.SEEK_END)):
+            filled = _filled_blocks(os.pread(handle, length, offset), blanks)
+            places += -(-length // _BLOCK_BYTES)
+            blank += -(-length // _BLOCK_BYTES) - len(filled)
+            if filled and first is None:
+                first = offset + filled[0]
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(handle)
+    return Content(places, blank, first)
+
+
+def _filled_blocks(data: bytes, blanks: Sequence[bytes]) -> list[int]:
+    """Offsets of the blocks of 4 KiB, at most a MiB of them, that hold anything."""
+    if any(data == blank[: len(data)] for blank in blanks):
+        return []
+    starts = range(0, len(data), _BLOCK_BYTES)
+    pieces = ((start, data[start : start + _BLOCK_BYTES]) for start in starts)
+    return [start for start, piece in pieces if all(piece != blank[: len(piece)] for blank in blanks)]
+
+
+def _spans(size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Offsets and lengths to look at, in bytes, in rising order and without overlap."""
+    if size_bytes <= _WHOLE_BYTES:
+        yield from ((offset, min(_MIB, size_bytes - offset)) for offset in range(0, size_bytes, _MIB))
+        return
+    yield 0, _MIB
+    between = size_bytes - 2 * _MIB
+    for place in range(PLACES):
+        yield _MIB + (between * place // PLACES) // _BLOCK_BYTES * _BLOCK_BYTES, _BLOCK_BYTES
+    yield size_bytes - _MIB, _MIB
+
+
+_IOCTL_ID = 0x4E40  # NVME_IOCTL_ID: the namespace's identifier
+_IOCTL_ADMIN = 0xC0484E41  # NVME_IOCTL_ADMIN_CMD
+_IDENTIFY, _CNS_NAMESPACE = 0x06, 0x00
+_COMMAND = struct.Struct("=BBHIIIQQII6III")  # struct nvme_passthru_cmd
+_DATA_BYTES = 4096
+_SIZES = struct.Struct("<QQQBBB")  # NSZE, NCAP, NUSE, NSFEAT, NLBAF, FLBAS
+_FORMATS_AT = 128
+_FORMAT_BYTES = 4
+_THIN = 0x1
+_PATIENCE_MS = 10_000
+_NAME = re.compile(r"nvme\d+n\d+")
+
+Ioctl = Callable[[int, int, Any], Any]
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """The answer of one namespace, in logical blocks."""
+
+    blocks: int
+    """NSZE: its size."""
+    allocated: int
+    """NUSE: blocks that were written and not deallocated since, where `thin`."""
+    thin: bool
+    block_bytes: int
+
+    def proves_empty(self, size_bytes: int) -> bool:
+        """Whether the answer is about a device of this size and says that none of its blocks is allocated."""
+        return self.thin and self.allocated == 0 and 0 < self.blocks * self.block_bytes == size_bytes
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a kernel name is that of a whole NVMe namespace."""
+    return _NAME.fullmatch(name) is not None
+
+
+def utilization(node: Path, ioctl: Ioctl | None = None) -> Utilization | None:
+    """Ask the namespace behind `node`; None where it cannot be asked or its answer makes no sense."""
+    ask = ioctl or fcntl.ioctl
+    with suppress(OSError):
+        handle = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return _read(_identify(handle, ask(handle, _IOCTL_ID, 0), ask))
+        finally:
+            os.close(handle)
+    return None
+
+
+def _identify(handle: int, identifier: int, ask: Ioctl) -> bytes:
+    """The data structure of 4096 bytes. OSError where the driver or the drive refuses (a status of NVMe is EIO)."""
+    data = ctypes.create_string_buffer(_DATA_BYTES)
+    where = ctypes.addressof(data)
+    words = (_CNS_NAMESPACE, 0, 0, 0, 0, 0)
+    command = bytearray(
+        _COMMAND.pack(_IDENTIFY, 0, 0, identifier, 0, 0, 0, where, 0, _DATA_BYTES, *words, _PATIENCE_MS, 0)
+    )
+    if ask(handle, _IOCTL_ADMIN, command):
+        raise OSError("the drive refused Identify Namespace")
+    return data.raw
+
+
+def _read(data: bytes) -> Utilization | None:
+    blocks, _, allocated, features, _, format_index = _SIZES.unpack_from(data)
+    # Bits 6:5 are the upper ones of an index into more than 16 formats.
+    index = format_index & 0xF | (format_index >> 5 & 0x3) << 4
+    shift = data[_FORMATS_AT + _FORMAT_BYTES * index + 2]  # LBADS: the block's size as a power of two
+    if not 9 <= shift <= 31:
+        return None
+    return Utilization(blocks, allocated, bool(features & _THIN), 1 << shift)

@@ -17,17 +17,8 @@ from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import ROOT, Device, FileId
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
-from ioassay.targets import (
-    content_signatures,
-    device_identity,
-    device_locks,
-    device_users,
-    filesystem,
-    occupancy,
-    ownership_mark,
-    refusal,
-)
-from ioassay.targets.refusal import Finding
+from ioassay.targets import data_consent, device_users, filesystem, occupancy, ownership_mark
+from ioassay.targets.data_consent import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
 """/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
@@ -105,13 +96,13 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     warnings = list(_about_device(device))
     if access != WRITE:
         return warnings + _about_reading(family)
-    names = device_identity.consent_names(device, root)
-    consented = any(device_identity.consents(names, given) for given in consent.names)
+    names = data_consent.consent_names(device, root)
+    consented = any(data_consent.consents(names, given) for given in consent.names)
     findings = device_findings(family, whole=not consented)
     debug_log.info(
         "targets", f"{path}: {len(findings)} findings against writing, consent {'given' if consented else 'not given'}"
     )
-    refusal.refuse_unless_consented(str(device_identity.label(path, device, root)), findings, names, consent)
+    data_consent.refuse_unless_consented(str(data_consent.label(path, device, root)), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
@@ -132,10 +123,10 @@ def device_findings(family: device_users.Family, *, whole: bool = True) -> list[
     Without `whole`, for a device that may lose all it holds, nothing is read but formats and samples.
     """
     found = device_users.uses(family)
-    if family.target.number in device_locks.held():
+    if family.target.number in device_users.held():
         return [finding for finding in found if finding.in_use]
     if not any(finding.in_use for finding in found):
-        found += device_users.claimed(family, device_locks.held())
+        found += device_users.claimed(family, device_users.held())
     if family.target.read_only:
         found.append(Finding(f"/dev/{family.target.name} is read-only", True, (f"blockdev --setrw {family.path}",)))
     return found + list(_data(family, whole=whole and not any(finding.in_use for finding in found)))
@@ -145,7 +136,7 @@ def _data(family: device_users.Family, *, whole: bool) -> Iterator[Finding]:
     """What the target holds. That it cannot be opened is no consent: it is a finding that consent does not cover."""
     name = f"/dev/{family.target.name}"
     try:
-        known = content_signatures.signatures(family.path)
+        known = occupancy.signatures(family.path)
         seen = None if known else occupancy.examine(family.path, family.target, family.root, whole=whole)
     except (OSError, ToolError) as error:
         yield Finding(f"{name} cannot be read, so what it holds is not known: {error}", True, ("run as root",))
@@ -160,7 +151,7 @@ def _data(family: device_users.Family, *, whole: bool) -> Iterator[Finding]:
 
 def content(path: Path, device: Device) -> list[str]:
     """What was found on a device when it was last looked at, for people: formats, or whether it is empty."""
-    known = content_signatures.signatures(path)
+    known = occupancy.signatures(path)
     if known:
         return [f"holds {signature}" for signature in known]
     seen = occupancy.latest(device)
@@ -183,7 +174,7 @@ def _about_reading(family: device_users.Family) -> list[Warning_]:
             text = f"{finding.text}: other requests may disturb the measurement"
             found.append(Warning_("device-in-use", text, "; ".join(finding.remedies)))
     try:
-        sample = content_signatures.content(family.path)
+        sample = occupancy.content(family.path)
     except OSError as error:
         raise StudyError(f"{family.path} cannot be read: {error.strerror}; run as root", key="target.path") from None
     if sample.blank:
@@ -206,7 +197,7 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
     if access == WRITE:
         _refuse_kernel_file(path, root)
         findings = file_findings(path, root)
-        refusal.refuse_unless_consented(str(path), findings, [str(path)], consent)
+        data_consent.refuse_unless_consented(str(path), findings, [str(path)], consent)
     found = filesystem.warnings(path, root)
     if access != WRITE and (text := unwritten(path)):
         found.append(unwritten_warning(path, text))
@@ -257,7 +248,7 @@ def _held_data(path: Path) -> Iterator[Finding]:
     if size_bytes == 0:
         return
     try:
-        known = content_signatures.signatures(path)
+        known = occupancy.signatures(path)
     except ToolError as error:
         yield Finding(f"{path} cannot be read, so what it holds is not known: {error}", True)
         return

@@ -12,7 +12,7 @@ from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.machine_conditions import Disturbance, Grade
 from ioassay.packs.hosts.questions import host_comparison, hosts_text
 from ioassay.packs.hosts.questions.host_comparison import HostComparison, Standing
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 from ioassay.stats.condition_means import Scale
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

@@ -11,7 +11,7 @@ import pytest
 from ioassay.narrative import answers, pipeline
 from ioassay.narrative.finding import Finding
 from ioassay.packs.hosts.questions import hosts_text
-from ioassay.records.environment import Environment, Program
+from ioassay.records.record import Environment, Program
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

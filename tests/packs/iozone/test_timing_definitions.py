@@ -18,9 +18,8 @@ from ioassay.analysis.measurements import passes
 from ioassay.narrative.finding import Finding
 from ioassay.packs.iozone.questions import timing_definitions, timing_definitions_text
 from ioassay.packs.iozone.questions.timing_definitions import Status, TimingDefinitions
-from ioassay.records.environment import Environment
 from ioassay.records.observation import Calls, File, Observation, Session
-from ioassay.records.record import Claim
+from ioassay.records.record import Claim, Environment
 from ioassay.store.dataset import Dataset
 
 from ...corpora import cases

@@ -9,8 +9,7 @@ import pytest
 
 from ioassay.drivers.null import Null
 from ioassay.packs.live.run_state import Cursor, RunState
-from ioassay.records.environment import Environment
-from ioassay.records.record import Record
+from ioassay.records.record import Environment, Record
 from ioassay.roles import CurrentRates, Rates, Trial
 from ioassay.runner.current_rates import RateReader
 

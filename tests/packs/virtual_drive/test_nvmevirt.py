@@ -21,7 +21,7 @@ from ioassay.packs.virtual_drive.targets import nvmevirt
 from ioassay.packs.virtual_drive.targets.nvmevirt import NvmevirtTarget
 from ioassay.process.supervisor import Captured
 from ioassay.roles import NOTHING, WRITE, Consent, Trial
-from ioassay.targets import content_signatures, device_locks, target
+from ioassay.targets import device_users, occupancy, target
 
 from ...targets.conftest import MIB, make_ext4
 
@@ -210,11 +210,11 @@ def test_the_drive_that_appears_is_filled_claimed_and_gone_after(machine: Machin
     with made.load(TRIAL) as load:
         assert load.path == machine.root / "dev/nvme1n1"
         assert (load.kind, load.size_bytes, load.read_only) == ("device", 8 * MIB, False)
-        assert content_signatures.content(machine.disk).blank == 0
+        assert occupancy.content(machine.disk).blank == 0
         with pytest.raises(OSError, match="busy"):
             os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
     made.close()
-    assert device_locks.held() == []
+    assert device_users.held() == []
     options = ["memmap_start=1073741824", "memmap_size=536870912", "cpus=2,3"]
     assert [argv for argv in machine.asked if argv[0] != "dmesg"] == [
         ["insmod", str(machine.root / "module/nvmev.ko"), *options],
@@ -231,7 +231,7 @@ def test_an_error_in_a_trial_unloads_it_too_and_the_next_has_it_again(machine: M
     with made.load(TRIAL):
         pass
     assert machine.programs() == ["insmod", "rmmod"] * 2
-    assert device_locks.held() == []
+    assert device_users.held() == []
 
 
 @pytest.mark.root
@@ -261,10 +261,10 @@ def test_a_drive_in_use_is_not_taken_from_its_user(machine: Machine, loop_device
     machine.disk = loop_device(4 * MIB)
     said = "stays loaded: .*held by the kernel or another program.*rmmod nvmev"
     with pytest.raises(RunError, match=said), machine.target(prepare="none").load(TRIAL):
-        (number,) = device_locks.held()
-        device_locks.give_back(number)
+        (number,) = device_users.held()
+        device_users.give_back(number)
         user = os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
-        device_locks._held[number] = (os.open("/dev/null", os.O_RDONLY), 1)
+        device_users._held[number] = (os.open("/dev/null", os.O_RDONLY), 1)
     os.close(user)
     assert machine.programs() == ["insmod"]
 

@@ -12,7 +12,7 @@ from ioassay.narrative.pipeline import analyse_all
 from ioassay.narrative.say import say
 from ioassay.packs.virtual_drive.questions import path_costs
 from ioassay.packs.virtual_drive.questions.path_costs import Cost, PathCosts, Setting
-from ioassay.records.environment import Environment
+from ioassay.records.record import Environment
 from ioassay.study.model import Study
 
 from ...narrative import golden

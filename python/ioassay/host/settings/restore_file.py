@@ -2,7 +2,7 @@
 
 One file a run, named by the process that owns it. A killed run leaves its file behind; `put_back` replays it. Root's
 files lie in /run, which, like the settings themselves, does not survive a reboot; other users' in their state folder.
-Deliberately not here: deciding what is changed (`knobs`) and changing it.
+Deliberately not here: deciding what is changed (`settings`) and changing it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ioassay import _core
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import cgroup
 from ioassay.host.block_devices import ROOT
-from ioassay.process import open_files, process_table
+from ioassay.process import process_table
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
 from ioassay.verify.witness import call_listing
@@ -124,7 +124,7 @@ class Attachment(Watching):
         self.running, self._level = running, level
         self._devices, self._disks = list(devices), dict[str, dict[str, int]]()
         self._programs: _core.Witness | None = None
-        self._known, self._files = set[int](), open_files.OpenFiles()
+        self._known, self._files = set[int](), process_table.OpenFiles()
         self._ends, self._pidfds = ExitStack(), list[int]()
         self._why: list[str] = []
         self.names: dict[int, str] = {}
@@ -153,7 +153,7 @@ class Attachment(Watching):
             raise ToolError(f"running processes cannot be watched: {error}") from None
         if self._pidfds and self._look_for_end():
             raise ToolError(f"--pid {self.running.pids[0]}: it ended before it was watched")
-        self._files = open_files.read(sorted(self._known))
+        self._files = process_table.read(sorted(self._known))
         self._devices = below(sorted({*self._devices, *self._used_devices()}))
         self._disks = disk_counters(self._devices)
         self._held_ns = time.monotonic_ns()
@@ -227,7 +227,7 @@ class Attachment(Watching):
         nameless = [file for file in files if not file.path.startswith("/") and file.kind in storage]
         paths = self._files.paths
         if any((file.dev, file.inode) not in paths for file in nameless):
-            paths = open_files.read(sorted(self._known)).paths | paths
+            paths = process_table.read(sorted(self._known)).paths | paths
         named = {file.id: paths.get((file.dev, file.inode), file.path) for file in nameless}
         return [replace(file, path=named.get(file.id, file.path)) for file in files]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ioassay import _core
-from ioassay.process import open_files
+from ioassay.process import process_table
 from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
 from ioassay.verify.witness import call_listing, strace
@@ -127,7 +127,7 @@ class _Witness(Watching):
         listing: str | None = None,
     ) -> None:
         self._choice, self._asked, self._record, self._layers, self._listing = choice, asked, record, layers, listing
-        self._inherited: Mapping[open_files.Identity, str] = {}
+        self._inherited: Mapping[process_table.Identity, str] = {}
         self._counters = Counters(devices)
         self._programs: _core.Witness | None = None
         self._why = choice.why
@@ -148,7 +148,7 @@ class _Witness(Watching):
             self._programs = _core.Witness(self._asked, record, list(self._layers), listing=self._listing)
             self._programs.follow(pid)
             if self._listing is not None:
-                self._inherited = open_files.read([pid]).paths
+                self._inherited = process_table.read([pid]).paths
         except OSError as error:
             self._programs = None
             self._why = f"the BPF programs could not be attached: {error}; only counters were read"

@@ -17,10 +17,9 @@ from ioassay.errors import StartError
 from ioassay.host import interference
 from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
-from ioassay.process.job_control import Job
-from ioassay.process.output_relay import OutputRelay
-from ioassay.records.environment import Environment
+from ioassay.process.job_control import Job, OutputRelay
 from ioassay.records.observation import Observation
+from ioassay.records.record import Environment
 from ioassay.roles import Outcome
 from ioassay.verify.witness.attachment import Attachment
 from ioassay.verify.witness.call_listing import CallListing

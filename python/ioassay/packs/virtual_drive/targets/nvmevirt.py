@@ -27,7 +27,7 @@ from ioassay.process import supervisor
 from ioassay.process.supervisor import Captured
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
-from ioassay.targets import content_signatures, device_identity, device_locks, device_users, fill, refusal
+from ioassay.targets import data_consent, device_users, fill, occupancy
 from ioassay.targets.target_table import PositiveSize, Settings, UserPath, read_settings
 
 NAME = "nvmev"
@@ -191,7 +191,7 @@ class NvmevirtTarget:
     def _ours(self, before: set[str]) -> list[Device]:
         """Drives that were not there before and have the module's model."""
         came = (device for device in block_devices.disks(self._root) if device.name not in before)
-        return [device for device in came if device_identity.model(device).startswith(MODEL)]
+        return [device for device in came if data_consent.model(device).startswith(MODEL)]
 
     def _form_of(self, path: Path) -> Path:
         """The block device, or the character device beside it (/dev/nvme1n1, /dev/ng1n1)."""
@@ -204,12 +204,12 @@ class NvmevirtTarget:
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
-        if found := content_signatures.signatures(path):
-            texts = [refusal.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
-            names = device_identity.consent_names(device, self._root)
-            refusal.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
-        device_locks.take(device.number, path)
-        stack.callback(device_locks.give_back, device.number)
+        if found := occupancy.signatures(path):
+            texts = [data_consent.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
+            names = data_consent.consent_names(device, self._root)
+            data_consent.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
+        device_users.take(device.number, path)
+        stack.callback(device_users.give_back, device.number)
         if self._settings.prepare == "fill":
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
