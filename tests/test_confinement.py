@@ -38,7 +38,7 @@ from .cli.conftest import ask
 from .corpora import CORPUS, cases, has, rows
 
 
-class FakeKernel:
+class FakeKernel(Linux):
     """A kernel with one version of the interface; as strict as the real one about rights that it does not know."""
 
     def __init__(self, abi: int, *, error: int = 0, refusal: int = 0) -> None:

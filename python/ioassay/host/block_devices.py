@@ -26,6 +26,7 @@ SECTOR_BYTES = 512
 """Unit of /sys/block/*/size, whatever the device's own sector is (sysfs-block)."""
 
 _LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
+_VPD_HEADER_BYTES = 4
 _LOOP_INFO64_BYTES = 232  # sizeof(struct loop_info64): device, inode and rdevice are its first three fields
 _UNIQUE_WWID = ("naa.", "eui.", "uuid.")
 """World-wide names that their standards make unique; `t10.` is built from vendor text, which repeats."""
@@ -183,7 +184,7 @@ def loops(root: Path = ROOT) -> list[Loop]:
     found = []
     for link in _entries(root / "sys/block"):
         folder = link.resolve()
-        if (backing := _text(folder / "loop/backing_file")) and (here := _read_device(folder)) is not None:
+        if (backing := text_of(folder / "loop/backing_file")) and (here := _read_device(folder)) is not None:
             found.append(_read_loop(here, backing, root))
     return found
 
@@ -196,8 +197,18 @@ def node_of(found: Device, root: Path = ROOT) -> Path | None:
 
 def wwid(found: Device) -> str:
     """The world-wide name of a disk, empty where it has none that is unique by its standard."""
-    names = (_text(found.folder / "wwid"), _text(found.folder / "device/wwid"))
+    names = (text_of(found.folder / "wwid"), text_of(found.folder / "device/wwid"))
     return next((name for name in names if name.startswith(_UNIQUE_WWID)), "")
+
+
+def scsi_serial(disk: Device) -> str:
+    """The serial number of a SCSI disk, empty where there is none (SPC-5, 7.7.9: unit serial number page)."""
+    try:
+        return (
+            (disk.folder / "device/vpd_pg80").read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
+        )
+    except OSError:
+        return ""
 
 
 def family(target: Device, root: Path = ROOT) -> list[Member]:
@@ -234,7 +245,8 @@ class _Walk:
         """What this device lies on: its bytes overlap; what else lies there is beside it."""
         if here.partition:
             self._down_to_disk(here)
-        if (backing := self._backing(here)) is not None:
+        loop = self._loop(here)
+        if loop is not None and loop.block is not None and (backing := device(loop.block, self.root)) is not None:
             self.up(backing, BACKING, here.name, True)
             self.down(backing)
         for slave in slaves(here):
@@ -269,10 +281,6 @@ class _Walk:
         self.found[here.number] = Member(here, role, via, overlaps)
         return True
 
-    def _backing(self, here: Device) -> Device | None:
-        loop = self._loop(here)
-        return device(loop.block, self.root) if loop is not None and loop.block is not None else None
-
     def _loop(self, here: Device) -> Loop | None:
         return next((loop for loop in self._loops if loop.device.number == here.number), None)
 
@@ -306,7 +314,7 @@ def _read_device(folder: Path) -> Device | None:
         folder=folder,
         partition=_whole(folder / "partition") or 0,
         size_bytes=(_whole(folder / "size") or 0) * SECTOR_BYTES,
-        read_only=_text(folder / "ro") == "1",
+        read_only=text_of(folder / "ro") == "1",
         diskseq=_whole(folder.parent / "diskseq") if sequence is None else sequence,
     )
 
@@ -347,13 +355,13 @@ def _whole(path: Path) -> int | None:
 
     What a device is must be known before anything is decided about it: no fallback is safe.
     """
-    text = _text(path)
+    text = text_of(path)
     if text and not re.fullmatch(r"[0-9]{1,20}", text):
         raise ToolError(f"{path}: is {text[:40]!r}; expected a whole number")
     return int(text) if text else None
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """The stripped content of a sysfs file, empty where there is none."""
     try:
         return path.read_text(errors="replace").strip()

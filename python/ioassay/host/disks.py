@@ -23,8 +23,6 @@ _QUEUE_NUMBERS = (
 )  # fmt: skip
 """Files of /sys/block/<disk>/queue, kept under their names (ABI/stable/sysfs-block)."""
 
-_VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
-
 
 def facts(machine: Machine, path: Path) -> dict[str, Any]:
     """Section `disk`; `path` need not exist yet, and may be a block device itself."""
@@ -34,8 +32,7 @@ def facts(machine: Machine, path: Path) -> dict[str, Any]:
     found = list(chain(machine, existing))
     return known(
         path=str(path),
-        mount=_mount(mount) if mount is not None else None,
-        **(_space(machine, existing) if mount is not None else {}),
+        **(_space(machine, existing, mount) if mount is not None else {}),
         devices=[_device(machine, device) for device in found],
     )
 
@@ -98,35 +95,29 @@ def _nearest(machine: Machine, path: Path) -> Path:
     return here
 
 
-def _mount(mount: Mount) -> dict[str, Any]:
-    return known(
-        point=mount.point,
-        source=mount.source,
-        filesystem=mount.kind,
-        options=sorted(mount.options),
-        number=str(mount.number),
+def _space(machine: Machine, path: Path, mount: Mount) -> dict[str, Any]:
+    """The mount, bytes of the file system, and those that an ordinary user can still have (statvfs(3))."""
+    options = sorted(mount.options)
+    facts = known(
+        point=mount.point, source=mount.source, filesystem=mount.kind, options=options, number=str(mount.number)
     )
-
-
-def _space(machine: Machine, path: Path) -> dict[str, Any]:
-    """Bytes of the file system, and those that an ordinary user can still have (statvfs(3))."""
     try:
         said = os.statvfs(machine.path(path))
     except OSError:
-        return {}
-    return {"size_bytes": said.f_blocks * said.f_frsize, "free_bytes": said.f_bavail * said.f_frsize}
+        return {"mount": facts}
+    return {"mount": facts, "size_bytes": said.f_blocks * said.f_frsize, "free_bytes": said.f_bavail * said.f_frsize}
 
 
 def _device(machine: Machine, device: Device) -> dict[str, Any]:
-    folder = device.folder
-    whole_disk = not device.partition
+    folder, whole_disk = device.folder, not device.partition
+    start = machine.number(folder / "start")
     return known(
         name=device.name,
         number=str(device.number),
         kind=_kind(machine, device),
         size_bytes=device.size_bytes,
         read_only=device.read_only or None,
-        start_bytes=_start_bytes(machine, device),
+        start_bytes=None if start is None else start * block_devices.SECTOR_BYTES,
         alignment_offset_bytes=machine.number(folder / "alignment_offset"),
         backing_file=machine.text(folder / "loop/backing_file"),
         built_on=[slave.name for slave in block_devices.slaves(device)],
@@ -149,33 +140,17 @@ def _kind(machine: Machine, device: Device) -> str:
     return virtual[1] if virtual else "disk"
 
 
-def _start_bytes(machine: Machine, device: Device) -> int | None:
-    sectors = machine.number(device.folder / "start")
-    return sectors * block_devices.SECTOR_BYTES if sectors is not None else None
-
-
 def _model(machine: Machine, device: Device) -> dict[str, Any]:
-    folder = device.folder
+    folder, vendor = device.folder, machine.text(device.folder / "device/vendor") or ""
     return known(
         model=machine.text(folder / "device/model"),
-        vendor=_vendor(machine.text(folder / "device/vendor")),
+        vendor=None if vendor.startswith("0x") else vendor or None,  # a number, of virtio and PCI devices
         firmware=machine.text(folder / "device/firmware_rev") or machine.text(folder / "device/rev"),
-        serial=machine.text(folder / "serial") or machine.text(folder / "device/serial") or _scsi_serial(folder),
+        serial=machine.text(folder / "serial")
+        or machine.text(folder / "device/serial")
+        or (block_devices.scsi_serial(device) or None),
         wwid=machine.text(folder / "wwid") or machine.text(folder / "device/wwid"),
     )
-
-
-def _vendor(text: str | None) -> str | None:
-    """Virtio and PCI devices have a number there."""
-    return None if text is None or text.startswith("0x") else text
-
-
-def _scsi_serial(folder: Path) -> str | None:
-    try:
-        page = (folder / "device/vpd_pg80").read_bytes()
-    except OSError:
-        return None
-    return page[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ") or None
 
 
 def _queue(machine: Machine, folder: Path) -> dict[str, Any]:

@@ -417,12 +417,8 @@ def _requests(machine: Machine, disks: Sequence[str]) -> dict[str, int]:
 
 
 def _background(machine: Machine, processes: dict[int, tuple[str, int]]) -> list[str]:
-    found = {name for pid, (name, _) in processes.items() if name in BACKGROUND and not _waits(machine, pid)}
-    return sorted(found)
-
-
-def _waits(machine: Machine, pid: int) -> bool:
-    return _WAITS in (machine.text(f"proc/{pid}/cmdline") or "")
+    at_work = {pid: name for pid, (name, _) in processes.items() if name in BACKGROUND}
+    return sorted({name for pid, name in at_work.items() if _WAITS not in (machine.text(f"proc/{pid}/cmdline") or "")})
 
 
 def _steal_share(machine: Machine) -> float | None:

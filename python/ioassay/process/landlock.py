@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 # include/uapi/linux/landlock.h, LANDLOCK_ACCESS_FS_*
 WRITE_FILE, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
@@ -57,24 +57,8 @@ _REASONS = {
 }
 
 
-class Kernel(Protocol):
-    """The system calls. Each raises OSError with the kernel's reason."""
-
-    def abi(self) -> int:
-        """The newest version of Landlock's interface that the kernel has."""
-
-    def create(self, handled: int) -> int:
-        """A descriptor of a new ruleset, under which the rights in `handled` are only had by a rule."""
-
-    def add(self, ruleset: int, rights: int, parent: int) -> None:
-        """Grant rights on what the descriptor `parent` is open to, and below it."""
-
-    def restrict(self, ruleset: int, no_new_privs: bool) -> int:
-        """Enter the ruleset with this process, for good: 0, or the number of the error. Allocates nothing new."""
-
-
 class Linux:
-    """The kernel of this machine."""
+    """The system calls of this machine's kernel. Each raises OSError with the kernel's reason."""
 
     def __init__(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -82,20 +66,20 @@ class Linux:
         self._syscall.restype = ctypes.c_long
 
     def abi(self) -> int:
-        """See Kernel."""
+        """The newest version of Landlock's interface that the kernel has."""
         return self._call(_NUMBERS["create"], None, ctypes.c_size_t(0), _VERSION)
 
     def create(self, handled: int) -> int:
-        """See Kernel."""
+        """A descriptor of a new ruleset, under which the rights in `handled` are only had by a rule."""
         attributes = struct.pack("=Q", handled)  # the first member; what is left out counts as 0
         return self._call(_NUMBERS["create"], attributes, ctypes.c_size_t(len(attributes)), 0)
 
     def add(self, ruleset: int, rights: int, parent: int) -> None:
-        """See Kernel."""
+        """Grant rights on what the descriptor `parent` is open to, and below it."""
         self._call(_NUMBERS["add"], ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, parent), 0)
 
     def restrict(self, ruleset: int, no_new_privs: bool) -> int:
-        """See Kernel."""
+        """Enter the ruleset with this process, for good: 0, or the number of the error. Allocates nothing new."""
         if no_new_privs and self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
             return ctypes.get_errno()
         return ctypes.get_errno() if self._syscall(_NUMBERS["restrict"], ruleset, 0) else 0
@@ -120,7 +104,7 @@ class Support:
         return tuple(text for right, text in _GAPS.items() if self.abi and not restrictable(self.abi) & right)
 
 
-def support(kernel: Kernel | None = None) -> Support:
+def support(kernel: Linux | None = None) -> Support:
     """What this host's kernel can do."""
     try:
         return Support((kernel or Linux()).abi())
@@ -155,7 +139,7 @@ class Ruleset:
     A rule whose path is not there, or cannot be reached by this user, grants nothing and is left out of `granted`.
     """
 
-    def __init__(self, rules: Iterable[Rule], kernel: Kernel | None = None) -> None:
+    def __init__(self, rules: Iterable[Rule], kernel: Linux | None = None) -> None:
         self._kernel = kernel or Linux()
         self.abi = self._kernel.abi()
         self.granted: list[Rule] = []

@@ -126,63 +126,43 @@ def run(
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     Calls of several threads wait for each other.
     """
-    whole_env = {**os.environ, **(env or {})}
-    program = _Program(argv, stdin, outputs or (stdout, stderr), cwd, whole_env, confine)
-    with MEASUREMENT, signals.ignore_terminal_signals(), _adopting():
-        return _run(
-            program, stdout, stderr, timeout_s, on_held, on_ended, must_end, on_wait, clock, spare_daemons=spare_daemons
-        )
-
-
-def _run(
-    program: _Program,
-    stdout: Path,
-    stderr: Path,
-    timeout_s: float,
-    on_held: Callable[[int], None] | None,
-    on_ended: Callable[[int], None] | None,
-    must_end: Callable[[], str] | None,
-    on_wait: Callable[[], None] | None,
-    clock: Callable[[], float],
-    *,
-    spare_daemons: bool,
-) -> Outcome:
     from ioassay.roles import Outcome
 
-    own, told = frozenset(process_table.foster_children()), False
-    child = _Held.start(program)
+    program = _Program(argv, stdin, outputs or (stdout, stderr), cwd, {**os.environ, **(env or {})}, confine)
     tag = program.env.get(TRIAL_VARIABLE, "")
-    try:
-        if on_held is not None:
-            on_held(child.pid)
-        own, told = (
-            frozenset(process_table.foster_children()),
-            True,
-        )  # it has started nothing yet: what comes later is adopted
-        started_unix_s, started_s = time.time(), clock()
-        child.release(program.argv[0])
-        ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end, on_wait)
-        duration_s = clock() - started_s
-        timed_out = not ended and not ended_for
-        if not ended:
-            _end_group(child.pid)
-        # Not reaped before its group has been looked at: until then nobody else gets its number.
-        leftovers = _end_leftovers(child.pid)
-        if on_ended is not None:
-            on_ended(child.pid)
-        status, usage = _reap(child.pid)
-        _reap_group(child.pid)
-        leftovers += _end_adopted("" if spare_daemons else tag, own, told)
-    except BaseException:
-        _end_all(child.pid, tag, own, told)
-        raise
-    finally:
-        child.close()
-    debug_log.debug("process", f"{child.pid} ended: {program.argv[0]}")
+    with MEASUREMENT, signals.ignore_terminal_signals(), _adopting():
+        own, told = frozenset(process_table.foster_children()), False
+        child = _Held.start(program)
+        try:
+            if on_held is not None:
+                on_held(child.pid)
+            # It has started nothing yet: what comes later is adopted.
+            own, told = frozenset(process_table.foster_children()), True
+            started_unix_s, started_s = time.time(), clock()
+            child.release(argv[0])
+            ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end, on_wait)
+            duration_s = clock() - started_s
+            if not ended:
+                _end_group(child.pid)
+            # Not reaped before its group has been looked at: until then nobody else gets its number.
+            leftovers = process_table.members(child.pid)
+            if leftovers:
+                _end_group(child.pid)
+            if on_ended is not None:
+                on_ended(child.pid)
+            status, usage = _reap(child.pid)
+            _reap_group(child.pid)
+            leftovers += _end_adopted("" if spare_daemons else tag, own, told)
+        except BaseException:
+            _end_all(child.pid, tag, own, told)
+            raise
+        finally:
+            child.close()
+    debug_log.debug("process", f"{child.pid} ended: {argv[0]}")
     return Outcome(
         exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-        timed_out=timed_out,
+        timed_out=not ended and not ended_for,
         started_unix_s=started_unix_s,
         duration_s=duration_s,
         stdout=stdout,
@@ -402,14 +382,6 @@ def _end_all(group: int, tag: str, own: frozenset[int], told: bool) -> None:
         _end_adopted(tag, own, told)
 
 
-def _end_leftovers(group: int) -> tuple[int, ...]:
-    """End what the main process left behind in its group; its ids, for the record."""
-    members = process_table.members(group)
-    if members:
-        _end_group(group)
-    return members
-
-
 def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     """End the children that became ours when their parent ended, and what they start meanwhile; their ids.
 
@@ -468,12 +440,13 @@ def kill_orphans_after(trial_tag: str, undo: Callable[[], None] = lambda: None, 
     until it is done: else it would end what the next runner starts under the same tag.
     """
 
-    def then(killed: bool) -> None:
+    def duty(waiting: int) -> None:
+        killed = _was_killed(waiting)
         end_orphans(trial_tag)
         if killed:
             undo()
 
-    with _waited_for(then, *kept):
+    with _guardian(duty, *kept):
         yield
 
 
@@ -486,7 +459,7 @@ def if_killed(undo: Callable[[], None], *, terminal: int | None = None) -> Itera
     With `terminal`, it is about that descriptor of our terminal, which only processes of our session may change.
     """
     kept = () if terminal is None else (terminal,)
-    with _waited_for(lambda killed: undo() if killed else None, *kept, in_session=terminal is not None):
+    with _guardian(lambda waiting: undo() if _was_killed(waiting) else None, *kept, in_session=terminal is not None):
         yield
 
 
@@ -512,45 +485,6 @@ def temporary_folder(
             undo()
 
 
-@contextmanager
-def _waited_for(then: Callable[[bool], object], *kept: int, in_session: bool = False) -> Iterator[None]:
-    """Another process waits for the end of this, and calls `then` with whether this process was killed meanwhile."""
-    waiting, open_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if in_session:
-                os.setpgid(0, 0)
-            else:
-                os.setsid()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
-                signal.signal(number, signal.SIG_IGN)
-            os.chdir("/")
-            close_all_but(waiting, *kept)
-            then(not os.read(waiting, 1))  # nothing to read: the last copy of the other end is closed
-        finally:
-            os._exit(0)
-    OWN.add(pid)
-    os.close(waiting)
-    try:
-        yield
-    finally:
-        with suppress(BrokenPipeError):
-            os.write(open_end, b"d")
-        os.close(open_end)
-        _reap(pid)
-        OWN.discard(pid)
-
-
-def close_all_but(*kept: int) -> None:
-    """Keep no pipe of the runner open, or who reads its output would wait for this process too; nor its locks."""
-    first = 0
-    for descriptor in sorted(kept):
-        os.closerange(first, descriptor)
-        first = descriptor + 1
-    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
-
-
 @dataclass
 class Watchdog:
     """What became of a `watchdog`: `fired` says, after its end, that it ended the trial."""
@@ -563,47 +497,78 @@ def watchdog(child: int, trial_tag: str, *, after_s: float, processors: Iterable
     """While this lasts, a process of highest priority on `processors` ends child, group and tagged processes after
     `after_s`, or at once when this process is gone. Its processors are to be others than those of the child.
     """
-    told = Watchdog()
     leader = os.pidfd_open(child)
+
+    def duty(waiting: int) -> bool:
+        os.sched_setaffinity(0, processors)
+        with suppress(OSError):  # nothing of real-time priority is expected there, so it runs without it too
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO)))
+        ready, _, _ = select.select([waiting], [], [], None if math.isinf(after_s) else after_s)
+        if ready and not _was_killed(waiting):
+            return False
+        with suppress(OSError):
+            signal.pidfd_send_signal(leader, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)  # only while its leader is not reaped, so that it is still that group
+        if trial_tag:
+            with suppress(OSError):
+                end_orphans(trial_tag)
+        return True
+
+    try:
+        with _guardian(duty, leader) as state:
+            yield state
+    finally:
+        os.close(leader)
+
+
+@contextmanager
+def _guardian(duty: Callable[[int], bool | None], *kept: int, in_session: bool = False) -> Iterator[Watchdog]:
+    """Another process does its duty, which gets a descriptor to wait on for the end of this; whether it fired.
+
+    It is out of reach of the terminal's signals, and keeps nothing open but that descriptor and those `kept`.
+    """
+    state = Watchdog()
     waiting, open_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        fired = False
+        fired: bool | None = False
         try:
-            os.setsid()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if in_session:
+                os.setpgid(0, 0)
+            else:
+                os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
                 signal.signal(number, signal.SIG_IGN)
-            close_all_but(waiting, leader)
-            os.sched_setaffinity(0, processors)
-            with suppress(OSError):  # nothing of real-time priority is expected there, so it runs without it too
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO)))
-            ready, _, _ = select.select([waiting], [], [], None if math.isinf(after_s) else after_s)
-            if not ready or not os.read(waiting, 1):
-                fired = True
-                _end_for_runner(child, leader, trial_tag)
+            os.chdir("/")
+            close_all_but(waiting, *kept)
+            fired = duty(waiting)
         finally:
             os._exit(1 if fired else 0)
     OWN.add(pid)
     os.close(waiting)
-    os.close(leader)
     try:
-        yield told
+        yield state
     finally:
         with suppress(BrokenPipeError):
             os.write(open_end, b"d")
         os.close(open_end)
         status, _ = _reap(pid)
         OWN.discard(pid)
-        told.fired = os.waitstatus_to_exitcode(status) == 1
+        state.fired = os.waitstatus_to_exitcode(status) == 1
 
 
-def _end_for_runner(child: int, leader: int, trial_tag: str) -> None:
-    """SIGKILL for a trial's processes; for the group only while its leader is not reaped, so that it is still that."""
-    with suppress(ProcessLookupError):
-        signal.pidfd_send_signal(leader, signal.SIGKILL)
-        os.killpg(child, signal.SIGKILL)
-    if trial_tag:
-        end_orphans(trial_tag)
+def _was_killed(waiting: int) -> bool:
+    """Wait for the end of what is guarded; whether its process was killed: the last copy of the other end is closed."""
+    return not os.read(waiting, 1)
+
+
+def close_all_but(*kept: int) -> None:
+    """Keep no pipe of the runner open, or who reads its output would wait for this process too; nor its locks."""
+    first = 0
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
 def end_processes(pids: Iterable[int]) -> None:

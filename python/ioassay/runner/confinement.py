@@ -18,7 +18,7 @@ from typing import Any
 
 from ioassay import debug_log
 from ioassay.process import landlock
-from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Kernel, Rule, Ruleset
+from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Linux, Rule, Ruleset
 from ioassay.records.record import Warning_
 from ioassay.roles import WRITE, Confinement, Load, Touch
 
@@ -81,7 +81,7 @@ def spread(
     raw: Path,
     needs: Confinement,
     programs: Iterable[str],
-    kernel: Kernel | None = None,
+    kernel: Linux | None = None,
 ) -> Iterator[Net]:
     """The net of one trial, whose tool is started as `programs`. Files that it only writes are there before it runs:
     those that were made for it here, and that it did not take for its own, are gone in the end.
@@ -99,7 +99,7 @@ def _net(
     raw: Path,
     needs: Confinement,
     programs: Iterable[str],
-    kernel: Kernel | None,
+    kernel: Linux | None,
 ) -> Net:
     if needs.waiver:
         return Net(why=needs.waiver)

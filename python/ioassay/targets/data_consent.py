@@ -16,14 +16,12 @@ from pathlib import Path
 from ioassay import units
 from ioassay.errors import SafetyRefusal
 from ioassay.host import block_devices
-from ioassay.host.block_devices import ROOT, Device
+from ioassay.host.block_devices import ROOT, Device, text_of
 from ioassay.roles import Consent
 
 _BY_ID = "dev/disk/by-id"
 _HARD_TO_READ = ("wwn-", "nvme-eui.", "nvme-nvme.", "nvme-uuid.", "scsi-3", "dm-uuid-", "md-uuid-", "lvm-pv-uuid-")
 _SERIAL_FILES = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
-_SCSI_SERIAL = "device/vpd_pg80"
-_VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
 _NO_VENDOR = ("ATA", "Generic", "NVMe")
 """What stands for the maker where none is given: libata's own word, and those of bridges."""
 
@@ -55,10 +53,14 @@ def label(path: Path, device: Device, root: Path = ROOT) -> Label:
 
 def model(disk: Device) -> str:
     """Maker and model as the drive gives them; of a loop device what lies under it. Empty where nothing does."""
-    if backing := _line(disk.folder / "loop/backing_file"):
+    if backing := text_of(disk.folder / "loop/backing_file"):
         return f"loop device over {backing}"
-    maker = _line(disk.folder / "device/vendor")
-    known = _line(disk.folder / "device/model") or _line(disk.folder / "device/name") or _line(disk.folder / "dm/name")
+    maker = text_of(disk.folder / "device/vendor")
+    known = (
+        text_of(disk.folder / "device/model")
+        or text_of(disk.folder / "device/name")
+        or text_of(disk.folder / "dm/name")
+    )
     # The vendor of a virtio disk is a number of PCI.
     return known if maker in _NO_VENDOR or maker.startswith("0x") else f"{maker} {known}".strip()
 
@@ -93,22 +95,8 @@ def _serials(device: Device, root: Path) -> list[str]:
 
 
 def _read_serials(disk: Device) -> list[str]:
-    found = [_scsi_serial(disk.folder / _SCSI_SERIAL), *(_line(disk.folder / name) for name in _SERIAL_FILES)]
+    found = [block_devices.scsi_serial(disk), *(text_of(disk.folder / name) for name in _SERIAL_FILES)]
     return list(dict.fromkeys(name for name in found if name))
-
-
-def _scsi_serial(path: Path) -> str:
-    try:
-        return path.read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
-    except OSError:
-        return ""
-
-
-def _line(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _kernel_names(device: Device, root: Path) -> list[str]:
@@ -136,28 +124,17 @@ class Finding:
 def refuse_unless_consented(subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent) -> None:
     """SafetyRefusal when something is in use, or when there is data and `consent` has none of `names`."""
     consented = any(consents(list(names), given) for given in consent.names)
-    if any(finding.in_use for finding in findings) or (findings and not consented):
-        raise SafetyRefusal("\n".join(_lines(subject, findings, names, consent, consented)))
-
-
-def _lines(
-    subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent, consented: bool
-) -> list[str]:
     ordered = sorted(dict.fromkeys(findings), key=lambda finding: not finding.in_use)
+    in_use = any(finding.in_use for finding in ordered)
+    if not in_use and (consented or not ordered):
+        return
     lines = [f"{subject}: refused, and nothing was written to it:"]
     lines += [f"  - {finding.text}" for finding in ordered[:_SHOWN]]
     if len(ordered) > _SHOWN:
         lines.append(f"  - and {len(ordered) - _SHOWN} more findings")
-    return lines + _ways_on(ordered, names, consent, consented)
-
-
-def _ways_on(findings: Sequence[Finding], names: Sequence[str], consent: Consent, consented: bool) -> list[str]:
-    lines = []
-    steps = (step for finding in findings for step in finding.remedies)
-    remedies = list(dict.fromkeys(steps))
-    in_use = any(finding.in_use for finding in findings)
     if in_use:
-        ends = f"; first: {'; '.join(remedies)}" if remedies else ""
+        remedies = "; ".join(dict.fromkeys(step for finding in ordered for step in finding.remedies))
+        ends = f"; first: {remedies}" if remedies else ""
         lines.append(f"What is in use is not written to, whatever was consented to{ends}")
     if not consented and names:
         option = f"--destroy-data={shlex.quote(names[0])}"
@@ -165,4 +142,4 @@ def _ways_on(findings: Sequence[Finding], names: Sequence[str], consent: Consent
     if consent.names and not consented:
         given = ", ".join(consent.names)
         lines.append(f"(--destroy-data={given} does not name it; it answers to {', '.join(names)})")
-    return lines
+    raise SafetyRefusal("\n".join(lines))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ioassay.errors import SafetyRefusal, ToolError
 from ioassay.host import block_devices, mounts
-from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number
+from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number, text_of
 from ioassay.host.mounts import Mount
 from ioassay.targets import occupancy
 from ioassay.targets.data_consent import Finding
@@ -116,24 +116,16 @@ def _kind(holder: Device) -> str:
     """`dm LVM vg-home`, `md raid1`, `bcache`: what sysfs says of a holder."""
     folder = holder.folder
     if (folder / "dm").is_dir():
-        uuid, name = (_said(folder / "dm" / file) for file in ("uuid", "name"))
+        uuid, name = (text_of(folder / "dm" / file) for file in ("uuid", "name"))
         return f"device mapper {uuid.partition('-')[0]} {name}".replace("  ", " ")
     if (folder / "md").is_dir():
-        return f"md {_said(folder / 'md/level')}"
+        return f"md {text_of(folder / 'md/level')}"
     return "bcache" if (folder / "bcache").is_dir() else "a block device"
-
-
-def _said(path: Path) -> str:
-    """What a file of /proc or /sys says; empty where it has gone with its device or process."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _stop(holder: Device) -> str:
     if (holder.folder / "dm").is_dir():
-        return f"dmsetup remove {shlex.quote(_said(holder.folder / 'dm/name'))}"
+        return f"dmsetup remove {shlex.quote(text_of(holder.folder / 'dm/name'))}"
     if (holder.folder / "md").is_dir():
         return f"mdadm --stop /dev/{holder.name}"
     return f"stop /dev/{holder.name}"
@@ -147,7 +139,7 @@ def _programs(of: Family) -> Iterator[Finding]:
         if number in members and (pid, number) not in seen:
             seen.add((pid, number))
             process = of.root / "proc" / str(pid)
-            name = _said(process / "comm")
+            name = text_of(process / "comm")
             if not name and not process.exists():
                 continue  # it has ended meanwhile
             what = f"is open for writing in process {pid} ({name})"
@@ -157,10 +149,10 @@ def _programs(of: Family) -> Iterator[Finding]:
 def _exported(of: Family) -> Iterator[Finding]:
     """Devices that this machine serves to others by NVMe over Fabrics: the kernel's target claims none of them."""
     for space in sorted((of.root / "sys/kernel/config/nvmet/subsystems").glob("*/namespaces/*")):
-        path = _said(space / "device_path")
+        path = text_of(space / "device_path")
         number = block_devices.number_of(of.root / path.lstrip("/")) if path else None
         for member in of.members:
-            if member.device.number == number and _said(space / "enable") == "1":
+            if member.device.number == number and text_of(space / "enable") == "1":
                 what = f"is served to other machines as {space.parent.parent.name} (NVMe over Fabrics)"
                 yield _use(of, member, what, f"echo 0 > {space}/enable")
 

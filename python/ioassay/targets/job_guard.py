@@ -112,33 +112,28 @@ class Reserve:
             if device not in self._least_bytes:
                 here = filesystem.room(folder)
                 self._least_bytes[device] = int(min(here.margin_bytes, here.free_bytes) * _SHARE)
-        return _Watch(folders, self._least_bytes, self.clock).lack
+        next_s = float("-inf")
 
+        def lack() -> str:
+            """Looks at most once in an interval; '' in between."""
+            nonlocal next_s
+            if self.clock() < next_s:
+                return ""
+            next_s = self.clock() + _INTERVAL_S
+            return next((why for device, folder in folders.items() if (why := self._lack(device, folder))), "")
 
-@dataclass
-class _Watch:
-    folders: dict[int, Path]
-    least_bytes: dict[int, int]
-    clock: Callable[[], float]
-    _next_s: float = float("-inf")
+        return lack
 
-    def lack(self) -> str:
-        """Looks at most once in an interval; '' in between."""
-        if self.clock() < self._next_s:
-            return ""
-        self._next_s = self.clock() + _INTERVAL_S
-        return next(filter(None, map(self._lack_of, self.folders)), "")
-
-    def _lack_of(self, device: int) -> str:
+    def _lack(self, device: int, folder: Path) -> str:
         try:
-            facts = os.statvfs(self.folders[device])
+            facts = os.statvfs(folder)
         except OSError:
             return ""  # removed or unmounted meanwhile: who uses it says so
-        free_bytes, least_bytes = facts.f_bavail * facts.f_frsize, self.least_bytes[device]
+        free_bytes, least_bytes = facts.f_bavail * facts.f_frsize, self._least_bytes[device]
         if free_bytes >= least_bytes or not facts.f_blocks:
             return ""
         shown = units.format_size
         return (
-            f"the file system of {self.folders[device]} has {shown(free_bytes)} free, and the last "
-            f"{shown(least_bytes)} are left alone: make room, or ask for less data, shorter runs or fewer logs"
+            f"the file system of {folder} has {shown(free_bytes)} free, and the last {shown(least_bytes)} are left "
+            "alone: make room, or ask for less data, shorter runs or fewer logs"
         )

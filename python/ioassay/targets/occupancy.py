@@ -29,7 +29,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import ToolError
 from ioassay.host import block_devices
-from ioassay.host.block_devices import ROOT, Device, Loop, Number
+from ioassay.host.block_devices import ROOT, Device, Number
 from ioassay.process import supervisor
 
 LIMIT_S = 30.0
@@ -81,14 +81,13 @@ class Occupancy:
             return f"is empty: {self.reported}"
         if self.empty:
             return "is empty: every byte was read as zero"
-        return f"was not read whole, so what it holds is not known: {self._partly}"
-
-    @property
-    def _partly(self) -> str:
-        if self.whole_s is None:
-            return "samples of it are zero"
-        share = f"the first {units.format_size(self.zero_bytes)} of {units.format_size(self.size_bytes)} are zero"
-        return f"{share}, reading all of it takes about {units.format_duration(self.whole_s)}"
+        partly = "samples of it are zero"
+        if self.whole_s is not None:
+            partly = (
+                f"the first {units.format_size(self.zero_bytes)} of {units.format_size(self.size_bytes)} are zero, "
+                f"reading all of it takes about {units.format_duration(self.whole_s)}"
+            )
+        return f"was not read whole, so what it holds is not known: {partly}"
 
 
 @contextmanager
@@ -249,14 +248,11 @@ def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
         try:
             status = os.fstat(handle)
             if (status.st_dev, status.st_ino) == loop.file:
-                return list(_data_spans(handle, _begin_bytes(loop), device.size_bytes))
+                begin_bytes = int((loop.device.folder / "loop/offset").read_text())
+                return list(_data_spans(handle, begin_bytes, device.size_bytes))
         finally:
             os.close(handle)
     return None
-
-
-def _begin_bytes(loop: Loop) -> int:
-    return int((loop.device.folder / "loop/offset").read_text())
 
 
 def _data_spans(handle: int, begin: int, size_bytes: int) -> Iterator[tuple[int, int]]:
