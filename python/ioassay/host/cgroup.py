@@ -31,7 +31,21 @@ _NAME = re.compile(r"^ioassay-(\d+)-(\d+)-\d+$")
 _PERIOD_US = 100_000
 _PATIENCE_S = 30.0
 _CONTROLLERS = ("cpu", "memory")
+_MEMORY_FILES = {
+    1: {"limit": "memory.limit_in_bytes", "swap": "memory.memsw.limit_in_bytes", "events": "memory.oom_control",
+        "peak": "memory.max_usage_in_bytes"},
+    2: {"limit": "memory.max", "swap": "memory.swap.max", "events": "memory.events", "peak": "memory.peak"},
+}  # fmt: skip
+"""Of version 1, swap and memory have a limit together."""
 _KEY_OF = {"cpu": "run.cpu_limit", "memory": "run.memory_limit"}
+
+_OF_CONTAINER = re.compile(
+    r"^(?:(?:docker|libpod|cri-containerd|crio|containerd|nerdctl)-)?([0-9a-f]{64})(?:\.scope)?$"
+)
+_SHORTEST_ID = 4
+_DOCKER = "var/lib/docker/containers"
+_PODMAN = "var/lib/containers/storage"
+_UNITS = ("{}", "{}.service", "{}.scope", "{}.slice", "machine-{}.scope", "lxc.payload.{}")
 
 
 @dataclass(frozen=True)
@@ -69,22 +83,17 @@ class Group:
                 _write("cpu", folder / "cpu.cfs_quota_us", str(quota_us))
         if wanted.memory_limit is not None:
             version, folder = self.folders["memory"]
-            swap, most = (
-                ("memory.swap.max", 0) if version == 2 else ("memory.memsw.limit_in_bytes", wanted.memory_limit)
-            )
-            _write(
-                "memory", folder / ("memory.max" if version == 2 else "memory.limit_in_bytes"), str(wanted.memory_limit)
-            )
-            if (folder / swap).exists():  # absent in kernels without accounting of swap
-                _write("memory", folder / swap, str(most))
+            names = _MEMORY_FILES[version]
+            _write("memory", folder / names["limit"], str(wanted.memory_limit))
+            if (folder / names["swap"]).exists():  # absent in kernels without accounting of swap
+                _write("memory", folder / names["swap"], "0" if version == 2 else str(wanted.memory_limit))
 
     def found(self) -> dict[str, float]:
         """The limits as the kernel has them: processors' worth of time, bytes."""
         limits: dict[str, float] = {}
         for controller, (version, folder) in self.folders.items():
             if controller == "memory":
-                name = "memory.max" if version == 2 else "memory.limit_in_bytes"
-                limits["memory_limit"] = _number(_read(folder / name))
+                limits["memory_limit"] = _number(_read(folder / _MEMORY_FILES[version]["limit"]))
             elif version == 2:
                 quota, period = _read(folder / "cpu.max").split()
                 limits["cpu_limit"] = _number(quota) / float(period)
@@ -100,11 +109,10 @@ class Group:
             if controller == "cpu":
                 told |= {key: value for key, value in _table(folder / "cpu.stat").items() if key.startswith("nr_")}
             else:
-                events = "memory.events" if version == 2 else "memory.oom_control"
-                peak = "memory.peak" if version == 2 else "memory.max_usage_in_bytes"
-                told["oom_kill"] = _table(folder / events).get("oom_kill", 0)
-                if (folder / peak).exists():
-                    told["peak_bytes"] = int(_read(folder / peak))
+                names = _MEMORY_FILES[version]
+                told["oom_kill"] = _table(folder / names["events"]).get("oom_kill", 0)
+                if (folder / names["peak"]).exists():
+                    told["peak_bytes"] = int(_read(folder / names["peak"]))
         return told
 
     def members(self) -> set[int]:
@@ -167,7 +175,12 @@ def is_ours(folder: Path) -> bool:
 
 def remove_leftovers(root: Path = Path("/")) -> list[str]:
     """Remove the groups of runs that are gone; a sentence for each."""
-    return [_removal(folder) for folder in leftovers(root)]
+    said = []
+    for folder in leftovers(root):
+        # What is still in one is not ended: where process numbers are of another namespace, the run may live after all.
+        left = "" if _removed(folder) else f"with processes still in it: {sorted(members_of(folder))}"
+        said.append(f"{folder}: the group of a run that was killed, {left or 'removed'}")
+    return said
 
 
 def leftovers(root: Path = Path("/")) -> list[Path]:
@@ -195,13 +208,6 @@ def _groups(root: Path) -> Iterator[tuple[Path, restore_file.Owner]]:
             for name, match in named:
                 below.remove(name)
                 yield Path(folder, name), restore_file.Owner(int(match[1]), int(match[2]), boot_id)
-
-
-def _removal(folder: Path) -> str:
-    # Not ended: where process numbers are of another namespace, the run may live after all.
-    if _removed(folder):
-        return f"{folder}: the group of a run that was killed, removed"
-    return f"{folder}: the group of a run that was killed, with processes still in it: {sorted(members_of(folder))}"
 
 
 def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
@@ -291,15 +297,6 @@ def _number(text: str) -> float:
 def _table(path: Path) -> dict[str, int]:
     lines = (line.split() for line in _read(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2}
-
-
-_OF_CONTAINER = re.compile(
-    r"^(?:(?:docker|libpod|cri-containerd|crio|containerd|nerdctl)-)?([0-9a-f]{64})(?:\.scope)?$"
-)
-_SHORTEST_ID = 4
-_DOCKER = "var/lib/docker/containers"
-_PODMAN = "var/lib/containers/storage"
-_UNITS = ("{}", "{}.service", "{}.scope", "{}.slice", "machine-{}.scope", "lxc.payload.{}")
 
 
 def group_of(name: str, root: Path = Path("/")) -> Path:

@@ -66,13 +66,13 @@ class Sampler:
         self._max_values = max_values
         self._logs = [_Log(monitor, self.warnings) for monitor in monitors]
         self._attached = [monitor for monitor in monitors if isinstance(monitor, ProcessMonitor)]
-        self._thread = threading.Thread(target=self._run, name="ioassay-sampler", daemon=True)
+        self._thread = threading.Thread(target=self._sample, name="ioassay-sampler", daemon=True)
         self._running = threading.Lock()  # held until the end; cheaper to wait for than an Event
         self._running.acquire()
         self._failure: BaseException | None = None
         self._origin_s = self._start_s = 0.0
         self._ended = False
-        self._cpu_s = self._parsing_s = 0.0
+        self._cpu_s = 0.0
         self._readings = self._missed = self._values = 0
 
     def attach(self, pid: int) -> None:
@@ -121,34 +121,32 @@ class Sampler:
         samples = [log.samples(self._origin_s) for log in self._logs]
         for monitor in self._attached:
             monitor.detach()
-        self._parsing_s = time.thread_time() - began_s
         return samples, {
             "cpu_s": self._cpu_s,
             "samples": float(self._readings),
             "interval_s": self._asked_s,
             "missed": float(self._missed),
             "kept_interval_s": self._interval_s,
-            "parsing_cpu_s": self._parsing_s,
+            "parsing_cpu_s": time.thread_time() - began_s,
         }
 
-    def _run(self) -> None:
+    def _sample(self) -> None:
+        tick = 1
         try:
-            self._sample()
+            while not self._running.acquire(timeout=max(0.0, self._start_s + tick * self._interval_s - self._clock())):
+                self._read_all(counted=False)
+                if self._values > self._max_values:
+                    # Every second reading is kept, and half as many are taken from now on: memory stays bounded.
+                    self._values = sum(log.thin() for log in self._logs)
+                    self._interval_s *= 2
+                    tick //= 2
+                following = next_tick(tick, self._clock() - self._start_s, self._interval_s)
+                self._missed += max(0, following - tick - 1)
+                tick = following
         except BaseException as error:  # handed over to the thread that stops us
             self._failure = error
         finally:
             self._cpu_s += time.thread_time()  # of this thread, its waiting included
-
-    def _sample(self) -> None:
-        tick = 1
-        while not self._running.acquire(timeout=max(0.0, self._start_s + tick * self._interval_s - self._clock())):
-            self._read_all(counted=False)
-            if self._values > self._max_values:
-                self._thin()
-                tick //= 2
-            following = next_tick(tick, self._clock() - self._start_s, self._interval_s)
-            self._missed += max(0, following - tick - 1)
-            tick = following
 
     def _read_all(self, counted: bool = True) -> None:
         began_s = time.thread_time()
@@ -157,11 +155,6 @@ class Sampler:
         self._readings += 1
         if counted:
             self._cpu_s += time.thread_time() - began_s
-
-    def _thin(self) -> None:
-        """Keep every second reading and take half as many from now on: memory stays bounded on a run of any length."""
-        self._values = sum(log.thin() for log in self._logs)
-        self._interval_s *= 2
 
 
 def next_tick(tick: int, elapsed_s: float, interval_s: float) -> int:
@@ -266,12 +259,9 @@ class _Log:
             self._said.update(f"lost {name}" for name in lost)
             after_s = now_s - self._rows[0][0]
             text = f"monitor '{self._monitor.name}' lost {', '.join(lost)} {after_s:.3g} s after its first reading"
-            self._warn("monitor-lost", text)
+            self._say("monitor-lost", text, again=True)
 
-    def _say(self, code: str, text: str) -> None:
-        if code not in self._said:
+    def _say(self, code: str, text: str, *, again: bool = False) -> None:
+        if again or code not in self._said:
             self._said.add(code)
-            self._warn(code, text)
-
-    def _warn(self, code: str, text: str) -> None:
-        self._warnings.append(Warning_(code, text, getattr(self._monitor, "remedy", "")))
+            self._warnings.append(Warning_(code, text, getattr(self._monitor, "remedy", "")))

@@ -23,21 +23,9 @@ from ioassay.targets.data_consent import Finding
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
 """/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
 _KERNEL_FILES = (
-    *(
-        "proc",
-        "sysfs",
-        "cgroup",
-        "cgroup2",
-        "debugfs",
-        "tracefs",
-        "configfs",
-        "securityfs",
-        "efivarfs",
-        "bpf",
-        "pstore",
-    ),
-    *("fusectl", "binfmt_misc", "selinuxfs", "smackfs", "nfsd", "rpc_pipefs", "devpts", "mqueue", "resctrl"),
-)
+    "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs", "efivarfs", "bpf", "pstore",
+    "fusectl", "binfmt_misc", "selinuxfs", "smackfs", "nfsd", "rpc_pipefs", "devpts", "mqueue", "resctrl",
+)  # fmt: skip
 """File systems without data: their files are interfaces of the kernel (proc_filesystems(5))."""
 _MEMORY_DEVICES = ("zram", "ram", "brd", "pmem")
 
@@ -53,7 +41,14 @@ def inspect_path(path: Path, access: str, consent: Consent, root: Path = ROOT) -
     if resolved.is_block_device():
         return inspect_device(resolved, access, consent, root)
     if resolved.is_char_device():
-        return _inspect_character_device(resolved, access)
+        number = resolved.stat().st_rdev
+        if access == WRITE and (os.major(number), os.minor(number)) not in _HARMLESS:
+            raise SafetyRefusal(
+                f"{resolved}: refused, nothing was written: a character device ({os.major(number)}:"
+                f"{os.minor(number)}), and what is written to it cannot be checked; give the block device (such as "
+                "/dev/nvme0n1 for /dev/ng0n1)"
+            )
+        return []
     if resolved.is_dir():
         return filesystem.warnings(resolved / "file", root)
     if resolved.is_file():
@@ -77,16 +72,6 @@ def resolve(path: Path) -> Path:
             f"{str(path)!r} cannot be looked at: {why}; expected a path you may use", key="target.path"
         ) from None
     return resolved
-
-
-def _inspect_character_device(path: Path, access: str) -> list[Warning_]:
-    number = path.stat().st_rdev
-    if access == WRITE and (os.major(number), os.minor(number)) not in _HARMLESS:
-        raise SafetyRefusal(
-            f"{path}: refused, nothing was written: a character device ({os.major(number)}:{os.minor(number)}), and "
-            "what is written to it cannot be checked; give the block device (such as /dev/nvme0n1 for /dev/ng0n1)"
-        )
-    return []
 
 
 def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
@@ -195,23 +180,19 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
     if not os.access(path, os.R_OK):
         raise StudyError(f"{path}: no permission to read it; choose another path or another user", key="target.path")
     if access == WRITE:
-        _refuse_kernel_file(path, root)
+        # A file of /proc and the like has the size 0 and is a switch: what is written to it is obeyed.
+        mount = mounts.mount_of(path, root)
+        if mount is not None and mount.kind in _KERNEL_FILES:
+            raise SafetyRefusal(
+                f"{path}: refused, nothing was written: it lies on {mount.point} ({mount.kind}), where files are "
+                "switches of the kernel; give a file on a disk"
+            )
         findings = file_findings(path, root)
         data_consent.refuse_unless_consented(str(path), findings, [str(path)], consent)
     found = filesystem.warnings(path, root)
     if access != WRITE and (text := unwritten(path)):
         found.append(unwritten_warning(path, text))
     return found
-
-
-def _refuse_kernel_file(path: Path, root: Path) -> None:
-    """A file of /proc and the like has the size 0 and is a switch: what is written to it is obeyed."""
-    mount = mounts.mount_of(path, root)
-    if mount is not None and mount.kind in _KERNEL_FILES:
-        raise SafetyRefusal(
-            f"{path}: refused, nothing was written: it lies on {mount.point} ({mount.kind}), where files are switches "
-            "of the kernel; give a file on a disk"
-        )
 
 
 def unwritten_warning(path: Path, what: str) -> Warning_:

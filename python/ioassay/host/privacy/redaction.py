@@ -121,7 +121,7 @@ class Redaction:
 
     def _of_interest(self, text: str) -> list[re.Pattern[str]]:
         """The searches, where a text has any of their words: looking for a plain string is a hundred times quicker."""
-        folded = _folded(text)
+        folded = text.lower()
         return [self._sure, self._words] if any(spelling in folded for spelling in self._owners) else []
 
     def _spellings(self, strength: Strength) -> tuple[re.Pattern[str], dict[str, Secret]]:
@@ -129,7 +129,7 @@ class Redaction:
         patterns: dict[str, str] = {}
         for secret in (secret for secret, known in self._strengths.items() if known == strength):
             for spelling in spellings(secret.value):
-                owners.setdefault(_folded(spelling), secret)
+                owners.setdefault(spelling.lower(), secret)
                 patterns[spelling] = _pattern(secret, strength, spelling)
         ordered = sorted(patterns, key=lambda spelling: (-len(spelling), spelling))
         return re.compile("|".join(patterns[spelling] for spelling in ordered) or r"(?!)", re.IGNORECASE), owners
@@ -144,7 +144,7 @@ class Redaction:
         return self._placeholder(secret.kind, secret.value)
 
     def _owner(self, spelling: str) -> Secret:
-        return self._owners.get(_folded(spelling)) or next(
+        return self._owners.get(spelling.lower()) or next(
             # Some letters match without their case, and have no common lower case (the Turkish dotless i).
             secret
             for known, secret in self._owners.items()
@@ -186,7 +186,7 @@ class Redaction:
         if self._mild and kind == HOME:
             return "~"
         family = FOLDER if kind == HOME else kind
-        known = (family, _folded(value))
+        known = (family, value.lower())
         if known not in self._placeholders:
             number = sum(of == family for of, _ in self._placeholders) + 1
             self._placeholders[known] = f"{'/' if family == FOLDER else ''}{MARK}-{family}-{number}"
@@ -240,23 +240,14 @@ def _pattern(secret: Secret, strength: Strength, spelling: str) -> str:
 
 def _field(secret: Secret) -> re.Pattern[str]:
     """Where a text names a value that is otherwise a common word: `hostname: a`, `user@a`, `Linux a 6.1`."""
-    name = rf"\b(?:{_names(secret.kind)})[\"']?\s*[:=]\s*[\"']?"
+    name = rf"\b(?:{_FIELDS.get(secret.kind, secret.kind)})[\"']?\s*[:=]\s*[\"']?"
     more = r"|\w@|\bLinux\s+(?=\S+\s+\d+\.\d)" if secret.kind == HOST else ""
     return re.compile(rf"({name}{more}){re.escape(secret.value)}(?![^\s\"',;:)&<])", re.IGNORECASE)
 
 
 def _is_named(secret: Secret, name: str, text: str) -> bool:
     same = text.lower() == secret.value.lower()
-    return same and re.fullmatch(_names(secret.kind), name, re.IGNORECASE) is not None
-
-
-def _names(kind: str) -> str:
-    return _FIELDS.get(kind, kind)
-
-
-def _folded(text: str) -> str:
-    """What is equal for any case of letters."""
-    return text.lower()
+    return same and re.fullmatch(_FIELDS.get(secret.kind, secret.kind), name, re.IGNORECASE) is not None
 
 
 def _is_telling(address: str) -> bool:

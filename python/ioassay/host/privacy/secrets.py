@@ -104,10 +104,10 @@ def of_host(root: Path = Path("/"), environment: Mapping[str, str] | None = None
         [
             *_names(root),
             *_people(root, environment),
-            *_hardware(root),
+            *(Secret(UUID if "uuid" in name else SERIAL, _text(root / "sys/class/dmi/id" / name)) for name in _DMI),
             *_disks(root),
             *_network(root),
-            *(Secret(BOOT, value) for value in _boot_values(root)),
+            *(Secret(BOOT, value) for value in hidden_values(_text(root / "proc/cmdline"))),
         ]
     )
 
@@ -137,11 +137,6 @@ def _people(root: Path, environment: Mapping[str, str]) -> Iterator[Secret]:
     yield from (Secret(USER, name) for name in sorted(present))
     if is_private(home := environment.get("HOME", "")):
         yield Secret(HOME, home.rstrip("/"))
-
-
-def _hardware(root: Path) -> Iterator[Secret]:
-    for name in _DMI:
-        yield Secret(UUID if "uuid" in name else SERIAL, _text(root / "sys/class/dmi/id" / name))
 
 
 def _disks(root: Path) -> Iterator[Secret]:
@@ -182,10 +177,6 @@ def _address(text: str) -> Iterator[Secret]:
         return
     if not (address.is_loopback or address.is_unspecified):
         yield Secret(IP, str(address))
-
-
-def _boot_values(root: Path) -> Iterator[str]:
-    return hidden_values(_text(root / "proc/cmdline"))
 
 
 def hidden_values(cmdline: str) -> Iterator[str]:
