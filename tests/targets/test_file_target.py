@@ -50,7 +50,7 @@ def test_the_file_is_written_in_full_before_it_is_loaded(path: Path, size_bytes:
     made.prepare(READ, lambda text, share: told.append(share))
     assert path.stat().st_size == size_bytes
     assert filesystem.first_unwritten_bytes(path) is None
-    assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
+    assert ownership_mark.read(path) == size_bytes
     assert told == sorted(told) and told[-1] == 1.0
     assert loaded(made) == Load("file", path, size_bytes, read_only=True)
 
@@ -87,10 +87,10 @@ def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatc
 
     with pytest.raises(KeyboardInterrupt):
         make(path, 3 * fill.CHUNK_BYTES).prepare(READ, lambda text, share: stop(share))
-    assert ownership_mark.read(path) == ownership_mark.Mark(0) and 0 < path.stat().st_size < 3 * fill.CHUNK_BYTES
+    assert ownership_mark.read(path) == 0 and 0 < path.stat().st_size < 3 * fill.CHUNK_BYTES
     made = make(path, 3 * fill.CHUNK_BYTES)
     made.prepare(READ, ignore)
-    assert ownership_mark.read(path) == ownership_mark.Mark(3 * fill.CHUNK_BYTES)
+    assert ownership_mark.read(path) == 3 * fill.CHUNK_BYTES
 
 
 def die_at(number: int) -> None:
@@ -122,13 +122,13 @@ def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: 
                 os._exit(0)
         killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         mark = ownership_mark.read(path)
-        if mark is not None and mark.written_bytes:
-            assert mark.written_bytes == size_bytes == path.stat().st_size
+        if mark is not None and mark:
+            assert mark == size_bytes == path.stat().st_size
             assert filesystem.first_unwritten_bytes(path) is None
         if not killed:
             break
         path.unlink(missing_ok=True)
-    assert number > 5 and mark == ownership_mark.Mark(size_bytes)
+    assert number > 5 and mark == size_bytes
 
 
 def test_a_fill_leaves_the_page_cache_clean(path: Path) -> None:
@@ -247,7 +247,7 @@ def test_consent_overwrites_a_users_file(path: Path) -> None:
     path.write_bytes(b"x" * 3 * MIB)
     made = target({"kind": "file", "path": str(path), "size": "1MiB"}, Consent((str(path),)))
     made.prepare(WRITE, ignore)
-    assert path.stat().st_size == MIB and ownership_mark.read(path) == ownership_mark.Mark(MIB)
+    assert path.stat().st_size == MIB and ownership_mark.read(path) == MIB
 
 
 def replace_by(content: bytes, path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from tests.patience import until
 
 from ioassay.targets import ownership_mark
-from ioassay.targets.ownership_mark import Mark
 
 
 @pytest.fixture(params=["attribute", "sidecar", "sidecar without time of birth"])
@@ -28,13 +27,13 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(ownership_mark, "_birth_ns", lambda path: None)
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
-    ownership_mark.write(path, Mark(4096))
+    ownership_mark.write(path, 4096)
     until(lambda: time.clock_gettime_ns(ownership_mark._CLOCK_REALTIME_COARSE) > path.stat().st_mtime_ns)
     return path
 
 
 def test_only_the_marked_file_is_ours(file: Path) -> None:
-    assert ownership_mark.read(file) == Mark(4096)
+    assert ownership_mark.read(file) == 4096
     copy = file.with_name("copy")
     shutil.copy2(file, copy)
     assert ownership_mark.read(copy) is None
@@ -57,9 +56,9 @@ def test_another_file_of_the_same_name_is_not_ours(file: Path) -> None:
 def test_writing_to_our_file_keeps_it_ours(tmp_path: Path) -> None:
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
-    ownership_mark.write(path, Mark(4096))
+    ownership_mark.write(path, 4096)
     path.write_bytes(b"y" * 8192)
-    assert ownership_mark.read(path) == Mark(4096)
+    assert ownership_mark.read(path) == 4096
 
 
 def test_a_garbled_note_is_no_mark(tmp_path: Path) -> None:
@@ -84,19 +83,19 @@ def test_an_announcement_does_not_outlive_a_restart_of_the_machine(
     path = tmp_path / "job.0.0"
     ownership_mark.expect(path)
     path.write_bytes(b"x")
-    assert ownership_mark.read(path) == Mark()
+    assert ownership_mark.read(path) == 0
     monkeypatch.setattr(ownership_mark, "_boot_id", lambda: "another")
     assert ownership_mark.read(path) is None
 
 
 def test_an_announcement_keeps_an_earlier_mark(file: Path) -> None:
     ownership_mark.expect(file)
-    assert ownership_mark.read(file) == Mark(4096)
+    assert ownership_mark.read(file) == 4096
 
 
 def test_a_settled_file_is_ours_until_something_writes_to_it(file: Path) -> None:
     ownership_mark.settle(file)
-    assert ownership_mark.read(file) == Mark(4096) and not ownership_mark.was_changed(file)
+    assert ownership_mark.read(file) == 4096 and not ownership_mark.was_changed(file)
     os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
     assert ownership_mark.read(file) is None
     assert ownership_mark.was_changed(file) or not os.listxattr(
@@ -107,11 +106,11 @@ def test_a_settled_file_is_ours_until_something_writes_to_it(file: Path) -> None
 def test_a_file_that_is_expected_again_is_ours_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "made"
     path.write_bytes(b"x")
-    ownership_mark.write(path, Mark())
+    ownership_mark.write(path)
     ownership_mark.settle(path)
     ownership_mark.expect(path)
     path.write_bytes(b"changed by a tool that is then killed")
-    assert ownership_mark.read(path) == Mark()
+    assert ownership_mark.read(path) == 0
 
 
 def test_settling_makes_no_file_ours(tmp_path: Path) -> None:

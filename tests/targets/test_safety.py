@@ -108,7 +108,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Row) -> No
         (tmp_path / "hard").hardlink_to(path)
     (tmp_path / "dangling").symlink_to("new")
     if case.get("mark"):
-        ownership_mark.write(path, ownership_mark.Mark(path.stat().st_size))
+        ownership_mark.write(path, path.stat().st_size)
     names = {"path": str(path), "folder": str(tmp_path), "name": tmp_path.name}
     run(case, **names)
     consented = [name.format(**names) for name in case.get("consent", ())]
@@ -272,7 +272,7 @@ def test_the_backing_file_of_a_mounted_loop_device_is_refused(
     disk = loop_device(16 * MIB)
     backing = backing_of(disk)
     make_ext4(disk)
-    ownership_mark.write(backing, ownership_mark.Mark(16 * MIB))  # even if it is ours
+    ownership_mark.write(backing, 16 * MIB)  # even if it is ours
     assert f"losetup -d {disk}" in refusal(backing, str(backing), kind="file")
     point = mount(disk)
     (tmp_path / "hard").hardlink_to(backing)

@@ -23,7 +23,6 @@ from ioassay.process import supervisor
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, ownership_mark, safety
-from ioassay.targets.ownership_mark import Mark
 from ioassay.targets.target_table import FileSettings, FolderSettings, Settings, read_settings
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -118,13 +117,13 @@ class FileTarget:
         size_bytes = self._size_bytes()
         if self._identity is not None:
             self._require_same(size_bytes)
-        mark = ownership_mark.read(self._path) if self._writes else None
-        if mark is not None:
-            ownership_mark.write(self._path, mark)
+        written_bytes = ownership_mark.read(self._path) if self._writes else None
+        if written_bytes is not None:
+            ownership_mark.write(self._path, written_bytes)
         try:
             yield Load(kind=self.kind, path=self._path, size_bytes=size_bytes, read_only=not self._writes)
         finally:
-            if mark is not None:
+            if written_bytes is not None:
                 ownership_mark.settle(self._path)
 
     def _require_same(self, size_bytes: int) -> None:
@@ -186,13 +185,13 @@ class FileTarget:
         """True when the file has to be made, made longer or filled."""
         if not self._path.exists():
             return True
-        size_bytes, mark = self._path.stat().st_size, ownership_mark.read(self._path)
-        if mark is None:
+        size_bytes, written_bytes = self._path.stat().st_size, ownership_mark.read(self._path)
+        if written_bytes is None:
             return self._writes or size_bytes == 0  # a user's own file that is only read stays as it is
         wanted_bytes = self._size_bytes()
         if self._settings.prepare == "none":
             return size_bytes < wanted_bytes
-        return min(mark.written_bytes, size_bytes) < wanted_bytes or bool(safety.unwritten(self._path, wanted_bytes))
+        return min(written_bytes, size_bytes) < wanted_bytes or bool(safety.unwritten(self._path, wanted_bytes))
 
     def _inspect_for_reading(self) -> list[Warning_]:
         """A complete file of ours, or a user's own one, that is only read."""
@@ -240,18 +239,18 @@ class FileTarget:
         wanted_bytes = self._size_bytes()
         if not self._ours():
             os.ftruncate(handle, 0)
-            ownership_mark.write(self._path, Mark())
+            ownership_mark.write(self._path)
         if self._settings.prepare == "none":
             os.ftruncate(handle, wanted_bytes)
             return
-        mark = ownership_mark.read(self._path) or Mark()
-        ownership_mark.write(self._path, mark)
-        start_bytes = min(mark.written_bytes, os.fstat(handle).st_size, wanted_bytes)
+        written_bytes = ownership_mark.read(self._path) or 0
+        ownership_mark.write(self._path, written_bytes)
+        start_bytes = min(written_bytes, os.fstat(handle).st_size, wanted_bytes)
         if safety.unwritten(self._path, start_bytes):
             start_bytes = 0
         fill.fill(handle, start_bytes, wanted_bytes, progress)
         # Only what has been flushed is marked as written: after a power cut the mark is never ahead of the data.
-        ownership_mark.write(self._path, Mark(wanted_bytes))
+        ownership_mark.write(self._path, wanted_bytes)
         os.fsync(handle)
 
     def _why(self, error: OSError) -> str:

@@ -19,7 +19,6 @@ import struct
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,8 @@ _STATX_BYTES = 256
 _BTIME_OFFSET = 80
 
 
-@dataclass(frozen=True)
-class Mark:
-    """What we know of a file of ours. `written_bytes` from its start have been filled and flushed."""
-
-    written_bytes: int = 0
-
-
-def read(path: Path) -> Mark | None:
-    """The mark of a file of ours; None when ioassay did not make it."""
+def read(path: Path) -> int | None:
+    """How many bytes of a file of ours, from its start, have been filled and flushed; None of one that is not ours."""
     try:
         status = path.lstat()
     except OSError:
@@ -52,8 +44,8 @@ def read(path: Path) -> Mark | None:
     note = _noted(path, status)
     if note is not None and note.get("settled_ns", status.st_mtime_ns) == status.st_mtime_ns:
         written_bytes = note.get("written_bytes")
-        return Mark(written_bytes) if isinstance(written_bytes, int) else None
-    return Mark() if note is None and _was_expected(path, _sidecar(path)) else None
+        return written_bytes if isinstance(written_bytes, int) else None
+    return 0 if note is None and _was_expected(path, _sidecar(path)) else None
 
 
 def was_changed(path: Path) -> bool:
@@ -61,9 +53,9 @@ def was_changed(path: Path) -> bool:
     return path.is_file() and _noted(path, path.lstat()) is not None and read(path) is None
 
 
-def write(path: Path, mark: Mark) -> None:
-    """Make a file ours, to be worked on. The data that the mark speaks of must have been flushed before."""
-    _write(path, {"inode": path.lstat().st_ino, "written_bytes": mark.written_bytes})
+def write(path: Path, written_bytes: int = 0) -> None:
+    """Make a file ours, to be worked on. What counts as written must have been flushed before."""
+    _write(path, {"inode": path.lstat().st_ino, "written_bytes": written_bytes})
 
 
 def settle(path: Path) -> None:
@@ -71,11 +63,11 @@ def settle(path: Path) -> None:
 
     Nothing happens to a file that is not ours. Where it cannot be noted, the mark stays as it is.
     """
-    mark = read(path)
+    written_bytes = read(path)
     with suppress(OSError):
-        if mark is not None:
+        if written_bytes is not None:
             status = path.lstat()
-            note = {"inode": status.st_ino, "written_bytes": mark.written_bytes, "settled_ns": status.st_mtime_ns}
+            note = {"inode": status.st_ino, "written_bytes": written_bytes, "settled_ns": status.st_mtime_ns}
             _write(path, note)
 
 
@@ -101,8 +93,8 @@ def _write(path: Path, note: Mapping[str, Any]) -> None:
 
 def expect(path: Path) -> None:
     """Announce that a tool of ours is about to make (or make anew, or change) this file."""
-    if (mark := read(path)) is not None:
-        write(path, mark)
+    if (written_bytes := read(path)) is not None:
+        write(path, written_bytes)
     since_ns = time.time_ns()
     _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _boot_id()})
     # File systems stamp new files with a clock that lags by up to a tick: what is made from now on is stamped later.

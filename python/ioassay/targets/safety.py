@@ -274,7 +274,7 @@ def mark_own(path: Path) -> None:
     # A file that may not be marked stays unknown, so that the next run asks: the safe side.
     with suppress(PermissionError):
         if resolved.is_file():
-            ownership_mark.write(resolved, ownership_mark.Mark())
+            ownership_mark.write(resolved)
             ownership_mark.settle(resolved)
         elif not resolved.exists():
             ownership_mark.forget(resolved)
