@@ -1,8 +1,8 @@
 """Captures golden outputs of installed tools: `python tests/golden/capture.py FOLDER [TOOL…]`, as root.
 
 captures.toml has the cases. What each prints is in `FOLDER/<tool>/<version>/`, unedited, but that its working folder is
-written as /golden; standard error, where there is any, in `*.err`, and then of an empty output no file. Outputs of
-elbencho and vdbench, which Debian does not have, are written after their sources, in the folder `documented` of each.
+written as /golden; standard error, where there is any, in `*.err`, and then of an empty output no file. Debian has no
+elbencho, which was built from its source. Outputs of vdbench are written after its documentation, in `documented`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def capture(tool: str, into: Path, work: Path) -> None:
     """Every case of a tool, in one shell."""
     table = TOOLS[tool]
     shown = subprocess.run(["sh", "-c", table["version"]], capture_output=True, text=True, check=False)
-    version = re.search(r"\d+(\.\d+)+\w*", shown.stdout + shown.stderr)
+    version = re.search(r"\d+(\.\d+)+[\w-]*", shown.stdout + shown.stderr)
     assert version, f"{tool} does not say its version"
     folder = into / tool / version[0] / table.get("folder", "")
     folder.mkdir(parents=True, exist_ok=True)

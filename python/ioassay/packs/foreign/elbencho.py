@@ -1,12 +1,12 @@
 """elbencho: what its table claims of each phase that reads or writes, and the rows of its --csvfile.
 
-Written after elbencho's sources (Statistics.cpp, UnitTk.cpp), its description of the file (the page csv-docs of its
-repository, version 3) and published results, without an output of our own. The first column of a quantity, up to the
-first thread to end, is a part of the second and left out. Each thread has a clock of its own.
+Written after outputs of 3.1, elbencho's sources (Statistics.cpp, UnitTk.cpp) and its description of the file (the page
+csv-docs of its repository). The first column of a quantity, up to the first thread to end, is a part of the second and
+left out. Each thread has a clock of its own.
 
 In the table whole numbers are rounded down: bytes to MiB, rates to MiB/s (with --base10 to MB/s), latencies to
-microseconds. The number of blocks is printed only with --verbose. Phases that create, delete or look at files and
-folders claim nothing.
+microseconds; from a millisecond on these have three digits. The number of blocks is printed only with --log 1. Phases
+that create, delete or look at files and folders claim nothing.
 
 For `ioassay import` each row of the CSV is a phase, and each phase an entry. Columns are found by their names, with
 `[first]`, `[last]`, `[min]` or without the brackets of older versions. Of a mix (--rwmixpct) the plain columns are the
@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import lines_with, real, whole_number
@@ -26,8 +27,9 @@ from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, siz
 from ioassay.formats.text_rules import Tool, pattern
 from ioassay.records.record import Claim
 
-_ROW = re.compile(r"(?P<phase>[A-Z][A-Z0-9]{1,20})? +(?P<name>[A-Z][A-Za-z0-9 /%]{1,24}?) +: +(?P<values>\S.{0,200})")
-_KINDS = {"WRITE": "write", "READ": "read", "RWMIX": "write"}
+_ROW = re.compile(r"(?P<phase>[A-Z][\w+-]{1,20})? +(?P<name>[A-Z][A-Za-z0-9 /%]{1,24}?) +: +(?P<values>\S.{0,200})")
+_KINDS = {"WRITE": "write", "READ": "read", "RWMIX": "write", "MIX-T": "write"}
+"""What the names of phases begin with: `WRITE+r`, `RWMIX30`, `MIX-T2`."""
 _ELAPSED = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,9}(?:\.[0-9]{1,3})?)(s|ms))?")
 """`85ms`, `12.345s`, `2m3.456s`, `3h25m45s`; milliseconds alone in versions before 2."""
 _LATENCY = pattern(r"\[ (?:min=\S{1,20} )?avg=(#)(us|ms|s)?[ ].*")
@@ -50,13 +52,21 @@ def _phases(text: str) -> list[tuple[str, dict[str, str]]]:
     return phases
 
 
-def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+def _kind(phase: str) -> str | None:
+    return next((kind for name, kind in _KINDS.items() if phase.upper().startswith(name)), None)
+
+
+def _claims(text: str, words: Sequence[str]) -> list[Claim]:
     """The claims of each phase in their order; of a mix the writes and the reads."""
+    claims = []
     for phase, rows in _phases(text):
-        if phase in _KINDS:
+        if kind := _kind(phase):
             mixed = any(name.startswith(("MiB read", "IOs read")) for name in rows)
-            for kind, side in (("write", " write"), ("read", " read")) if mixed else ((_KINDS[phase], ""),):
-                yield _claim(kind, side, phase, rows, words[1:])
+            for one, side in (("write", " write"), ("read", " read")) if mixed else ((kind, ""),):
+                claims.append(_claim(one, side, phase, rows, words[1:]))
+    if len({claim.kind for claim in claims}) < len(claims):  # files stay open from one phase to the next of its kind
+        return [replace(claim, seconds=None, rate_bytes_per_s=None) for claim in claims]
+    return claims
 
 
 def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], words: Sequence[str]) -> Claim:
@@ -68,22 +78,25 @@ def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], words: Seq
     operations = whole_number(blocks, "elbencho's IOs") if blocks else None
     record_bytes = _block_bytes(words)
     volume = whole_number(whole_number(mib, "elbencho's MiB") * MIB, "elbencho's bytes") if mib else None
-    if operations is not None and volume is not None:  # MiB are rounded down, blocks are not
-        exact = whole_number(operations * (record_bytes or 0), "elbencho's bytes")
-        volume = exact if volume <= exact < volume + MIB else None
-    latency = _LATENCY.fullmatch(rows.get("IO latency", rows.get("IO lat us", ""))) if not side else None
+    if operations is not None and volume != operations * (record_bytes or 0):
+        volume = None  # it is rounded down, and the last block of a file may be a part of one
+    exact = operations is not None or not volume
+    short = {"": "", " write": " wr", " read": " rd"}[side]
+    latency = _LATENCY.fullmatch(rows.get(f"IO{short} latency", rows.get(f"IO{short} lat us", "")))
     mean = duration(latency[1], latency[2] or "us", "elbencho's latency") if latency else None
     return Claim(
         source="elbencho",
         kind=kind,
         test=phase,
         operations=operations,
-        bytes=volume,
+        bytes=volume or None,
         seconds=_elapsed_s(rows),
-        rate_bytes_per_s=real(rates[unit], "elbencho's rate") * step if unit else None,
-        rate_unit_bytes=float(step if operations is not None else max(step, MIB)),
+        rate_bytes_per_s=real(rates[unit], "elbencho's rate") * step if unit and exact else None,
+        rate_unit_bytes=float(step if exact else MIB),
         clock_step_s=1e-3,
         latency_ns={"mean": mean.value * 1e9} if mean else {},
+        latency_step_ns={"mean": mean.step * 1e9} if mean else {},
+        engine="mmap" if "--mmap" in words else "",
         direct="--direct" in words if words else None,
         paths=tuple(  # words with a slash, other than the files of options
             word
@@ -169,18 +182,19 @@ def _names(cells: list[str]) -> list[str]:
 
 def _entries(text: str) -> Iterator[Entry]:
     """The phases in their order; the same phase again is a repetition. InputError names the row."""
-    try:
-        head, *rows = csv.reader(text.lstrip("\ufeff").splitlines())
+    try:  # the last cell is the command, in which each word has quotation marks, and which may have commas
+        head, *rows = csv.reader(line.partition(',"')[0] for line in text.lstrip("\ufeff").splitlines())
     except csv.Error as error:
         raise InputError(f"is no CSV that elbencho wrote: {error}") from None
     names = _names(head)
+    expected = len(names) - (names[-1] == "command")
     for number, cells in enumerate(rows, 2):
         if not cells or _names(cells) == names:  # the head again, where two files were put together
             continue
-        if len(cells) != len(names):
-            raise InputError(f"row {number} has {len(cells)} cells; expected {len(names)}, as its head has")
+        if len(cells) != expected:
+            raise InputError(f"row {number} has {len(cells)} cells before the command; expected {expected}")
         try:
-            yield _entry(dict(zip(names, cells, strict=True)))
+            yield _entry(dict(zip(names, cells, strict=False)))
         except InputError as error:
             raise InputError(f"row {number}: {error}") from None
 
@@ -190,7 +204,7 @@ def _entry(row: Mapping[str, str]) -> Entry:
     if not operation:
         raise InputError("has no operation; expected READ, WRITE, …")
     metrics, problem = quantities(row, _ENTRIES, "elbencho"), ""
-    if direction := next((kind for name, kind in _KINDS.items() if operation.upper().startswith(name)), None):
+    if direction := _kind(operation):
         requests = {
             f"{way}.{name}": value
             for way, prefix in ((direction, ""), ("read", "rwmix read "))
