@@ -225,6 +225,8 @@ def test_what_cannot_run_or_is_doubtful_is_named_before_anything_runs(case: dict
 def test_a_missing_tool_is_named_with_its_package() -> None:
     with pytest.raises(ToolError, match="no-such-tool: not found.*apt-get install the-package"):
         preflight.tool_version(Tool("no-such-tool", ["no-such-tool", "--version"], (1,), "the-package"))
+    with pytest.raises(ToolError, match="not found; install it$"):
+        preflight.tool_version(Tool("no-such-tool", ["no-such-tool", "--version"], (1,), ""))
 
 
 @pytest.fixture

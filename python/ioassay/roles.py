@@ -107,7 +107,7 @@ class Tool:
     version_argv: Sequence[str]
     minimum: tuple[int, ...]
     package: str
-    """Debian package that has it."""
+    """Debian package that has it; '' where none has."""
     probes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

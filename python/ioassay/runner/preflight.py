@@ -187,7 +187,11 @@ def ready_tools(benches: Sequence[PreparedStudy]) -> dict[str, str]:
 def missing_tools() -> list[Warning_]:
     """The drivers whose tool is not here."""
     return [
-        Warning_("tool-missing", f"driver {name}: no {tool.executable} here", f"apt-get install {tool.package}")
+        Warning_(
+            "tool-missing",
+            f"driver {name}: no {tool.executable} here",
+            f"apt-get install {tool.package}" if tool.package else "",
+        )
         for name, tool in drivers.tools().items()
         if shutil.which(tool.executable) is None
     ]
@@ -196,7 +200,8 @@ def missing_tools() -> list[Warning_]:
 def tool_version(tool: Tool) -> str:
     """The tool's version line; ToolError with the remedy when it is not here."""
     if shutil.which(tool.executable) is None:
-        raise ToolError(f"{tool.executable}: not found; install it, on Debian with: apt-get install {tool.package}")
+        package = f", on Debian with: apt-get install {tool.package}" if tool.package else ""
+        raise ToolError(f"{tool.executable}: not found; install it{package}")
     return _answer(tool.version_argv).strip()
 
 

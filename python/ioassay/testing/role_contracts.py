@@ -45,7 +45,7 @@ class DriverContract:
         assert isinstance(made.name, str) and made.name
         assert isinstance(made.measures, bool)
         tool = made.tool()
-        assert tool is None or (tool.executable and tool.package and tool.minimum and tool.version_argv)
+        assert tool is None or (tool.executable and tool.minimum and tool.version_argv)
 
     @pytest.mark.parametrize(
         "params", [{}, {"direct": None, "ioengine": 3}, {"job": "/no/such/file", "tests": {}, "metrics": 7}]
