@@ -25,7 +25,16 @@ from pydantic import (
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
-from ioassay.factors import CASE, HOST, Design, distinct_levels, level_meaning, repeated_level, setting_key
+from ioassay.factors import (
+    CASE,
+    HOST,
+    Design,
+    counts_concurrency,
+    distinct_levels,
+    level_meaning,
+    repeated_level,
+    setting_key,
+)
 from ioassay.hints import nearest
 from ioassay.study import run_conditions
 from ioassay.validation import error_text, shown, suggestion
@@ -422,7 +431,7 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
             raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; expected another name")
         if name in _COLUMNS:
             raise ValueError(f"{place}: '{name}' is a column of every table of trials; expected another name")
-        if metrics.known(name):
+        if metrics.known(name) and not counts_concurrency(name):  # stress-ng's metric `threads` is others' parameter
             raise ValueError(f"{place}: '{name}' is a metric, which is measured; expected another name")
         if not levels:
             raise ValueError(f"{place}: has no levels; expected at least one, or remove the factor")

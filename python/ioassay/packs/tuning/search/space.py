@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError, UsageError
-from ioassay.factors import CASE, level_meaning, repeated_level
+from ioassay.factors import CASE, counts_concurrency, level_meaning, repeated_level
 from ioassay.records.record import Scalar
 from ioassay.validation import shown, suggestion
 
@@ -372,7 +372,7 @@ def _named(study: Study, name: str, text: str) -> Axis:
         raise UsageError(
             f"range of {shown(name)}: not a factor name; expected a parameter, or target.<key> or run.<key>"
         )
-    if metrics.known(name):
+    if metrics.known(name) and not counts_concurrency(name):
         known = [*study.factors, *study.params]
         hint = suggestion(name, known) if known else "expected a parameter of the driver"
         raise UsageError(f"range of {name}: this is a metric, which is measured; {hint}")
