@@ -3,7 +3,7 @@
 A parser is a module with `NAME`, `STREAM` (where its results go), `matches(program)`, `looks_like(text)` and
 `read(text, argv)`. It knows the tool's format and its pitfalls (docs/claims.md); whether a claim is true is the
 business of `ioassay.verify`. Nothing is started and no file is read here: `outputs` says which files a tool writes its
-results to, and the caller brings their texts. Claims that a user states are read by `stated_claim`.
+results to, and the caller brings their texts. Claims that a user states are read by `user_claims`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from ioassay import plugins
 from ioassay.errors import InputError
-from ioassay.formats import command_line, printers
+from ioassay.formats import tool_runs
 from ioassay.pack import listed
 from ioassay.records.observation import Program
 from ioassay.records.record import Claim
@@ -131,7 +131,7 @@ def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
 
 def _ran(program: Program) -> str | None:
     """The tool that it is."""
-    name = command_line.program(program.words)
+    name = tool_runs.program_name(program.words)
     return next((each for each in REGISTRY if parser(each).matches(name)), None)
 
 
@@ -171,8 +171,8 @@ def _claims_of(
     programs: Sequence[Program],
 ) -> list[Claim]:
     found = parser(name)
-    own = printers.calls(programs, found.matches)
-    alone = printers.alone(programs, own) if programs else found.matches(command_line.program(argv))
+    own = tool_runs.calls(programs, found.matches)
+    alone = tool_runs.alone(programs, own) if programs else found.matches(tool_runs.program_name(argv))
     expanded = getattr(found, "expanded", lambda words, files: words)
     own = [replace(one, words=expanded(one.words, files)) for one in own]
     printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
@@ -202,7 +202,7 @@ def _read_of_runs(
     """The claims of each run of the tool, by what that run printed and its own arguments."""
     found = parser(name)
     split: Callable[[str], list[str]] = getattr(found, "split")  # noqa: B009 (a parser need not have it)
-    written = printers.of_files(own, files, getattr(found, "outputs", lambda words: ()))
+    written = tool_runs.of_files(own, files, getattr(found, "outputs", lambda words: ()))
     repeated = [part.strip() for text in written.values() for part in split(text)]
     shown: dict[str, list[str]] = {}
     for output, text in zip(programs[0].outputs, (stdout, stderr), strict=True):
@@ -210,21 +210,21 @@ def _read_of_runs(
         shown[output] = [*shown.get(output, ()), *parts]
     rest = [one for place, one in enumerate(own) if place not in written]
     everything = [part for parts in shown.values() for part in parts]
-    pairs = printers.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
+    pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
     if rest and not pairs and everything and hasattr(found, "without_interim"):
         shown = {output: found.without_interim(parts) for output, parts in shown.items()}
-        pairs = printers.pair(shown, rest, int(found.STREAM == "stderr"))
+        pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr"))
     if rest and not pairs and (everything or not written):  # the parser says what is missing
-        pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
+        pairs = [tool_runs.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none
-        pairs = [printers.Part(text, own[-1].words, sure=False) for text in everything]
-    of_files = [printers.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
+        pairs = [tool_runs.Part(text, own[-1].words, sure=False) for text in everything]
+    of_files = [tool_runs.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
     claims: list[Claim] = []
     faults: list[InputError] = []
     for one in [*of_files, *(pairs or ())]:
         try:
             read = found.read(one.text, one.words)
-            claims += read if one.sure else [_marked(claim, printers.UNKNOWN) for claim in read]
+            claims += read if one.sure else [_marked(claim, tool_runs.UNKNOWN) for claim in read]
         except InputError as error:
             faults.append(error)
     if faults and not claims:

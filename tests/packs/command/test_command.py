@@ -13,7 +13,7 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers import driver
-from ioassay.formats import stated_claim, user_pattern
+from ioassay.formats import user_claims
 from ioassay.packs.command.driver import program_parameters, reported_values
 from ioassay.roles import READ, WRITE, Load, Parsed, Touch
 from ioassay.store import dataset
@@ -72,7 +72,7 @@ def test_an_output_that_is_no_report_is_not_read(judge: Judge, tmp_path: Path) -
 
 
 def test_a_pattern_without_end_fails_the_trial(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.2)
+    monkeypatch.setattr(user_claims, "_MOST_CPU_S", 0.2)
     parsed = judge(reading(regex=r"(?P<value>(a|aa)+)$"), "a" * 60 + "!")
     assert parsed.status == "failed" and "took more than 0.2 s of CPU time" in parsed.reason
 
@@ -125,7 +125,7 @@ def test_what_a_program_may_touch_is_stated() -> None:
 
 
 def test_kinds_of_claims_are_those_that_users_state() -> None:
-    for kind in stated_claim.KINDS:
+    for kind in user_claims.KINDS:
         assert program_parameters.ClaimPattern(regex="(?P<bytes>.)", kind=kind).kind == kind
 
 

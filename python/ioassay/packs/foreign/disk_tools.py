@@ -21,8 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, next_lines, whole_number
-from ioassay.formats.printed_quantity import duration, short_options, size
+from ioassay.formats.number_parsing import duration, lines_with, next_lines, short_options, size, whole_number
 from ioassay.formats.text_rules import Rules, Tool, pattern, scaled
 from ioassay.records.record import Claim
 

@@ -20,8 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, real, whole_number
-from ioassay.formats.printed_quantity import duration, size
+from ioassay.formats.number_parsing import duration, lines_with, real, size, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
 from ioassay.records.record import Claim

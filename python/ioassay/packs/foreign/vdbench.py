@@ -19,8 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
-from ioassay.formats.printed_quantity import last_line
+from ioassay.formats.number_parsing import last_line, lines_with, real, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool
 from ioassay.records.record import Claim, Series

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line
+from ioassay.formats import Conventions, tool_runs
 from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
 from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
 from ioassay.metrics import percentile_name
@@ -273,7 +273,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
 
 def claims(output: Output, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims of one process; `argv` names its database where the output does not."""
-    words = (word for word in command_line.words_of(argv, matches) if word.startswith("--db="))
+    words = (word for word in tool_runs.words_of(argv, matches) if word.startswith("--db="))
     folder = output.folder or next(words, "").removeprefix("--db=")
     paths = (folder,) if folder else ()
     return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, argv)]

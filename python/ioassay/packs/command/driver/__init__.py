@@ -16,7 +16,7 @@ from typing import Any
 
 from ioassay import formats, units
 from ioassay.errors import InputError, StudyError
-from ioassay.formats import claim_pattern
+from ioassay.formats import user_claims
 from ioassay.metrics import Metric
 from ioassay.packs.command.driver import program_parameters, reported_values, word_template
 from ioassay.packs.command.driver.program_parameters import Program
@@ -143,8 +143,8 @@ class CommandDriver(Driver):
             claims = [
                 claim
                 for number, stated in enumerate(program.claims)
-                for claim in claim_pattern.read(
-                    claim_pattern.parse(stated.regex),
+                for claim in user_claims.pattern_claims(
+                    user_claims.claim_pattern(stated.regex),
                     text_of(stated.source),
                     f"params.claims[{number}].regex",
                     stated.kind,

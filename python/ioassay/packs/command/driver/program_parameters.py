@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ioassay import units
 from ioassay.errors import StudyError, UsageError
-from ioassay.formats import claim_pattern
+from ioassay.formats import user_claims
 from ioassay.packs.command.driver import reported_values, word_template
 from ioassay.packs.command.driver.reported_values import Reading
 from ioassay.records.record import Scalar
@@ -108,7 +108,7 @@ def read(params: Mapping[str, Any]) -> Program:
             raise StudyError(fault, key=f"params.metrics.'{name}'")
     for number, claim in enumerate(program.claims):
         try:
-            claim_pattern.parse(claim.regex, "regex")
+            user_claims.claim_pattern(claim.regex, "regex")
         except UsageError as error:
             raise StudyError(str(error), key=f"params.claims[{number}]") from None
     _refuse_unused(program, params)

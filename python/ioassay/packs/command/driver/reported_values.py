@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ioassay import metrics, units, validation
 from ioassay.errors import InputError, UsageError
-from ioassay.formats import printed_quantity, user_pattern
+from ioassay.formats import number_parsing, user_claims
 from ioassay.formats.number_parsing import decimal, real
-from ioassay.formats.user_pattern import UserPattern
+from ioassay.formats.user_claims import UserPattern
 from ioassay.metrics import RATE, Metric
 
 LARGEST_OUTPUT_BYTES = 1 << 26
@@ -69,8 +69,8 @@ class Reading(BaseModel):
             raise ValueError("expected either 'regex' or 'json'")
         if self.path:
             _steps(self.path)
-        elif (groups := _compiled(self.regex).groups) != 1 and "value" not in _compiled(self.regex).groupindex:
-            raise ValueError(f"the pattern has {groups} groups; expected one, or one called (?P<value>…)")
+        elif (engine := _compiled(self.regex).engine).groups != 1 and "value" not in engine.groupindex:
+            raise ValueError(f"the pattern has {engine.groups} groups; expected one, or one called (?P<value>…)")
         return self
 
     def metric(self, name: str) -> Metric:
@@ -126,18 +126,18 @@ def _value(name: str, reading: Reading, report: str) -> float:
 
 def _compiled(pattern: str) -> UserPattern:
     try:
-        return user_pattern.compiled(pattern, "regex")
+        return user_claims.compiled(pattern, "regex")
     except UsageError as error:
         raise ValueError(str(error)) from None
 
 
 def _matched(name: str, reading: Reading, report: str, key: str) -> list[float]:
     pattern = _compiled(reading.regex)
-    group: str | int = "value" if "value" in pattern.groupindex else 1
-    with_unit = "unit" in pattern.groupindex
+    group: str | int = "value" if "value" in pattern.engine.groupindex else 1
+    with_unit = "unit" in pattern.engine.groupindex
     unit = reading.metric(name).unit
     found = []
-    for match in user_pattern.matches(pattern, report, f"{key}.regex"):
+    for match in user_claims.matches(pattern, report, f"{key}.regex"):
         number = (match[group] or "").strip()
         found.append(_with_unit(number, match["unit"] or "", unit, key) if with_unit else decimal(number, key))
     return found
@@ -146,9 +146,9 @@ def _matched(name: str, reading: Reading, report: str, key: str) -> list[float]:
 def _with_unit(number: str, printed: str, unit: str, key: str) -> float:
     """A printed number with its unit in the metric's unit."""
     if unit == "ns":
-        return printed_quantity.duration(number, printed.strip(), key).value * 1e9
-    readers = {"bytes": printed_quantity.size, "bytes/s": printed_quantity.rate, "s": printed_quantity.duration}
-    return readers.get(unit, printed_quantity.count)(number, printed.strip(), key).value
+        return number_parsing.duration(number, printed.strip(), key).value * 1e9
+    readers = {"bytes": number_parsing.size, "bytes/s": number_parsing.rate, "s": number_parsing.duration}
+    return readers.get(unit, number_parsing.count)(number, printed.strip(), key).value
 
 
 def _steps(path: str) -> list[str | int | None]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line
+from ioassay.formats import Conventions, tool_runs
 from ioassay.formats.number_parsing import lines_with, real, whole_number
 from ioassay.formats.result_entry import Entry, size_level
 from ioassay.packs.iozone.claims.iozone_table import (
@@ -105,7 +105,7 @@ def warnings(claims: Sequence[Claim]) -> list[Warning_]:
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
     echoed = re.search(r"Command line used: \S+ ?(.{0,10000})", preamble)
-    words = echoed[1].split() if echoed else command_line.words_of(argv, matches)[1:]
+    words = echoed[1].split() if echoed else tool_runs.words_of(argv, matches)[1:]
     found = parse_invocation(words)
     said = [name for mark, name in (("Include fsync", "fsync"), ("Include close", "close")) if mark in preamble]
     unit = _OPS if "OPS Mode" in preamble else _MICROSECONDS if "Microseconds/op Mode" in preamble else _KB

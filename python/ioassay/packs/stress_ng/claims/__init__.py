@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
-from ioassay.formats.printed_quantity import last_line
+from ioassay.formats.number_parsing import last_line, lines_with, real, step_of, whole_number
 from ioassay.packs.stress_ng.claims import yaml_metrics
 from ioassay.records.record import Claim
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 
-from ioassay.formats import command_line
 from ioassay.records.observation import Program
 
 UNKNOWN = "printer-unknown"
@@ -30,7 +30,7 @@ class Part:
 
 def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
     """The runs of a tool in the order in which they ended."""
-    found = [program for program in programs if matches(command_line.program(program.words))]
+    found = [program for program in programs if matches(program_name(program.words))]
     return sorted(found, key=lambda program: program.ended_ns or float("inf"))
 
 
@@ -80,3 +80,18 @@ def of_files(
         for place, names in enumerate(named)
         if names and all(name in files and every.count(name) == 1 for name in names)
     }
+
+
+# Where a tool stands in a command line, behind whatever starts it. No text of a shell is read.
+
+
+def program_name(argv: Sequence[str]) -> str:
+    """The bare name of a command's program, of busybox that of its applet; '' for none."""
+    names = [PurePath(word).name for word in argv[:2]]
+    return names[1] if names[:1] == ["busybox"] and names[1:] else "".join(names[:1])
+
+
+def words_of(argv: Sequence[str], matches: Callable[[str], bool]) -> Sequence[str]:
+    """The tool and its arguments, from the first word on that names it; none where no word does."""
+    first = next((place for place, word in enumerate(argv) if matches(PurePath(word).name)), len(argv))
+    return argv[first:]
