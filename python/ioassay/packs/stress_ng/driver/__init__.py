@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.packs.stress_ng.claims import yaml_metrics
-from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters, stressors
-from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
-from ioassay.packs.stress_ng.driver.stressors import Capabilities
+from ioassay.pack import words
+from ioassay.packs.stress_ng import claims
+from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters
+from ioassay.packs.stress_ng.driver.stressor_parameters import Capabilities, Settings
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -45,22 +45,9 @@ _UNCONFINED = "stress-ng's stressors mount, make devices and write to /proc, /sy
 _NOT_STARTED = "stress-ng was not started"
 _FILE_CLASSES = ("filesystem", "io")
 _FILE_MAKERS = frozenset(
-    (
-        *("chroot", "dev-shm", "dynlib", "fault", "fifo", "loop", "madvise", "mincore", "mmap", "mmapmany", "msync"),
-        *(
-            "msyncmany",
-            "pageswap",
-            "quota",
-            "ramfs",
-            "rawdev",
-            "rlimit",
-            "sendfile",
-            "sigio",
-            "sockfd",
-            "splice",
-            "swap",
-        ),
-        *("tee", "tmpfs", "umount", "vm-splice"),
+    words(
+        "chroot dev-shm dynlib fault fifo loop madvise mincore mmap mmapmany msync msyncmany pageswap quota ramfs "
+        "rawdev rlimit sendfile sigio sockfd splice swap tee tmpfs umount vm-splice"
     )
 )
 """Stressors of other classes that make files, or may."""
@@ -82,7 +69,7 @@ class StressNg(Driver):
 
     def tool(self) -> Tool | None:
         """stress-ng, with its lists of stressors, options and classes, and what it cannot do here."""
-        return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", stressors.probes())
+        return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", stressor_parameters.probes())
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and lists; ToolError when it is too old to be read."""
@@ -93,7 +80,7 @@ class StressNg(Driver):
         if (int(found[1]), int(found[2])) < MINIMUM:
             wanted = ".".join(map(str, MINIMUM))
             raise ToolError(f"stress-ng is {found[1]}.{found[2]}; expected {wanted} or newer")
-        self._offer = stressors.read(probes)
+        self._offer = stressor_parameters.capabilities(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Names are known after `configure`."""
@@ -171,15 +158,14 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    results = yaml_metrics.read(_text(raw / RESULTS))
-    measured = next((one for one in results if one.stressor == wanted.stressor), None)
+    measured = claims.yaml_metrics(_text(raw / RESULTS)).get(wanted.stressor)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=behind)
     workers = stressor_outcome.workers_started(log)
     started = workers or wanted.workers
-    metrics = {**measured.metrics, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
+    metrics = {**measured, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
     return Parsed(OK, metrics=metrics, warnings=(*stressor_outcome.suspicions(wanted, measured, workers, log), *behind))
 
 

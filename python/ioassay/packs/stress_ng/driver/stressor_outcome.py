@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ioassay import units
-from ioassay.packs.stress_ng.claims.yaml_metrics import Measured
-from ioassay.packs.stress_ng.driver.stressor_parameters import Settings
-from ioassay.packs.stress_ng.driver.stressors import PREFIX, about, hopeless, log_messages
+from ioassay.packs.stress_ng.driver.stressor_parameters import PREFIX, Settings, about, hopeless, log_messages
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import Outcome
 
@@ -40,18 +39,21 @@ _WORKER_KILLED = re.compile(r"\[\d+\] (?:\(\S+\) )?terminated on signal:? (?P<nu
 which counts such a worker as passed (presumably the OOM killer's, which some stressors provoke) and ends with 0."""
 
 
-def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
+def judge(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outcome, log: str) -> tuple[str, str]:
     """The status of a trial and the reason, '' where it is ok."""
     if outcome.timed_out:
         took = units.format_duration(outcome.duration_s)
         return FAILED, f"stress-ng did not end within {took} and was ended; raise run.timeout, or lower params.timeout"
     if outcome.signal is not None:
         return FAILED, f"stress-ng was ended by signal {outcome.signal}{_quoted(log)}"
-    code, worked = outcome.exit_code or 0, measured is not None and measured.number("bogo_ops") > 0
-    if not worked and code in _NOT_HERE and (why := _cannot(wanted.stressor, log)):
+    code, worked = outcome.exit_code or 0, measured is not None and measured.get("bogo_ops", 0.0) > 0
+    # On level `info` it states a fact of the machine; on `fail` and `error` it is about this very run.
+    facts = log_messages(log, "info")
+    own = about(wanted.stressor, facts)
+    if not worked and code in _NOT_HERE and (why := hopeless([own]) or hopeless(facts)):
         return SKIPPED, f"stress-ng cannot do this here: {why}"
-    if code in _GAVE_UP and (why := about(wanted.stressor, log_messages(log, "info"))) and "skipping stressor" in why:
-        return SKIPPED, f"stress-ng cannot do this here: {why}"  # though some of its workers had begun
+    if code in _GAVE_UP and "skipping stressor" in own:
+        return SKIPPED, f"stress-ng cannot do this here: {own}"  # though some of its workers had begun
     if code == 4:
         return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
     if code:
@@ -60,14 +62,14 @@ def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: st
     return _worked(wanted, measured, outcome, log)
 
 
-def _worked(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
+def _worked(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outcome, log: str) -> tuple[str, str]:
     if measured is None:
         return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
     if killed := next(filter(None, map(_WORKER_KILLED.search, log_messages(log, "debug"))), None):
         return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
-    if measured.number("bogo_ops") <= 0:
+    if measured.get("bogo_ops", 0.0) <= 0:
         return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
-    ran_s = measured.number("real_time") or outcome.duration_s
+    ran_s = measured.get("real_time", 0.0) or outcome.duration_s
     if wanted.timeout_s and not wanted.counted and ran_s < 0.9 * wanted.timeout_s - _GRACE_S:
         took = units.format_duration(ran_s)
         return FAILED, f"'{wanted.stressor}' ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
@@ -79,26 +81,18 @@ def workers_started(log: str) -> int:
     return len({started[1] for started in _WORKER_STARTED.finditer(log)})
 
 
-def suspicions(wanted: Settings, measured: Measured, workers: int, log: str) -> list[Warning_]:
+def suspicions(wanted: Settings, measured: Mapping[str, float], workers: int, log: str) -> list[Warning_]:
     """What is odd about a good result."""
     found = []
     if wanted.workers and workers and workers < wanted.workers:
         text = f"{workers} of {wanted.workers} workers were started"
         found.append(Warning_("fewer-workers-started", text, "lower params.workers"))
-    ran_s = measured.number("real_time")
+    ran_s = measured.get("real_time", 0.0)
     if wanted.timeout_s and ran_s > 1.2 * wanted.timeout_s + 1:
         text = f"the workers ran for {units.format_duration(ran_s)} instead of {wanted.timeout_s} s"
         found.append(Warning_("over-run", text, "rates are over the time that they took"))
-    found += [
-        Warning_("stress-ng-note", line[:_LONGEST_QUOTE]) for line in log_messages(log, "warn", "error", "fail")[:5]
-    ]
-    return found
-
-
-def _cannot(stressor: str, log: str) -> str:
-    """What it says on level `info` is a fact of the machine; on `fail` and `error` it is about this very run."""
-    lines = log_messages(log, "info")
-    return hopeless([about(stressor, lines)]) or hopeless(lines)
+    notes = log_messages(log, "warn", "error", "fail")[:5]
+    return [*found, *(Warning_("stress-ng-note", line[:_LONGEST_QUOTE]) for line in notes)]
 
 
 def _quoted(log: str, last: bool = False) -> str:
@@ -129,35 +123,22 @@ def remove_shared_memory(
     since_unix_s: float, folder: Path = SHARED_MEMORY, proc: Path = Path("/proc")
 ) -> list[Warning_]:
     """Remove what a trial that began at `since_unix_s` left in `folder`; a warning that says what it was."""
-    removed = [size_bytes for path, size_bytes in _found(since_unix_s, folder, proc) if _removed(path)]
-    if not removed:
-        return []
-    count = (
-        f"{len(removed)} object{'s' if len(removed) > 1 else ''} of shared memory ({units.format_size(sum(removed))})"
-    )
-    return [Warning_("memory-left-behind", f"stress-ng left {count} in {folder}; removed")]
-
-
-def _found(since_unix_s: float, folder: Path, proc: Path) -> Iterator[tuple[Path, int]]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
-        return
+        return []
+    sizes_bytes = []
     for name in names:
-        named = _NAME.fullmatch(name)
+        named, path = _NAME.fullmatch(name), folder / name
         if named is None or (proc / named[1]).exists():
             continue
-        try:
-            found = (folder / name).lstat()
-        except OSError:
-            continue
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_ctime >= since_unix_s:
-            yield folder / name, found.st_size
-
-
-def _removed(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True
+        with suppress(OSError):
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_ctime >= since_unix_s:
+                path.unlink()
+                sizes_bytes.append(found.st_size)
+    if not sizes_bytes:
+        return []
+    objects = f"{len(sizes_bytes)} object{'s' if len(sizes_bytes) > 1 else ''} of shared memory"
+    text = f"stress-ng left {objects} ({units.format_size(sum(sizes_bytes))}) in {folder}; removed"
+    return [Warning_("memory-left-behind", text)]
