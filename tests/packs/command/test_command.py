@@ -14,7 +14,7 @@ import pytest
 from ioassay import metrics
 from ioassay.drivers import driver
 from ioassay.formats import user_claims
-from ioassay.packs.command.driver import program_parameters, reported_values
+from ioassay.packs.command.driver import program_parameters
 from ioassay.roles import READ, WRITE, Load, Parsed, Touch
 from ioassay.store import dataset
 from ioassay.study.model import make_study
@@ -66,7 +66,7 @@ def test_a_report_may_be_a_file_of_the_raw_folder_and_no_link(judge: Judge, tmp_
 
 def test_an_output_that_is_no_report_is_not_read(judge: Judge, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate(reported_values.LARGEST_OUTPUT_BYTES + 1)
+        file.truncate(program_parameters.LARGEST_OUTPUT_BYTES + 1)
     parsed = judge(reading(regex="(.)", **{"from": "huge"}))
     assert "huge has 64 MiB; expected at most 64 MiB" in parsed.reason
 

@@ -19,7 +19,7 @@ import pytest
 from ioassay import _core
 from ioassay.errors import UsageError
 from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
-from ioassay.packs.iozone.commands import filesuite, filesuite_options
+from ioassay.packs.iozone.commands import filesuite
 
 from ...cli.conftest import Answer, ask, checked, command
 from . import file_calls
@@ -245,13 +245,13 @@ def test_a_filesystem_is_unmounted_and_mounted_again(loop_device: Callable[[int]
 
 
 def test_each_option_is_built_or_refused_with_what_to_use_instead() -> None:
-    command = filesuite_options.Command(filesuite.filesuite)
+    command = filesuite.Command(filesuite.filesuite)
     known = {name for option in command.options for name in option.yes} | {"-h", "-+d"}
-    names = [option.name for option in filesuite_options.IOZONE]
+    names = [option.name for option in filesuite.IOZONE]
     assert len(set(names)) == len(names)
-    for option in filesuite_options.IOZONE:
-        assert (option.name in known) == (option.treatment != filesuite_options.REFUSED), option.name
-        if option.treatment == filesuite_options.REFUSED:
+    for option in filesuite.IOZONE:
+        assert (option.name in known) == (option.treatment != filesuite.REFUSED), option.name
+        if option.treatment == filesuite.REFUSED:
             with pytest.raises(UsageError) as caught:
                 command.run([option.name], "ioassay filesuite")
             assert str(caught.value).startswith(f"{option.name} of IOzone is not supported; ")
@@ -261,7 +261,7 @@ def test_each_option_is_built_or_refused_with_what_to_use_instead() -> None:
 
 
 def test_the_document_has_the_table_of_all_options() -> None:
-    assert filesuite_options.table() in (ROOT / "docs" / "filesuite.md").read_text()
+    assert filesuite.table() in (ROOT / "docs" / "filesuite.md").read_text()
 
 
 def test_the_stride_is_that_of_the_fact_sheet() -> None:

@@ -11,8 +11,8 @@ import pytest
 from ioassay.errors import ConditionError, ToolError
 from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
-from ioassay.packs.rocksdb.driver import DbBench, capabilities, db_bench_outcome, parameters
-from ioassay.packs.rocksdb.driver.capabilities import Capabilities
+from ioassay.packs.rocksdb.driver import DbBench, db_bench_outcome, parameters
+from ioassay.packs.rocksdb.driver.parameters import Capabilities
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
 
@@ -22,7 +22,7 @@ from ...drivers.trials import OFFERS, ended, trial
 from ...patience import PATIENCE_S
 
 GOLDEN = trials.GOLDEN / "db_bench" / "7.8.3"
-OFFER = capabilities.read(OFFERS["db_bench"][1])
+OFFER = parameters.capabilities(OFFERS["db_bench"][1])
 TARGET = {"kind": "folder", "path": "."}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
-from ioassay.packs.stress_ng import claims
+from ioassay.packs.stress_ng.claims import stressor_metrics
 from ioassay.packs.stress_ng.driver import StressNg, stressor_outcome, stressor_parameters
 from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED
@@ -171,7 +171,7 @@ def test_what_is_no_measurement_fails_with_the_reason(version: str, tmp_path: Pa
 
 @cases("drivers", "stress_ng_outcomes", having="key")
 def test_names_of_other_metrics_read_well(case: dict[str, Any]) -> None:
-    assert claims.slug(case["key"]) == case["name"]
+    assert stressor_metrics.slug(case["key"]) == case["name"]
 
 
 def test_a_stressor_that_ended_early_says_when(version: str, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_damaged_results_never_raise(version: str, tmp_path: Path, seed: int) ->
 
 def test_two_metrics_that_are_described_alike_are_both_kept() -> None:
     yaml = "metrics:\n    - stressor: cpu\n      a-rate: 1.0\n      a-rate: 2.0\n"
-    assert claims.yaml_metrics(yaml)["cpu"] == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
+    assert stressor_metrics.yaml_metrics(yaml)["cpu"] == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
 
 
 def test_only_forgotten_objects_of_the_trial_are_removed_from_shared_memory(tmp_path: Path) -> None:

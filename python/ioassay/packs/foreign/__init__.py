@@ -5,7 +5,7 @@ from ioassay.pack import Pack
 PACK = Pack(
     "Outputs and results of tools that others ran",
     claims={
-        "dd": "ioassay.packs.foreign.dd:CLAIMS",
+        "dd": "ioassay.packs.foreign.disk_tools:DD",
         "sysbench": "ioassay.packs.foreign.sysbench:CLAIMS",
         "ioping": "ioassay.packs.foreign.ioping:CLAIMS",
         "bonnie": "ioassay.packs.foreign.disk_tools:BONNIE",

@@ -6,6 +6,6 @@ PACK = Pack(
     "RocksDB, loaded by db_bench",
     drivers={"db_bench": "ioassay.packs.rocksdb.driver:DbBench"},
     claims={"db_bench": "ioassay.packs.rocksdb.claims"},
-    analyses={"database": "ioassay.packs.rocksdb.questions.database_text"},
+    analyses={"database": "ioassay.packs.rocksdb.questions.database"},
     before={"database": "describe"},
 )

@@ -18,7 +18,7 @@ from ioassay import formats, units
 from ioassay.errors import InputError, StudyError
 from ioassay.formats import user_claims
 from ioassay.metrics import Metric
-from ioassay.packs.command.driver import program_parameters, reported_values, word_template
+from ioassay.packs.command.driver import program_parameters
 from ioassay.packs.command.driver.program_parameters import Program
 from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
 from ioassay.roles import (
@@ -73,13 +73,13 @@ class CommandDriver(Driver):
         has_target = target.get("kind", "null") != "null"
         known = program_parameters.examined(params, has_target)
         for key, text in program.texts():
-            word_template.fill(text, known, key)
+            program_parameters.fill(text, known, key)
         if program.access in ("read", "write") and not has_target:
             raise StudyError(
                 f"is '{program.access}', and the study has no target; expected [target]", key="params.access"
             )
         self.touches(params)
-        executable = word_template.fill(program.argv[0], known, "params.argv[0]")
+        executable = program_parameters.fill(program.argv[0], known, "params.argv[0]")
         if shutil.which(executable) is None:
             raise StudyError(f"'{executable}' is no program here; install it, or give its path", key="params.argv")
         return ()
@@ -113,13 +113,15 @@ class CommandDriver(Driver):
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """The words with their places filled in, in the working directory of ioassay unless `cwd` names another."""
         program, known = program_parameters.read(trial.params), _values(trial, load, raw)
-        env = {name: word_template.fill(text, known, f"params.env.{name}") for name, text in program.env.items()}
-        files = {name: word_template.fill(text, known, f"params.files.{name}") for name, text in program.files.items()}
+        env = {name: program_parameters.fill(text, known, f"params.env.{name}") for name, text in program.env.items()}
+        files = {
+            name: program_parameters.fill(text, known, f"params.files.{name}") for name, text in program.files.items()
+        }
         return Command(
-            word_template.words(program.argv, known, "params.argv"),
+            program_parameters.words(program.argv, known, "params.argv"),
             units.parse_duration_s(program.timeout),
             files=files,
-            cwd=Path(word_template.fill(program.cwd, known, "params.cwd")) if program.cwd else None,
+            cwd=Path(program_parameters.fill(program.cwd, known, "params.cwd")) if program.cwd else None,
             env=env,
         )
 
@@ -135,11 +137,11 @@ class CommandDriver(Driver):
         def text_of(source: str) -> str:
             path = {"stdout": outcome.stdout, "stderr": outcome.stderr}.get(source, raw / source)
             if source not in texts:
-                texts[source] = reported_values.text(path, source)
+                texts[source] = program_parameters.text(path, source)
             return texts[source]
 
         try:
-            found = reported_values.read(program.metrics, text_of)
+            found = program_parameters.metric_values(program.metrics, text_of)
             claims = [
                 claim
                 for number, stated in enumerate(program.claims)
@@ -183,7 +185,7 @@ def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -
     try:
         claims = formats.read(argv, text_of("stdout"), text_of("stderr"))
         return [
-            replace(claim, paths=(), paths_stated=False) if any(map(word_template.places, claim.paths)) else claim
+            replace(claim, paths=(), paths_stated=False) if any(map(program_parameters.places, claim.paths)) else claim
             for claim in claims
         ], []
     except InputError as error:

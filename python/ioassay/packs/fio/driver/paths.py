@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from ioassay.errors import StudyError
-from ioassay.packs.fio.driver.fio_options import words
-from ioassay.packs.fio.driver.jobfile import computed, control_character
+from ioassay.pack import words
+from ioassay.packs.fio.driver.fio_options import computed, control_character
 from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
 from ioassay.roles import READ, WRITE, Confinement, External, Touch
 

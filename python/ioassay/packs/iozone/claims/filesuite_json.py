@@ -16,7 +16,7 @@ from pydantic import Field
 from ioassay import validation
 from ioassay.errors import InputError
 from ioassay.formats import Conventions
-from ioassay.packs.iozone.claims.iozone_table import PATTERNS
+from ioassay.packs.iozone.claims.iozone_claims import PATTERNS
 from ioassay.records.record import Claim
 from ioassay.validation import LARGEST, Amount, Count, Whole
 

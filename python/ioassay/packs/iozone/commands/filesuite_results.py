@@ -15,10 +15,10 @@ from typing import Any
 from ioassay import __version__
 from ioassay.cli import console
 from ioassay.errors import SafetyRefusal, UsageError
-from ioassay.packs.iozone.commands.filesuite_options import USUAL_STRIDE
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
 SCHEMA = 1
+USUAL_STRIDE = 17
 UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
 _MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
 _IOZONE_NAMES = {"write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rrol"}

@@ -15,8 +15,8 @@ from typing import Any
 
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError
 from ioassay.packs.rocksdb import claims as db_bench_output
-from ioassay.packs.rocksdb.driver import capabilities, db_bench_metrics, db_bench_outcome, parameters
-from ioassay.packs.rocksdb.driver.capabilities import Capabilities
+from ioassay.packs.rocksdb.driver import db_bench_outcome, parameters
+from ioassay.packs.rocksdb.driver.parameters import Capabilities
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
@@ -43,7 +43,7 @@ class DbBench(Driver):
 
     def tool(self) -> Tool | None:
         """db_bench, with its flags and benchmarks."""
-        asked = capabilities.probes(self._program)
+        asked = parameters.probes(self._program)
         return Tool(self._program, [self._program, "--version"], MINIMUM, "rocksdb-tools", asked)
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ class DbBench(Driver):
             raise ToolError(f"{self._program} --version said '{said}'; expected a line such as db_bench version 7.8.3")
         if (int(found[1]), int(found[2])) < MINIMUM:
             raise ToolError(f"db_bench is {found[1]}.{found[2]}; expected 6.0 or newer")
-        self._offer = capabilities.read(probes)
+        self._offer = parameters.capabilities(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Flags are known after `configure`."""
@@ -122,11 +122,11 @@ class DbBench(Driver):
         try:
             outputs = _outputs(outcome, printed)
             output = db_bench_output.merged([one for _, one in outputs])
-            measured = db_bench_metrics.metrics(output, wanted.measured)
+            measured = db_bench_outcome.metrics(output, wanted.measured)
             for name, one in outputs if outcome.steps else ():
-                own = db_bench_metrics.statistics(one.tickers) if name else {}
+                own = db_bench_outcome.statistics(one.tickers) if name else {}
                 measured |= {f"{name}.{key}": value for key, value in own.items()}
-            buckets = db_bench_metrics.buckets(output, wanted.measured)
+            buckets = db_bench_outcome.buckets(output, wanted.measured)
         except InputError as error:
             measured, buckets, unread = {}, [], str(error)
         claims = db_bench_output.claims(output, wanted.argv()) if output.benchmarks else []

@@ -1,7 +1,7 @@
 """The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
 
 The installed stress-ng lists its stressors (`stressors`); `stressor_parameters` checks parameters against that list.
-Results come from its YAML (`claims.yaml_metrics`); `stressor_outcome` decides whether they are a measurement. A
+Results come from its YAML (`stressor_metrics.yaml_metrics`); `stressor_outcome` decides whether they are a measurement. A
 bogo operation is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No
 kernel could confirm it, so nothing is claimed. Nothing is started here.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.pack import words
-from ioassay.packs.stress_ng import claims
+from ioassay.packs.stress_ng.claims import stressor_metrics
 from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters
 from ioassay.packs.stress_ng.driver.stressor_parameters import Capabilities, Settings
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
@@ -158,7 +158,7 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    measured = claims.yaml_metrics(_text(raw / RESULTS)).get(wanted.stressor)
+    measured = stressor_metrics.yaml_metrics(_text(raw / RESULTS)).get(wanted.stressor)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
