@@ -8,9 +8,9 @@ results to, and the caller brings their texts. Claims that a user states are rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from typing import Protocol, cast
 
@@ -22,10 +22,7 @@ from ioassay.records.observation import Program
 from ioassay.records.record import Claim
 from ioassay.registry import Contract, Registry
 
-PARSERS: dict[str, str] = listed(
-    "claims",
-    {},
-)
+PARSERS: dict[str, str] = listed("claims", {})
 
 REGISTRY = Registry("claims", "parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
 
@@ -85,7 +82,10 @@ def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | 
         for name, found in parsers.items():
             if found.matches(PurePath(word).name):
                 return name
-    glances = [_glance(text) for text in (stdout, stderr)]
+    whole = _HEAD_CHARS + _TAIL_CHARS
+    glances = [
+        text if len(text) <= whole else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}" for text in (stdout, stderr)
+    ]
     return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
 
 
@@ -109,10 +109,6 @@ def is_of_this_host(server: str) -> bool:
             if candidate == "localhost":
                 return True
     return False
-
-
-def _glance(text: str) -> str:
-    return text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
 
 
 def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
@@ -150,11 +146,16 @@ def read(
     """
     looks = recognise(() if programs else argv, stdout, stderr)
     names = [name for name in dict.fromkeys([*map(_ran, programs), looks]) if name]
+    return _gathered(partial(_claims_of, name, argv, stdout, stderr, files or {}, programs) for name in names)
+
+
+def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
+    """The claims that can be read; the first InputError where there are none."""
     claims: list[Claim] = []
     faults: list[InputError] = []
-    for name in names:
+    for read_part in readers:
         try:
-            claims += _claims_of(name, argv, stdout, stderr, files or {}, programs)
+            claims += read_part()
         except InputError as error:
             faults.append(error)
     if faults and not claims:
@@ -219,17 +220,12 @@ def _read_of_runs(
     elif not rest:  # copies of the files that are none
         pairs = [tool_runs.Part(text, own[-1].words, sure=False) for text in everything]
     of_files = [tool_runs.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
-    claims: list[Claim] = []
-    faults: list[InputError] = []
-    for one in [*of_files, *(pairs or ())]:
-        try:
-            read = found.read(one.text, one.words)
-            claims += read if one.sure else [_marked(claim, tool_runs.UNKNOWN) for claim in read]
-        except InputError as error:
-            faults.append(error)
-    if faults and not claims:
-        raise faults[0]
-    return claims
+
+    def read_part(one: tool_runs.Part) -> list[Claim]:
+        claims = found.read(one.text, one.words)
+        return claims if one.sure else [_marked(claim, tool_runs.UNKNOWN) for claim in claims]
+
+    return _gathered(partial(read_part, one) for one in [*of_files, *(pairs or ())])
 
 
 def _marked(claim: Claim, flag: str) -> Claim:

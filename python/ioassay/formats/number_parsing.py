@@ -74,7 +74,14 @@ def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iter
 
     A search for a fixed text, or for a short pattern, is some ten times as fast as looking at every line.
     """
-    while (found := _place(text, needle, start)) >= 0:
+
+    def place(start: int) -> int:
+        if isinstance(needle, str):
+            return text.find(needle, start)
+        match = needle.search(text, start)
+        return match.start() if match else -1
+
+    while (found := place(start)) >= 0:
         begin = 1 + max(text.rfind("\n", start, found), text.rfind("\r", start, found), start - 1)
         end = line_end(text, found)
         if end - begin <= _LONGEST_LINE:
@@ -82,23 +89,12 @@ def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iter
         start = end
 
 
-def _place(text: str, needle: str | re.Pattern[str], start: int) -> int:
-    if isinstance(needle, str):
-        return text.find(needle, start)
-    match = needle.search(text, start)
-    return match.start() if match else -1
-
-
 def line_end(text: str, start: int) -> int:
     """Where the line that goes on at `start` ends."""
-    ends = [end for end in (text.find("\n", start), _return(text, start)) if end >= 0]
-    return min(ends, default=len(text))
-
-
-def _return(text: str, start: int) -> int:
-    """The next carriage return, looked for in this line only: looking further would take quadratic time."""
-    end = text.find("\n", start)
-    return text.find("\r", start, end if end >= 0 else len(text))
+    feed = text.find("\n", start)
+    end = feed if feed >= 0 else len(text)
+    carriage = text.find("\r", start, end)  # in this line only: looking further would take quadratic time
+    return carriage if carriage >= 0 else end
 
 
 def next_lines(text: str, start: int, count: int) -> list[str]:

@@ -113,7 +113,7 @@ class Tool:
         self,
         name: str,
         *programs: str,
-        sign: str | Callable[[str], bool],
+        sign: str | Callable[[str], object],
         claims: Callable[[str, Sequence[str]], Iterable[Claim]],
         missing: str,
         silent: Callable[[str, Sequence[str]], bool] = lambda text, words: False,

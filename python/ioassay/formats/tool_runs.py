@@ -55,7 +55,12 @@ def pair(parts: Mapping[str, Sequence[str]], found: Sequence[Program], stream: i
 
 
 def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = True) -> Iterator[Part]:
-    close = {id(one) for pair in pairwise(found) if _may_swap(*pair) for one in pair}
+    close = {
+        id(each)
+        for one, other in pairwise(found)
+        if one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
+        for each in (one, other)
+    }
     for text, one in zip(texts, found, strict=True):
         yield Part(text, one.words, sure and id(one) not in close)
 
@@ -63,10 +68,6 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
 def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
     """Whether one process ran, and the tool is what it became: no other program can have used the same files."""
     return len({program.process for program in programs}) == 1 and list(found) in ([], [programs[-1]])
-
-
-def _may_swap(one: Program, other: Program) -> bool:
-    return one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
 
 
 def of_files(

@@ -152,7 +152,7 @@ def test_times_of_operations_add_up_to_that_of_the_line_but_for_what_lies_outsid
     line = f"x : {micros:.3f} micros/op {1e6 / micros:.0f} ops/sec {micros * operations / 1e6:.3f} seconds"
     shape = f"Count: {count} Average: {average}  StdDev: 0\nMin: 1  Median: 1.5  Max: {most}\n"
     rows = f"(       0, {most:7} ] {count:8} 100.000% 100.000%\n"
-    (claim,) = claims.read(f"{line} {operations} operations;\nMicroseconds per read:\n{shape}{rows}")
+    (claim,) = claims.CLAIMS.read(f"{line} {operations} operations;\nMicroseconds per read:\n{shape}{rows}")
     assert [misfit.name for misfit in claim.misfits if misfit.name == "micros/op"] == ["micros/op"] * contradicted
 
 

@@ -1,8 +1,8 @@
-"""What hdparm -t and -T claim, a read of a device in pieces of 2 MiB, and Bonnie++ of its files of data.
+"""What dd, hdparm -t and -T and Bonnie++ claim.
 
-hdparm's MB are 2**20 bytes (hdparm.c: TIMING_BUF_MB). Of reads from the cache (-T) one read comes before the clock
-starts, and the time of as many copies within memory is taken off the interval (time_cache): neither its seconds nor its
-rate are those of calls, and they are not claimed.
+hdparm reads a device in pieces of 2 MiB; its MB are 2**20 bytes (hdparm.c: TIMING_BUF_MB). Of reads from the cache (-T)
+one read comes before the clock starts, and the time of as many copies within memory is taken off the interval
+(time_cache): neither its seconds nor its rate are those of calls, and they are not claimed.
 
 Bonnie++ has writes, rewrites, reads and seeks in its line of CSV or its table, with the size and rates in KiB/s;
 `+++++` is a test that was too short for a rate, and an empty field one that did not run. The size of the chunks is in
@@ -228,13 +228,12 @@ BONNIE = Tool(
 )
 
 
-# What dd claims: GNU's, busybox's and BSD's summaries, in any language, as a read and a write.
-#
-# The summary goes to standard error. It counts blocks and bytes of both sides in one interval, from before the first
-# read to after both files are closed, so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up).
-# The read that finds the end of the file is no block. Sides that are no files (/dev/zero, pipes) claim nothing. Without
-# its arguments the sides are not known, nor where a shell has redirected both. SIGUSR1 makes dd print summaries while
-# it runs; the last one includes them.
+# dd: GNU's, busybox's and BSD's summaries, in any language, as a read and a write. The summary goes to standard error.
+# It counts blocks and bytes of both sides in one interval, from before the first read to after both files are closed,
+# so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up). The read that finds the end of the
+# file is no block. Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not
+# known, nor where a shell has redirected both. SIGUSR1 makes dd print summaries while it runs; the last one includes
+# them.
 
 _RECORDS = re.compile(r"[^\d+]{0,60}(\d{1,19})\+(\d{1,19})(?![\d+])[^\d+]{0,60}")
 _PAIR = re.compile(r"[0-9]\+[0-9]")

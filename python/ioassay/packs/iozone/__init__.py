@@ -10,7 +10,7 @@ PACK = Pack(
     },
     claims={
         "iozone": "ioassay.packs.iozone.claims.iozone_claims",
-        "filesuite": "ioassay.packs.iozone.claims.filesuite_json",
+        "filesuite": "ioassay.packs.iozone.claims.filesuite_json:CLAIMS",
     },
     formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
     analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions"},

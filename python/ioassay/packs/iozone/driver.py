@@ -1,12 +1,11 @@
-"""The parameters that the drivers `filesuite` and `iozone` share: which file tests, on which sizes, how timed.
+"""The drivers of IOzone's file tests: `filesuite`, by our own engine, and `iozone`, the real one where the user has it.
 
-Both get the same options on their command lines, because filesuite's letters are IOzone's. What only one of them knows
-is read by that one.
+They share parameters: which file tests, on which sizes, how timed. Both get the same options on their command lines,
+because filesuite's letters are IOzone's.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units, validation
-from ioassay.errors import InputError, StudyError, ToolError, one_line
+from ioassay.drivers.programs import ended_badly, require_version, text_of
+from ioassay.errors import InputError, StudyError, one_line
 from ioassay.hints import nearest, suggestion
 from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
 from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
 from ioassay.packs.iozone.claims.iozone_claims import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
-from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 _PASSES = (
     "write rewrite",
@@ -77,10 +77,6 @@ class FileTests(Driver):
         """A file is always made."""
         return WRITE
 
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Nothing beside the target."""
-        return ()
-
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """The page cache, where it is dropped."""
         return Confinement(host=[_DROP_CACHES] if params.get("cache") == "drop-all" else [])
@@ -89,19 +85,12 @@ class FileTests(Driver):
         """Two passes a test, at the speed of a common disk."""
         return read(params, self.own).estimate()
 
-    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
-        """None: it lasts as long as its files take."""
-        return None
-
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Failed with the reason unless every pass was done whole."""
         if outcome is None:
             return Parsed(FAILED, f"{self.name} was not started")
-        if outcome.timed_out:
-            took = units.format_duration(outcome.duration_s)
-            return Parsed(FAILED, f"{self.name} did not end within {took} and was ended; raise run.timeout")
-        if outcome.signal is not None:
-            return Parsed(FAILED, f"{self.name} was ended by signal {outcome.signal}")
+        if reason := ended_badly(outcome, self.name, "raise run.timeout"):
+            return Parsed(FAILED, reason)
         return self.read_output(outcome)
 
     def read_output(self, outcome: Outcome) -> Parsed:
@@ -267,10 +256,8 @@ def own_file(folder: Path | None, tool: str) -> Path:
     return folder / f"{tool}.tmp"
 
 
-# The driver filesuite: IOzone's file tests by our own engine, `ioassay filesuite`, in a process of its own.
-#
-# Parameters are those of `file_tests`, and some that IOzone lacks. The target is a folder, in which the engine creates
-# and removes its file. What the engine printed becomes metrics, parts, claims and warnings.
+# filesuite, in a process of its own: it has some parameters that IOzone lacks. The target is a folder, in which the
+# engine creates and removes its file.
 
 _CHOICES = {
     "cache": ("leave", "drop", "drop-all", "warm"),
@@ -285,13 +272,6 @@ class Filesuite(FileTests):
 
     name = "filesuite"
     own = (*_CHOICES, "plain")
-
-    def tool(self) -> Tool | None:
-        """None: the engine is part of ioassay."""
-        return None
-
-    def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Nothing to take."""
 
     def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
         """StudyError for a word that is none of the engine's."""
@@ -367,10 +347,7 @@ def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
     return [Warning_("read-from-cache", text, 'set cache = "drop", or direct = true, to measure the disk')]
 
 
-# The driver iozone: the real IOzone, where the user has it. Its licence is not free, and it is not part of ioassay.
-#
-# Parameters are those of `file_tests`. Its output is read by `iozone_claims`, as of any IOzone run; the driver
-# `filesuite` does the same tests without it.
+# iozone, whose licence is not free: it is not part of ioassay.
 
 MINIMUM = (3, 400)
 _POSITIONED = {9, 10, 11, 12}
@@ -387,14 +364,9 @@ class Iozone(FileTests):
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Look at its version; ToolError when it is no IOzone that is known here."""
-        found = re.search(r"Revision: (\d+)\.(\d+)", version)
-        if found is None:
-            instead = "the driver 'filesuite' does the same tests without it"
-            raise ToolError(
-                f"iozone -v said '{version.strip()[:80]}'; expected 'Version $Revision: 3.471 $'; {instead}"
-            )
-        if (int(found[1]), int(found[2])) < MINIMUM:
-            raise ToolError(f"iozone is {found[1]}.{found[2]}; expected 3.400 or newer, or the driver 'filesuite'")
+        example = "'Version $Revision: 3.471 $'; the driver 'filesuite' does the same tests without it"
+        pattern, instead = r"Revision: (\d+)\.(\d+)", ", or the driver 'filesuite'"
+        require_version(version, pattern, MINIMUM, asked="iozone -v", example=example, name="iozone", instead=instead)
 
     def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
         """StudyError for tests that IOzone does not run so."""
@@ -419,7 +391,7 @@ class Iozone(FileTests):
         if outcome.exit_code:
             return Parsed(FAILED, f"iozone exited with status {outcome.exit_code}{_said(outcome)}")
         try:
-            claims = iozone_claims.read(outcome.stdout.read_text(encoding="utf-8", errors="replace"))
+            claims = iozone_claims.read(text_of(outcome.stdout))
         except InputError as error:
             return Parsed(FAILED, f"{error}{_said(outcome)}")
         values = metrics(claims) or _rates(claims)
@@ -430,8 +402,7 @@ class Iozone(FileTests):
 def _said(outcome: Outcome) -> str:
     """The last line of its complaints, which may be on either stream."""
     for stream in (outcome.stderr, outcome.stdout):
-        lines = stream.read_text(encoding="utf-8", errors="replace").split("\n") if stream.exists() else []
-        said = [line.strip() for line in lines if line.strip()]
+        said = [line.strip() for line in text_of(stream).split("\n") if line.strip()]
         if said:
             return f": {said[-1][:200]}"
     return ""

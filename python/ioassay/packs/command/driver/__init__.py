@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import formats, units
+from ioassay.drivers.programs import ended_badly
 from ioassay.errors import InputError, StudyError
 from ioassay.formats import user_claims
 from ioassay.metrics import Metric
@@ -32,7 +33,6 @@ from ioassay.roles import (
     Load,
     Outcome,
     Parsed,
-    Tool,
     Touch,
     Trial,
 )
@@ -59,13 +59,6 @@ class CommandDriver(Driver):
         except StudyError:
             return ()
         return [reading.metric(name) for name, reading in readings.items()]
-
-    def tool(self) -> Tool | None:
-        """None: which program it is depends on the study."""
-        return None
-
-    def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Nothing to take."""
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError for a wrong parameter, a place without a value, or a program that is not here."""
@@ -105,10 +98,6 @@ class CommandDriver(Driver):
         program = program_parameters.read(params)
         written = None if program.effect == "write" or program.writes else 0
         return Estimate(units.parse_duration_s(program.expected_time), written)
-
-    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
-        """None: what makes the program run shorter is not known."""
-        return None
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """The words with their places filled in, in the working directory of ioassay unless `cwd` names another."""
@@ -194,11 +183,8 @@ def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -
 
 def _ended_badly(outcome: Outcome, program: Program) -> str:
     name = Path(program.argv[0]).name
-    if outcome.timed_out:
-        took = units.format_duration(outcome.duration_s)
-        return f"{name} did not end within {took} and was ended; raise params.timeout"
-    if outcome.signal is not None:
-        return f"{name} was ended by signal {outcome.signal}{_said(outcome)}"
+    if reason := ended_badly(outcome, name, "raise params.timeout", lambda: _said(outcome)):
+        return reason
     if outcome.exit_code not in program.exit_status:
         wanted = ", ".join(map(str, program.exit_status))
         return f"{name} exited with status {outcome.exit_code}, expected {wanted}{_said(outcome)}"

@@ -1,7 +1,7 @@
 """The parameters of the driver command, read from a study's `[params]`: what runs, what it may write, what it reports.
 
 Any other key is a value for a place in the words. One that no place uses is refused: it would be a factor without an
-effect.
+effect. `metric_values` reads the metrics in what the program reported; its claims are read by `formats`.
 """
 
 from __future__ import annotations
@@ -149,10 +149,9 @@ def paths(texts: Iterable[str], params: Mapping[str, Any], key: str) -> list[Pat
     return [Path(fill(text, values(params, {}), key)).expanduser() for text in texts]
 
 
-# Words of a command line with places to fill in: `of={target}`, `bs={bs:bytes}`.
-#
-# A place is a name in braces, perhaps with a unit that a size or a duration is written in as a plain number. Doubled
-# braces stand for themselves, and all other text does: `{"a": 1}` and `{print $1}` are no places. No shell is involved.
+# Words of a command line with places to fill in: `of={target}`, `bs={bs:bytes}`. A place is a name in braces, perhaps
+# with a unit that a size or a duration is written in as a plain number. Doubled braces stand for themselves, and all
+# other text does: `{"a": 1}` and `{print $1}` are no places. No shell is involved.
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)(?::(\w+))?\}")
 _PLACE_UNITS: dict[str, Callable[[Scalar], str]] = {
@@ -199,10 +198,9 @@ def _written(value: Scalar, unit: str | None, place: str) -> str:
         raise StudyError(str(error), key=place) from None
 
 
-# Metrics in what a program reports: numbers that a pattern finds in its text, or that a path leads to in its JSON.
-#
-# How one number is made of several is stated by the study and never guessed: several matches are refused unless `take`
-# says what to do with them. Deliberately not here: claims, which are read by `formats`.
+# Metrics in what a program reports: numbers that a pattern finds in its text, or that a path leads to in its JSON. How
+# one number is made of several is stated by the study and never guessed: several matches are refused unless `take`
+# says what to do with them.
 
 LARGEST_OUTPUT_BYTES = 1 << 26
 """Of one stream or file: more is no report."""

@@ -8,13 +8,13 @@ other parameters then are options that factors set in it. What fio is told besid
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ioassay.drivers.programs import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
@@ -132,12 +132,9 @@ class Fio(Driver):
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take fio's version and lists; ToolError when it is too old to be read."""
-        found = re.search(r"fio-(\d+)\.(\d+)", version)
-        if found is None:
-            raise ToolError(f"fio --version said '{version.strip()[:80]}'; expected a line such as fio-3.33")
-        if (int(found[1]), int(found[2])) < MINIMUM:
-            wanted = ".".join(map(str, MINIMUM))
-            raise ToolError(f"fio is {found[1]}.{found[2]}; expected {wanted} or newer, on Debian: apt-get install fio")
+        example, instead = "a line such as fio-3.33", ", on Debian: apt-get install fio"
+        pattern = r"fio-(\d+)\.(\d+)"
+        require_version(version, pattern, MINIMUM, asked="fio --version", example=example, name="fio", instead=instead)
         self._names.learn(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -297,8 +294,7 @@ def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) ->
         unreadable = f"{RESULTS}: {error.strerror}: fio wrote no results"
     except InputError as error:
         unreadable = str(error)
-    messages = outcome.stderr.read_text(encoding="utf-8", errors="replace") if outcome.stderr.is_file() else ""
-    verdict = judge(results, jobs, outcome, messages, unreadable)
+    verdict = judge(results, jobs, outcome, text_of(outcome.stderr), unreadable)
     if results is None or verdict.reason:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)

@@ -239,11 +239,10 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
     return replace(results, jobs=jobs), [Warning_("impossible-latency", text, remedy)]
 
 
-# Metrics, distributions and parts from the jobs of one run of fio, merged: fio's own grouping is not used.
-#
-# Jobs that ran together: volumes add up over the longest run time, and latencies merge as distributions do
-# (`formats.fio_results`). Groups that ran one after the other (`stonewall`): their run times add up as well. Processor
-# time per request includes threads that fio does not count (`cpu_metrics`). At the end: the rates of a running fio.
+# Metrics, distributions and parts from the jobs of one run of fio, merged: fio's own grouping is not used. Jobs that
+# ran together: volumes add up over the longest run time, and latencies merge as distributions do (`fio_results`).
+# Groups that ran one after the other (`stonewall`): their run times add up as well. Processor time per request includes
+# threads that fio does not count (`cpu_metrics`).
 
 _NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total"}
 """`mixed` is what fio reports with unified_rw_reporting."""

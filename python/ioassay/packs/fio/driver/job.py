@@ -1,7 +1,6 @@
-"""From a study's parameters to the job file that fio runs.
+"""From a study's parameters to the job file that fio runs, and what makes no sense in a job.
 
-What is written beside the parameters is in `defaults`, in the open; docs/drivers.md tells users of each. Nothing is
-checked here but names and spelling: `check` says what makes no sense.
+What is written beside the parameters is in `defaults`, in the open; docs/drivers.md tells users of each.
 """
 
 from __future__ import annotations
@@ -280,9 +279,8 @@ def _log_files(raw: Path, kind: str) -> list[Path]:
 
 
 # What makes no sense in a job, said before anything runs: StudyError where it is impossible, warnings where it is odd.
-#
-# Each check takes one job and the study's target table. Names and spelling are `options`' business; what the kernel
-# will refuse on this very disk is only known when fio tries, and then `verdict` explains it.
+# Names and spelling are the business of `fio_options`; what the kernel will refuse on this very disk is only known when
+# fio tries, and then `fio_outcome` explains it.
 
 Target = Mapping[str, Any]
 _LEAST_SECTOR_BYTES = 512

@@ -427,12 +427,11 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
     }
 
 
-# What fio itself reads in a job file, held against this package's reading of it before anything is run.
-#
-# fio is started on the job file and on a second one that does not exist: it parses the first, names every option and
-# every file (`--debug=parse,file`: `handle_option` in parse.c, `add_file` in filesetup.c), fails to open the second and
-# ends before any job begins (`parse_options` in init.c). What `jobfile` and `paths` decide by is thereby what fio will
-# open: one difference, in whichever direction, and the job file is refused.
+# What fio itself reads in a job file, held against this reading before anything is run. fio is started on the job file
+# and on a second one that does not exist: it parses the first, names every option and every file (`--debug=parse,file`:
+# `handle_option` in parse.c, `add_file` in filesetup.c), fails to open the second and ends before any job begins
+# (`parse_options` in init.c). What is decided by here and in `paths` is thereby what fio will open: one difference, in
+# whichever direction, and the job file is refused.
 
 DEBUG = "--debug=parse,file"
 ABSENT = "no-such-job.fio"

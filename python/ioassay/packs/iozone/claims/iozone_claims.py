@@ -1,8 +1,8 @@
-"""What IOzone prints: its table by the width of the columns, the matrices of -R, the summaries of throughput mode (-t).
+"""What IOzone claims: one claim a pass and cell, in the order in which IOzone ran them.
 
-Widths are least widths and nothing has to stand between two numbers: `8525047 1090631021388672 16468073` are four. So
-a row is read as IOzone prints it, test by test: a test that was not asked for prints its width in blanks, a number
-that is too long moves what follows. The first number of a test that ends in -E's columns and of fread is 8 wide.
+Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
+-e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
+passes run and the first is reported. `Results` takes the claims in for `ioassay import`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ def _is_value(words: Sequence[str], place: int) -> bool:
     return place < len(words) and not words[place].startswith("-")
 
 
-# The table
+# The table, by the width of the columns. Widths are least widths and nothing has to stand between two numbers:
+# `8525047 1090631021388672 16468073` are four. So a row is read as IOzone prints it, test by test: a test that was not
+# asked for prints its width in blanks, a number that is too long moves what follows. The first number of a test that
+# ends in -E's columns and of fread is 8 wide.
 
 
 @dataclass(frozen=True)
@@ -341,12 +344,7 @@ def pass_of(test: str) -> str:
     return _PROCESSES.get(test, test.replace("-", "_"))
 
 
-# What IOzone claims: one claim a pass and cell, in the order in which IOzone ran them.
-#
-# Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
-# -e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
-# passes run and the first is reported. `iozone_claims` reads what is printed, `Results` takes it in for `ioassay
-# import`.
+# The claims
 
 NAME = "iozone"
 STREAM = "stdout"

@@ -1,8 +1,8 @@
-"""The options of `ioassay filesuite` and of IOzone 3.489: what each means, and what is made of IOzone's own.
+"""ioassay filesuite: the file tests that IOzone made known, with the same calls over the same intervals.
 
-The table of docs/filesuite.md is made of `IOZONE`. A refused option ends with a usage error that says what to use
-instead. `Command` reads IOzone's command lines: -+d, and -F with several names. Which options go together is the
-engine's business.
+Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of `REFUSED`. A
+refused option ends with a usage error that says what to use instead. `Command` reads IOzone's command lines: -+d, and
+-F with several names. Which options go together is the engine's business.
 """
 
 from __future__ import annotations
@@ -123,123 +123,49 @@ def _parameter(panel: str, each: _Option) -> inspect.Parameter:
     )
 
 
-BUILT, ALWAYS, REFUSED = "built", "always so", "refused"
-
-
-class IozoneOption(NamedTuple):
-    """One option as IOzone spells it."""
-
-    name: str
-    treatment: str
-    meaning: str
-    here: str = "the same"
-    """What ioassay does, or what to use instead."""
-
-
-_QUEUES = (
-    "the driver fio with ioengine=io_uring or libaio and an iodepth: the C library's POSIX AIO serves the requests "
-    "of a file one by one, so that a depth never reaches the disk"
-)
-_THINK = "the driver fio with thinktime"
-_DEDUPE = "the driver fio with dedupe_percentage and buffer_compress_percentage"
-_LOCKS = "the driver stress_ng with the stressor lockf, which measures locks"
-_HOSTS = "a run on each host, and ioassay compare"
-
-_ROWS: Sequence[tuple[str, ...]] = (
-    ("-a", BUILT, "automatic matrix of sizes"),
-    ("-A", REFUSED, "automatic matrix, dense (deprecated)", "-a -z"),
-    ("-b", BUILT, "workbook of the matrices in a file", "the same (BIFF2, as IOzone's); an existing file is refused"),
-    ("-B", BUILT, "files are mapped into memory", "the same; tests 9 to 12 too; 6 and 7 stay with the C library"),
-    ("-c", BUILT, "close is in the interval"),
-    ("-C", BUILT, "bytes moved by each child", "the same for each thread"),
-    ("-d", REFUSED, "microseconds between the releases of children", "the driver fio with startdelay"),
-    ("-D", BUILT, "msync(MS_ASYNC) after each record", "the same; only with -B"),
-    ("-e", BUILT, "fsync and fflush are in the interval"),
-    ("-E", ALWAYS, "extension tests", "tests 9 to 12 are there; -i names them"),
-    ("-f", BUILT, "the test file", "the same; an existing file is refused"),
-    ("-F", BUILT, "names of the children's files", "the same; one for each thread of the largest number"),
-    ("-g", BUILT, "largest file of -a"),
-    ("-G", BUILT, "msync(MS_SYNC) after each record", "the same; only with -B"),
-    ("-h", BUILT, "help"),
-    ("-H", REFUSED, "POSIX AIO with a depth", _QUEUES),
-    ("-i", BUILT, "test to run"),
-    ("-I", BUILT, "O_DIRECT"),
-    ("-j", BUILT, "stride in records"),
-    ("-J", REFUSED, "milliseconds of computation before each call", _THINK),
-    ("-k", REFUSED, "POSIX AIO with a depth, without copies", _QUEUES),
-    ("-K", BUILT, "jitter in sequential reads", "the same: two single bytes before every 100th record"),
-    ("-l", BUILT, "smallest number of children", "the same for threads"),
-    ("-L", REFUSED, "size of a cache line", "nothing: buffers begin at pages"),
-    ("-m", REFUSED, "several buffers", "--data random, which writes from 256 KiB of buffers"),
-    ("-M", REFUSED, "uname in the output", "ioassay doctor, or the host facts of a run"),
-    ("-n", BUILT, "smallest file of -a"),
-    ("-N", BUILT, "microseconds an operation"),
-    ("-o", BUILT, "O_SYNC for writes"),
-    ("-O", BUILT, "operations a second"),
-    ("-p", REFUSED, "purge of the processor's cache before each call", "nothing: the purge would be in the interval"),
-    ("-P", BUILT, "first processor of the children", "the same, among the processors that the process may use"),
-    ("-q", BUILT, "largest record of -a"),
-    ("-Q", BUILT, "files of offsets and latencies", "the same for every test; existing files are refused"),
-    ("-r", BUILT, "record size"),
-    ("-R", BUILT, "matrices at the end"),
-    ("-s", BUILT, "file size"),
-    ("-S", REFUSED, "size of the processor's cache", "nothing: no cache is purged"),
-    ("-t", BUILT, "number of children", "threads"),
-    ("-T", ALWAYS, "children are threads", "they are"),
-    ("-u", BUILT, "largest number of children", "the same for threads"),
-    ("-U", BUILT, "mount point to remount", "the same, and only a filesystem of its own"),
-    ("-v", REFUSED, "version", "ioassay --version"),
-    ("-V", BUILT, "byte to write and check"),
-    ("-w", BUILT, "the file stays", "the same; a file that is there is read, if no test writes"),
-    ("-W", REFUSED, "file locks", _LOCKS),
-    ("-x", ALWAYS, "children are not stopped when one is done", "they never are"),
-    ("-X", REFUSED, "write calls from a file", "the driver fio with read_iolog"),
-    ("-y", BUILT, "smallest record of -a"),
-    ("-Y", REFUSED, "read calls from a file", "the driver fio with read_iolog"),
-    ("-z", BUILT, "no crossover"),
-    ("-Z", REFUSED, "mapping and calls mixed", "two runs, with -B and without"),
-    ("-+a", REFUSED, "percentage of data that compresses", _DEDUPE),
-    ("-+A", REFUSED, "madvise", "the driver fio with ioengine=mmap"),
-    ("-+b", REFUSED, "bursts of writes and pauses", "the driver fio with thinktime and thinktime_blocks"),
-    ("-+B", REFUSED, "sequential mix", "the driver fio with rw=rw"),
-    ("-+C", REFUSED, "percentage of duplicates within a file", _DEDUPE),
-    ("-+d", BUILT, "diagnosis: every byte is checked", "--data random --check whole"),
-    ("-+D", REFUSED, "O_DSYNC", "-o, or the driver fio with sync=dsync"),
-    ("-+E", REFUSED, "an existing file, only read", "-w, which reads an existing file where no test writes"),
-    ("-+F", REFUSED, "truncation before the mix", "-i 0 -i 8: the file is written first"),
-    ("-+h", REFUSED, "name of this host", _HOSTS),
-    ("-+H", REFUSED, "host of the PIT server", _HOSTS),
-    ("-+J", REFUSED, "computation is in the interval", _THINK),
-    ("-+k", REFUSED, "constant size of all files together", "-s with the size of each thread's file"),
-    ("-+K", REFUSED, "manual control of the mix", "the driver fio with rwmixread"),
-    ("-+l", REFUSED, "record locks", _LOCKS),
-    ("-+L", REFUSED, "record locks on a shared file", _LOCKS),
-    ("-+m", REFUSED, "list of client hosts", _HOSTS),
-    ("-+M", REFUSED, "duplicates and compression", _DEDUPE),
-    ("-+n", REFUSED, "no second passes", "nothing: each pass is a result of its own"),
-    ("-+N", REFUSED, "no truncation before the first write", "-i 9, which never truncates"),
-    ("-+p", REFUSED, "percentage of reads in the mix", "the driver fio with rwmixread"),
-    ("-+P", REFUSED, "service of the PIT server", _HOSTS),
-    ("-+q", REFUSED, "seconds between tests", "the key run.cooldown of a study"),
-    ("-+Q", REFUSED, "granule of duplicates", _DEDUPE),
-    ("-+r", REFUSED, "O_RSYNC and O_SYNC", "-o: Linux treats O_RSYNC as O_SYNC, which only writes feel"),
-    ("-+R", REFUSED, "file names from a file", "-F"),
-    ("-+S", REFUSED, "sets of duplicates", _DEDUPE),
-    ("-+t", REFUSED, "test of the network", _HOSTS),
-    ("-+T", REFUSED, "time stamps", "--json, where each pass has start_ns and end_ns"),
-    ("-+u", REFUSED, "processor use", "a study with the monitor cpu"),
-    ("-+V", REFUSED, "a shared file", "the driver fio with one filename and numjobs"),
-    ("-+w", REFUSED, "percentage of duplicates", _DEDUPE),
-    ("-+W", REFUSED, "first number of the children", _DEDUPE),
-    ("-+x", REFUSED, "factor between sizes", "-s and -r, each size named"),
-    ("-+X", REFUSED, "no I/O at all", "the driver null, which measures the overhead"),
-    ("-+y", REFUSED, "percentage of duplicates within and across files", _DEDUPE),
-    ("-+z", REFUSED, "histogram of latencies", '-Q, or the driver fio with logs = ["hist"]'),
-    ("-+Z", REFUSED, "the old content", "--data iozone"),
-)
-IOZONE = [IozoneOption(*row) for row in _ROWS]
+_REMEDIES = {
+    "-A": "-a -z",
+    "-d": "the driver fio with startdelay",
+    "-H -k": (
+        "the driver fio with ioengine=io_uring or libaio and an iodepth: the C library's POSIX AIO serves the requests "
+        "of a file one by one, so that a depth never reaches the disk"
+    ),
+    "-J -+J": "the driver fio with thinktime",
+    "-L": "nothing: buffers begin at pages",
+    "-m": "--data random, which writes from 256 KiB of buffers",
+    "-M": "ioassay doctor, or the host facts of a run",
+    "-p": "nothing: the purge would be in the interval",
+    "-S": "nothing: no cache is purged",
+    "-v": "ioassay --version",
+    "-W -+l -+L": "the driver stress_ng with the stressor lockf, which measures locks",
+    "-X -Y": "the driver fio with read_iolog",
+    "-Z": "two runs, with -B and without",
+    "-+a -+C -+M -+Q -+S -+w -+W -+y": "the driver fio with dedupe_percentage and buffer_compress_percentage",
+    "-+A": "the driver fio with ioengine=mmap",
+    "-+b": "the driver fio with thinktime and thinktime_blocks",
+    "-+B": "the driver fio with rw=rw",
+    "-+D": "-o, or the driver fio with sync=dsync",
+    "-+E": "-w, which reads an existing file where no test writes",
+    "-+F": "-i 0 -i 8: the file is written first",
+    "-+h -+H -+m -+P -+t": "a run on each host, and ioassay compare",
+    "-+k": "-s with the size of each thread's file",
+    "-+K -+p": "the driver fio with rwmixread",
+    "-+n": "nothing: each pass is a result of its own",
+    "-+N": "-i 9, which never truncates",
+    "-+q": "the key run.cooldown of a study",
+    "-+r": "-o: Linux treats O_RSYNC as O_SYNC, which only writes feel",
+    "-+R": "-F",
+    "-+T": "--json, where each pass has start_ns and end_ns",
+    "-+u": "a study with the monitor cpu",
+    "-+V": "the driver fio with one filename and numjobs",
+    "-+x": "-s and -r, each size named",
+    "-+X": "the driver null, which measures the overhead",
+    "-+z": '-Q, or the driver fio with logs = ["hist"]',
+    "-+Z": "--data iozone",
+}
+"""IOzone's options that are refused, and what to use instead; `nothing: ` why none is needed."""
+REFUSED = {name: instead for names, instead in _REMEDIES.items() for name in names.split()}
 _DIAGNOSIS = "-+d"
-_INSTEAD = {option.name: option.here for option in IOZONE if option.treatment == REFUSED}
 
 
 class Command(syntax.Command):
@@ -254,7 +180,7 @@ class Command(syntax.Command):
 
 
 def _refuse(name: str) -> None:
-    if instead := _INSTEAD.get(name):
+    if instead := REFUSED.get(name):
         prefix, _, reason = instead.partition("nothing: ")
         advice = f"leave it out: {reason}" if not prefix and reason else f"use {instead}"
         raise UsageError(f"{name} of IOzone is not supported; {advice}")
@@ -283,15 +209,12 @@ def _usual_words(words: Sequence[str]) -> list[str]:
 def table() -> str:
     """The refused options as rows of a table in Markdown, those with the same remedy together."""
     remedies: dict[str, list[str]] = {}
-    for option in IOZONE:
-        if option.treatment == REFUSED:
-            remedy = re.split(": |, which", option.here.removeprefix("nothing: "))[0]
-            remedies.setdefault(remedy, []).append(f"`{option.name}`")
+    for name, instead in REFUSED.items():
+        remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
+        remedies.setdefault(remedy, []).append(f"`{name}`")
     rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
     return "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
 
-
-# ioassay filesuite: the file tests that IOzone made known, with the same calls over the same intervals.
 
 _T = TypeVar("_T")
 _FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}

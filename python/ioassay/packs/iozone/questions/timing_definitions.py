@@ -269,9 +269,8 @@ def _folders(records: Dataset, study: Study) -> tuple[Sequence[Scalar], Sequence
     return found.factors[PATH], changes
 
 
-# Three timing definitions next to the claims, and folders compared, in sentences and tables.
-#
-# The table of all tests is that of a Portuguese report of 2016 (DTrace next to IOzone), with every cell filled.
+# In sentences and tables. The table of all tests is that of a Portuguese report of 2016 (DTrace next to IOzone), with
+# every cell filled.
 
 HEADING = "Which timing definition matches the claims?"
 CONCLUDES = False

@@ -1,7 +1,7 @@
 """The driver db_bench: RocksDB's own benchmarks, in a database of the trial's own.
 
-Parameters are db_bench's flags (`parameters`), as the installed version lists them (`capabilities`). Results come from
-its output (`db_bench_metrics`); `db_bench_outcome` decides whether they are a measurement. The target is a folder, in
+Parameters are db_bench's flags, as the installed version lists them (`parameters`). Results come from its output
+(`claims`); `db_bench_outcome` decides whether they are a measurement. The target is a folder, in
 which each trial has an empty one. Nothing is started here.
 """
 
@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import ConditionError, InputError, StudyError, ToolError
+from ioassay.drivers.programs import require_version, text_of
+from ioassay.errors import ConditionError, InputError, StudyError
 from ioassay.packs.rocksdb import claims as db_bench_output
 from ioassay.packs.rocksdb.driver import db_bench_outcome, parameters
 from ioassay.packs.rocksdb.driver.parameters import Capabilities
 from ioassay.records.record import FAILED, OK, Warning_
-from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
+from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial, short_s
 
 MINIMUM = (6, 0)
 PROGRAM = "IOASSAY_DB_BENCH"
@@ -50,12 +51,9 @@ class DbBench(Driver):
         """Take its version and flags; ToolError when it is another program or too old to be read."""
         # It says "version" after the name that its file has, which may be that of a build: db_bench-new.
         names = {"db_bench", Path(self._program).name}
-        found = re.search(rf"^(?:{'|'.join(map(re.escape, names))}) version (\d+)\.(\d+)", version, re.MULTILINE)
-        if found is None:
-            said = version.strip()[:80]
-            raise ToolError(f"{self._program} --version said '{said}'; expected a line such as db_bench version 7.8.3")
-        if (int(found[1]), int(found[2])) < MINIMUM:
-            raise ToolError(f"db_bench is {found[1]}.{found[2]}; expected 6.0 or newer")
+        pattern = rf"^(?:{'|'.join(map(re.escape, names))}) version (\d+)\.(\d+)"
+        asked, example = f"{self._program} --version", "a line such as db_bench version 7.8.3"
+        require_version(version, pattern, MINIMUM, asked=asked, example=example, name="db_bench")
         self._offer = parameters.capabilities(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -74,10 +72,6 @@ class DbBench(Driver):
     def access(self, params: Mapping[str, Any]) -> str:
         """WRITE: also a benchmark that only reads makes a database."""
         return WRITE
-
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Nothing beside the target."""
-        return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """From the number of operations."""
@@ -113,7 +107,7 @@ class DbBench(Driver):
         """Read its results; `failed`, with its own words, for everything that is no measurement."""
         if outcome is None:
             return Parsed(FAILED, "db_bench was not started")
-        printed, said = _text(outcome.stdout), _text(outcome.stderr)
+        printed, said = text_of(outcome.stdout), text_of(outcome.stderr)
         try:
             wanted = parameters.read(trial.params, self._offer)
         except StudyError as error:
@@ -124,8 +118,8 @@ class DbBench(Driver):
             output = db_bench_output.merged([one for _, one in outputs])
             measured = db_bench_outcome.metrics(output, wanted.measured)
             for name, one in outputs if outcome.steps else ():
-                own = db_bench_outcome.statistics(one.tickers) if name else {}
-                measured |= {f"{name}.{key}": value for key, value in own.items()}
+                counted = db_bench_outcome.statistics(one.tickers) if name else {}
+                measured |= {f"{name}.{key}": value for key, value in counted.items()}
             buckets = db_bench_outcome.buckets(output, wanted.measured)
         except InputError as error:
             measured, buckets, unread = {}, [], str(error)
@@ -134,11 +128,15 @@ class DbBench(Driver):
         if status != OK:
             silent = unread and ": " not in reason  # it left no words of its own
             return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=claims)
+        own = {
+            name: {key: value for key, value in measured.items() if key.startswith(f"{name}.")}
+            for name in wanted.measured
+        }
         return Parsed(
             OK,
             metrics=measured,
             buckets=buckets,
-            parts=[{"name": name, "metrics": _part(name, measured)} for name in wanted.measured],
+            parts=[{"name": name, "metrics": metrics} for name, metrics in own.items()],
             claims=claims,
             warnings=db_bench_outcome.suspicions(wanted, measured, output),
         )
@@ -150,10 +148,6 @@ def _program() -> str:
     return str(Path(named).absolute()) if "/" in named else named
 
 
-def _part(name: str, metrics: Mapping[str, float]) -> dict[str, float]:
-    return {key: value for key, value in metrics.items() if key.startswith(f"{name}.")}
-
-
 def _outputs(outcome: Outcome, printed: str) -> list[tuple[str, db_bench_output.Output]]:
     """Of each process, with its step's name."""
     if not outcome.steps:
@@ -162,13 +156,6 @@ def _outputs(outcome: Outcome, printed: str) -> list[tuple[str, db_bench_output.
     for step in outcome.steps:
         text = encoded[begin : step.stdout_end].decode(errors="replace")
         begin = step.stdout_end
-        if step.name or db_bench_output.looks_like(text):
+        if step.name or db_bench_output.CLAIMS.looks_like(text):
             found.append((step.name, db_bench_output.parse(text)))
     return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

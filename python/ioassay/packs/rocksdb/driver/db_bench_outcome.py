@@ -1,11 +1,11 @@
-"""Was this a measurement? And what db_bench itself, and the kind of its load, say against its numbers."""
+"""Was this a measurement? Its metrics, and what db_bench itself and the kind of its load say against its numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ioassay import units
+from ioassay.drivers.programs import ended_badly
 from ioassay.formats.number_parsing import whole_number
 from ioassay.metrics import percentile_name
 from ioassay.packs.rocksdb.claims import Benchmark, Output
@@ -30,11 +30,8 @@ _REMEDIES = {
 
 def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome, said: str) -> tuple[str, str]:
     """The status of a trial and the reason, '' where it is ok; `said` is its standard error."""
-    if outcome.timed_out:
-        took = units.format_duration(outcome.duration_s)
-        return FAILED, f"db_bench did not end within {took} and was ended; raise run.timeout, or lower params.num"
-    if outcome.signal is not None:
-        return FAILED, f"db_bench was ended by signal {outcome.signal}{_quoted(said)}"
+    if reason := ended_badly(outcome, "db_bench", "raise run.timeout, or lower params.num", lambda: _quoted(said)):
+        return FAILED, reason
     if outcome.exit_code:
         return FAILED, f"db_bench failed (exit status {outcome.exit_code}){_quoted(said)}"
     missing = [name for name in wanted.measured if f"{name}.ops_rate" not in measured]
@@ -45,77 +42,54 @@ def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome, sai
 
 def suspicions(wanted: Settings, measured: Mapping[str, float], output: Output) -> list[Warning_]:
     """db_bench's own warnings, and counts of found keys that are easily misread."""
-    found = [Warning_(_code(text), text[:_LONGEST_QUOTE], _remedy(text)) for text in output.warnings]
-    return [*found, *_not_compressed(wanted, output), *_found_counts(wanted, measured)]
-
-
-def _not_compressed(wanted: Settings, output: Output) -> list[Warning_]:
-    """What it says in its head that it does, where that is not what was asked for."""
+    found = []
+    for text in output.warnings:
+        code = "debug-build" if any(words in text for words in _DEBUG_BUILD) else "db_bench-note"
+        remedy = next((remedy for words, remedy in _REMEDIES.items() if words in text), "")
+        found.append(Warning_(code, text[:_LONGEST_QUOTE], remedy))
+    # What it says in its head that it does, where that is not what was asked for.
     asked = wanted.flags.get("compression_type", "none")
-    if asked.lower() == "none" or output.compression != "NoCompression":
-        return []
-    text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
-    return [Warning_("not-compressed", text, _REMEDIES["compression is not enabled"])]
+    if asked.lower() != "none" and output.compression == "NoCompression":
+        text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
+        found.append(Warning_("not-compressed", text, _REMEDIES["compression is not enabled"]))
+    return [*found, *_found_counts(wanted, measured)]
 
 
-def _code(text: str) -> str:
-    return "debug-build" if any(words in text for words in _DEBUG_BUILD) else "db_bench-note"
-
-
-def _remedy(text: str) -> str:
-    return next((remedy for words, remedy in _REMEDIES.items() if words in text), "")
-
-
-def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> list[Warning_]:
+def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> Iterator[Warning_]:
     """Why reads did not find all keys: random writes draw with replacement."""
     threads = wanted.number("threads")
+    drawn = 1 - math.exp(-threads)  # the share of n keys that n draws of each thread have at least once, for large n
     order = [plain(name) for name in (*wanted.prepare, *wanted.benchmarks)]
-    told = []
     for name in wanted.measured:
-        share = measured.get(f"{name}.found")
+        share, draws = measured.get(f"{name}.found"), measured.get(f"{name}.ops", 0)
         if share is None or share >= 0.9999 or name == "readmissing":
             continue
         filled = [one for one in order[: order.index(name)] if one.startswith(("fill", "overwrite"))]
-        text = f"{name} found {share:.2%} of the keys that it asked for"
+        text, remedy = f"{name} found {share:.2%} of the keys that it asked for", ""
+        error = _STANDARD_ERRORS * math.sqrt(drawn * (1 - drawn) / draws) if draws > 0 else 0.0
         if not filled:
+            text += ": nothing filled the database before"
             remedy = "name a benchmark that fills the database in prepare, such as 'fillseq'"
-            told.append(Warning_("keys-not-found", f"{text}: nothing filled the database before", remedy))
-        elif filled[-1] == "fillrandom" and abs(share - _drawn(threads)) < _chance(
-            _drawn(threads), measured.get(f"{name}.ops", 0)
-        ):
-            text = (
-                f"{name} found about {_drawn(threads):.0%} of the keys that it asked for"  # the same of each repetition
+        elif filled[-1] == "fillrandom" and abs(share - drawn) < max(_CHANCE, error):
+            times = "" if threads == 1 else f"{threads} times "
+            text = (  # the same of each repetition
+                f"{name} found about {drawn:.0%} of the keys that it asked for: fillrandom draws {times}as many keys "
+                f"as there are, and some of them again, which gives {drawn:.2%} of them"
             )
-            why = f"fillrandom draws {_times(threads)}as many keys as there are, and some of them again, "
             remedy = "fillseq and filluniquerandom write every key"
-            told.append(Warning_("keys-not-found", f"{text}: {why}which gives {_drawn(threads):.2%} of them", remedy))
         else:
-            told.append(Warning_("keys-not-found", f"{text} after {filled[-1]}", ""))
-    return told
-
-
-def _drawn(threads: int) -> float:
-    """Share of n keys that are drawn at least once in n draws of each thread, for large n."""
-    return 1 - math.exp(-threads)
-
-
-def _chance(share: float, draws: float) -> float:
-    return max(_CHANCE, _STANDARD_ERRORS * math.sqrt(share * (1 - share) / draws)) if draws > 0 else _CHANCE
-
-
-def _times(threads: int) -> str:
-    return "" if threads == 1 else f"{threads} times "
+            text += f" after {filled[-1]}"
+        yield Warning_("keys-not-found", text, remedy)
 
 
 def _quoted(said: str) -> str:
-    lines: Sequence[str] = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in said.splitlines()]
     kept = [line for line in lines if line and not line.startswith(_CHATTER)]
     return f": {'; '.join(kept[:2])[:_LONGEST_QUOTE]}" if kept else ""
 
 
-# Metrics and distributions of db_bench's benchmarks, and what RocksDB counted for all of them.
-#
-# A benchmark that runs several times (`[X3]`) has a line each: its rate is operations over seconds of all of them.
+# Metrics and distributions of the benchmarks, and what RocksDB counted for all of them. A benchmark that runs several
+# times (`[X3]`) has a line each: its rate is operations over seconds of all of them.
 
 _TICKERS = {
     "stall_time": ("rocksdb.stall.micros", 1e-6),

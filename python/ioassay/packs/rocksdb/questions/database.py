@@ -177,7 +177,7 @@ def _found(name: str, names: Sequence[str], points: Mapping[str, Mapping[str, fl
     return FoundKeys(name, shares, Outcome.REDRAWN if redrawn else Outcome.MISSING)
 
 
-# A database's loads in sentences and tables; they are the summary of such a study.
+# In sentences and tables, which are the summary of such a study
 
 _LAYERS = {layer: f"database.layer_{layer.lower()}" for layer in ("RocksDB", "drive", "flash")}
 _LEAST_LEFT = 0.01

@@ -1,20 +1,20 @@
 """The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
 
-The installed stress-ng lists its stressors (`stressors`); `stressor_parameters` checks parameters against that list.
-Results come from its YAML (`stressor_metrics.yaml_metrics`); `stressor_outcome` decides whether they are a measurement. A
-bogo operation is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No
-kernel could confirm it, so nothing is claimed. Nothing is started here.
+The installed stress-ng lists its stressors; `stressor_parameters` checks parameters against that list.
+Results come from its YAML; `stressor_outcome` decides whether they are a measurement. A bogo operation is what a
+stressor calls one round of its work. It compares settings of one stressor on one machine. No kernel could confirm it,
+so nothing is claimed. Nothing is started here.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.drivers.programs import require_version, text_of
+from ioassay.errors import InputError, StudyError
 from ioassay.pack import words
 from ioassay.packs.stress_ng.claims import stressor_metrics
 from ioassay.packs.stress_ng.driver import resource_demand, stressor_outcome, stressor_parameters
@@ -73,13 +73,9 @@ class StressNg(Driver):
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and lists; ToolError when it is too old to be read."""
-        found = re.search(r"stress-ng, version (\d+)\.(\d+)", version)
-        if found is None:
-            said = version.strip()[:80]
-            raise ToolError(f"stress-ng --version said '{said}'; expected a line such as stress-ng, version 0.15.06")
-        if (int(found[1]), int(found[2])) < MINIMUM:
-            wanted = ".".join(map(str, MINIMUM))
-            raise ToolError(f"stress-ng is {found[1]}.{found[2]}; expected {wanted} or newer")
+        asked, example = "stress-ng --version", "a line such as stress-ng, version 0.15.06"
+        pattern = r"stress-ng, version (\d+)\.(\d+)"
+        require_version(version, pattern, MINIMUM, asked=asked, example=example, name="stress-ng")
         self._offer = stressor_parameters.capabilities(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -157,8 +153,8 @@ class StressNg(Driver):
 
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
-    log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    measured = stressor_metrics.yaml_metrics(_text(raw / RESULTS)).get(wanted.stressor)
+    log = "\n".join((text_of(outcome.stderr), text_of(outcome.stdout)))
+    measured = stressor_metrics.yaml_metrics(text_of(raw / RESULTS)).get(wanted.stressor)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
@@ -197,10 +193,3 @@ def _left_behind(raw: Path) -> list[Warning_]:
         return []
     text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
     return [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*")]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ioassay import units
+from ioassay.drivers.programs import ended_badly
 from ioassay.packs.stress_ng.driver.stressor_parameters import PREFIX, Settings, about, hopeless, log_messages
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import Outcome
@@ -41,11 +42,9 @@ which counts such a worker as passed (presumably the OOM killer's, which some st
 
 def judge(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outcome, log: str) -> tuple[str, str]:
     """The status of a trial and the reason, '' where it is ok."""
-    if outcome.timed_out:
-        took = units.format_duration(outcome.duration_s)
-        return FAILED, f"stress-ng did not end within {took} and was ended; raise run.timeout, or lower params.timeout"
-    if outcome.signal is not None:
-        return FAILED, f"stress-ng was ended by signal {outcome.signal}{_quoted(log)}"
+    remedy = "raise run.timeout, or lower params.timeout"
+    if reason := ended_badly(outcome, "stress-ng", remedy, lambda: _quoted(log)):
+        return FAILED, reason
     code, worked = outcome.exit_code or 0, measured is not None and measured.get("bogo_ops", 0.0) > 0
     # On level `info` it states a fact of the machine; on `fail` and `error` it is about this very run.
     facts = log_messages(log, "info")

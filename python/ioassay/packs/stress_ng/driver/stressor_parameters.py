@@ -6,7 +6,6 @@ that would take the output, the choice of stressors or the place of files out of
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
+from ioassay.hints import suggestion
 from ioassay.pack import words
 
 DEFAULT_S = 10
@@ -150,17 +150,12 @@ def _wrong(key: str, message: str) -> StudyError:
     return StudyError(message, key=f"params.{key}")
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else ""
-
-
 def _stressor(params: Mapping[str, Any], offer: Capabilities) -> str:
     name = params.get("stressor")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise _wrong("stressor", f"is {name!r}; expected the name of one stressor, such as 'cpu'; {_CHOICE}")
     if offer.stressors and name not in offer.stressors:
-        hint = _nearest(name, offer.stressors) or "'stress-ng --stressors' lists them"
+        hint = suggestion(name, offer.stressors, "'stress-ng --stressors' lists them")
         raise _wrong("stressor", f"this stress-ng has no stressor '{name}'; {hint}")
     return name
 
@@ -195,7 +190,7 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     if name in offer.stressors:
         raise _wrong(key, f"is a stressor; {_CHOICE}")
     if offer.options and name not in offer.options:
-        hint = _nearest(name, list(offer.options)) or "'stress-ng --help' lists them"
+        hint = suggestion(name, offer.options, "'stress-ng --help' lists them")
         raise _wrong(key, f"this stress-ng has no option '{name}'; {hint}")
     placeholder = offer.options.get(name, "")
     if isinstance(value, bool):
@@ -210,17 +205,15 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     known = offer.choices.get(name, ())
     for word in text.split(",") if known else ():
         if word not in known:
-            hint = _nearest(word, known)
+            hint = suggestion(word, known, "")
             raise _wrong(key, f"is '{text}'; {hint + ' ' if hint else ''}this stress-ng takes: {', '.join(known)}")
     return text
 
 
-# What the installed stress-ng offers: stressors with their classes, options, choices, and what cannot run here.
-#
-# The probes ask stress-ng itself, and the answers are read here. Its --help has names that its own parser does not
-# know and lacks others (0.15.06: `shm-segs` for `shm-objs`, no `qsort-method`), so the names come from the parser:
-# getopt answers an abbreviation with all that it could mean (getopt_long(3)). Where a C library does not, the help
-# serves.
+# What the installed stress-ng offers: stressors with their classes, options, choices, and what cannot run here. The
+# probes ask stress-ng itself. Its --help has names that its own parser does not know and lacks others (0.15.06:
+# `shm-segs` for `shm-objs`, no `qsort-method`), so the names come from the parser: getopt answers an abbreviation with
+# all that it could mean (getopt_long(3)). Where a C library does not, the help serves.
 
 CLASSES = words("cpu cpu-cache device filesystem gpu interrupt io memory network os pipe scheduler security vm")
 _WITH_CHOICES = words(
