@@ -11,7 +11,7 @@ import pytest
 from ioassay.errors import ConditionError, ToolError
 from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
-from ioassay.packs.rocksdb.driver import DbBench, db_bench_outcome, parameters
+from ioassay.packs.rocksdb.driver import DbBench, parameters, suspicions
 from ioassay.packs.rocksdb.driver.parameters import Capabilities
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
@@ -166,17 +166,17 @@ def test_keys_that_are_not_found_are_explained() -> None:
 @pytest.mark.parametrize(("operations", "explained"), [(200, True), (20_000, False)])
 def test_a_share_of_few_reads_may_be_further_from_the_expected_one(operations: int, explained: bool) -> None:
     wanted = parameters.read({"benchmarks": "fillrandom,readrandom"}, OFFER)
-    (told,) = db_bench_outcome.suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
+    (told,) = suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
     assert ("some of them again" in told.text) == explained
 
 
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
     head = Output((), compression="NoCompression")
     wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
-    (told,) = db_bench_outcome.suspicions(wanted, {}, head)
+    (told,) = suspicions(wanted, {}, head)
     assert told.code == "not-compressed" and "'zstd'" in told.text
-    assert not db_bench_outcome.suspicions(wanted, {}, Output((), compression="ZSTD"))
-    assert not db_bench_outcome.suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
+    assert not suspicions(wanted, {}, Output((), compression="ZSTD"))
+    assert not suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 
 @pytest.mark.parametrize(

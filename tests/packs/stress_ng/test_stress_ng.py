@@ -14,7 +14,7 @@ import pytest
 from ioassay import metrics, units
 from ioassay.errors import StudyError
 from ioassay.packs.stress_ng.claims import stressor_metrics
-from ioassay.packs.stress_ng.driver import StressNg, stressor_outcome, stressor_parameters
+from ioassay.packs.stress_ng.driver import StressNg, remove_shared_memory, stressor_parameters
 from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Parsed
@@ -215,11 +215,11 @@ def test_only_forgotten_objects_of_the_trial_are_removed_from_shared_memory(tmp_
     lay_out(folder, {forgotten.name: 4096, **others, "stress-ng-23-0-0": {"link": forgotten}})
     (folder / "stress-ng-22-0-0").mkdir()
     since_unix_s = forgotten.stat().st_ctime
-    assert stressor_outcome.remove_shared_memory(since_unix_s + 1, folder, proc) == []
-    (warning,) = stressor_outcome.remove_shared_memory(since_unix_s, folder, proc)
+    assert remove_shared_memory(since_unix_s + 1, folder, proc) == []
+    (warning,) = remove_shared_memory(since_unix_s, folder, proc)
     assert warning.text == f"stress-ng left 1 object of shared memory (4 KiB) in {folder}; removed"
     assert set(os.listdir(folder)) == {"stress-ng-22-0-0", "stress-ng-23-0-0", *others}
-    assert stressor_outcome.remove_shared_memory(0.0, tmp_path / "none") == []
+    assert remove_shared_memory(0.0, tmp_path / "none") == []
 
 
 # The installed one: what the driver emits is taken, and what it foretells happens
