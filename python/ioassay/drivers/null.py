@@ -17,7 +17,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
-from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Trial, short_s
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Touch, Trial, short_s
 
 _NUMBERS: dict[str, float] = {
     "value": 100.0,
@@ -65,6 +65,10 @@ class Null(Driver):
     def access(self, params: Mapping[str, Any]) -> str:
         """Nothing is ever touched."""
         return NOTHING
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """No paths."""
+        return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The time slept and worked; the memory that `memory_bytes` says."""

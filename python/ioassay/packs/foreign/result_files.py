@@ -218,13 +218,11 @@ ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
 
 
 # vdbench's flat file (output/flatfile.html): the averages of each run, by the columns' own names.
-#
 # Written after vdbench's documentation and the source of its flat file (Flat.java), without an output of our own. A
 # line of names comes first; each row is an interval of a run, and the last of a run is its average, whose interval is
 # called `avg_2-10`: it leaves out the first interval. Of volumes and counts there are only averages a second, and no
 # row has the length of an interval, so that rates and response times are all that is claimed. MB are 2**20 bytes,
 # response times milliseconds, numbers have four decimals.
-#
 # For `ioassay import` the average of each run is an entry, and its intervals are the entry's series. Of volumes (SD,
 # WD) reads and writes have one rate together: it is that of reads or of writes where there is nothing else, and else of
 # the total, beside the mean latencies of both. Of files (FSD) both have their own. vdbench has no percentiles here.
@@ -384,7 +382,6 @@ VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdb
 
 
 # Results of the Phoronix Test Suite (composite.xml) for `ioassay import`: each run of a test on a system is an entry.
-#
 # Written after the suite's schema (pts-core/definitions/result-file.xsd of its repository), without a file of our own.
 # `RawString` has the value of each run, which become repetitions; where it is empty there is only their mean, `Value`.
 # Rates in bytes and times are converted to bytes/s and s, other scales keep theirs as part of the metric's name:

@@ -101,7 +101,11 @@ class CommandDriver(Driver):
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """The words with their places filled in, in the working directory of ioassay unless `cwd` names another."""
-        program, known = program_parameters.read(trial.params), _values(trial, load, raw)
+        program = program_parameters.read(trial.params)
+        given: dict[str, Scalar] = {"raw": str(raw.absolute()), "seed": trial.seed, "repetition": trial.repetition}
+        if load.path is not None:
+            given |= {"target": str(load.path), "size": load.size_bytes}
+        known = program_parameters.values(trial.params, given)
         env = {name: program_parameters.fill(text, known, f"params.env.{name}") for name, text in program.env.items()}
         files = {
             name: program_parameters.fill(text, known, f"params.files.{name}") for name, text in program.files.items()
@@ -146,23 +150,8 @@ class CommandDriver(Driver):
         warnings: list[Warning_] = []
         if not program.claims:
             claims, warnings = _recognised(trial, outcome, text_of)
-        return Parsed(OK, metrics={**_times(outcome), **found}, claims=claims, warnings=warnings)
-
-
-def _values(trial: Trial, load: Load, raw: Path) -> dict[str, Scalar]:
-    given: dict[str, Scalar] = {
-        "raw": str(raw.absolute()),
-        "seed": trial.seed,
-        "repetition": trial.repetition,
-    }
-    if load.path is not None:
-        given |= {"target": str(load.path), "size": load.size_bytes}
-    return program_parameters.values(trial.params, given)
-
-
-def _times(outcome: Outcome) -> dict[str, float]:
-    cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
-    return {TIME: outcome.duration_s, **cpu}
+        cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
+        return Parsed(OK, metrics={TIME: outcome.duration_s, **cpu, **found}, claims=claims, warnings=warnings)
 
 
 def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -> tuple[list[Claim], list[Warning_]]:

@@ -274,10 +274,10 @@ class Fio(Driver):
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""
         try:
-            if outcome is None:
-                why = self._view(trial.params).missing_plugin
-                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
             view = self._view(trial.params)
+            if outcome is None:
+                why = view.missing_plugin
+                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
             jobs = view.jobs if view.file else [replace(view.jobs[0], name=job.name_of(trial))]
             return _read(trial, jobs, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since

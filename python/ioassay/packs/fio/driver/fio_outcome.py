@@ -14,6 +14,7 @@ import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
@@ -157,8 +158,8 @@ def _idle(done: Sequence[Job], asked: Sequence[Section]) -> str:
         return "fio ran no job"
     for direction in ("read", "write", "trim"):
         # A job with unified reporting hides which requests are in a direction, so all of them count.
-        in_it = [found for job in done for name, found in job.directions.items() if name in (direction, "mixed")]
-        if any(direction in job.directions for job in asked) and not sum(found.ios for found in in_it):
+        in_it = sum(found.ios for job in done for name, found in job.directions.items() if name in (direction, "mixed"))
+        if any(direction in job.directions for job in asked) and not in_it:
             return f"fio did no {direction} at all, though it was asked for"
     wanted = {section.title: section.directions for section in reversed(asked)}
     if idle := [job.name for job in done if not job.ios and wanted.get(job.name, _ANY)]:
@@ -290,11 +291,8 @@ def percentiles_ns(latency: Latency) -> Mapping[float, float]:
 
 def _processor(jobs: Sequence[Job]) -> dict[str, float]:
     """usr and sys in % of one processor while the load ran (200 is two of them); counts of all jobs."""
-    counts = {
-        "context_switches": sum(job.cpu.context_switches for job in jobs),
-        "major_faults": sum(job.cpu.major_faults for job in jobs),
-        "minor_faults": sum(job.cpu.minor_faults for job in jobs),
-    }
+    names = ("context_switches", "major_faults", "minor_faults")
+    counts = {name: sum(getattr(job.cpu, name) for job in jobs) for name in names}
     took_s = elapsed_s(jobs, tuple(_NAMES))
     if took_s <= 0:
         return counts
@@ -320,17 +318,10 @@ def by_section(jobs: Sequence[Job]) -> dict[str, float]:
 
 def buckets(jobs: Sequence[Job]) -> list[Buckets]:
     """Distributions of all jobs merged, then of each where there are several."""
-    found = _buckets_of(jobs, -1)
-    if len(jobs) > 1:
-        found += [one for number, job in enumerate(jobs) for one in _buckets_of([job], number)]
-    return found
-
-
-def _buckets_of(jobs: Sequence[Job], number: int) -> list[Buckets]:
     found = []
-    for direction, name in _NAMES.items():
-        for kind in KINDS:
-            latency = merged_latency(jobs, direction, kind)
+    for number, part in [(-1, jobs), *(enumerate([job] for job in jobs) if len(jobs) > 1 else ())]:
+        for (direction, name), kind in product(_NAMES.items(), KINDS):
+            latency = merged_latency(part, direction, kind)
             if latency is not None and latency.bins:
                 values_ns = sorted(latency.bins)
                 found.append(Buckets(name, kind, values_ns, [latency.bins[value] for value in values_ns], number))

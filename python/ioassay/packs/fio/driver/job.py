@@ -101,7 +101,12 @@ def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
     `folder` is where files beside it lie (`beside`).
     """
     job = section(trial.params)
-    storage = _over_spdk(job, load, folder) if job.engine in SPDK else _storage(job, load)
+    if job.engine in SPDK:  # what the study sets of it counts
+        found = spdk_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
+        own = {name: value for name, value in found.items() if name == "ioengine" or name not in job.options}
+        storage = {**own, **_area(job, load.size_bytes)}
+    else:
+        storage = _storage(job, load)
     # fio reads a signed 64-bit number.
     seed = {} if "randseed" in job.options else {"randrepeat": "0", "randseed": str(trial.seed % 2**63)}
     lines = {**job.options, **seed, **storage, **log_options(trial.params, job)}
@@ -122,7 +127,11 @@ def name_of(trial: Trial) -> str:
 
 def _storage(job: Section, load: Load) -> dict[str, str]:
     if job.engine == "nbd" and "uri" not in job.options:
-        return _over_nbd(job, load)
+        if "nbd" not in load.addresses and load.kind == "device" and not load.addresses:
+            raise ConditionError("ioengine nbd reaches no drive of the kernel's")
+        if "nbd" not in load.addresses:
+            raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
+        return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
     if load.path is None:
         if job.engine not in ELSEWHERE:
             raise ToolError(f"ioengine {job.engine} needs something to load, and the target has nothing: set [target]")
@@ -135,22 +144,6 @@ def _storage(job: Section, load: Load) -> dict[str, str]:
     steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
     end_bytes = int(area.get("offset", 0)) + steps + int(area["size"])
     return {"filename": file_name(load.new_file(_IN_FOLDER, end_bytes)), **area}
-
-
-def _over_nbd(job: Section, load: Load) -> dict[str, str]:
-    """Where the target can be reached by NBD, and its area there."""
-    if "nbd" not in load.addresses and load.kind == "device" and not load.addresses:
-        raise ConditionError("ioengine nbd reaches no drive of the kernel's")
-    if "nbd" not in load.addresses:
-        raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
-    return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
-
-
-def _over_spdk(job: Section, load: Load, folder: Path) -> dict[str, str]:
-    """Where SPDK finds the target, and its area there; what the study sets of it counts."""
-    lines = spdk_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
-    own = {name: value for name, value in lines.items() if name == "ioengine" or name not in job.options}
-    return {**own, **_area(job, load.size_bytes)}
 
 
 def _subsystem(engine: str, load: Load) -> tuple[str, str]:
@@ -447,8 +440,10 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
         raise StudyError(f"{job.engine} needs a target that speaks NVMe over TCP: {_SERVES}", key="params.ioengine")
     elif way == "nbd":
         raise StudyError(f"nbd needs a target that is reached by NBD: {_SERVES}, or its uri", key="params.ioengine")
-    if _is_file(job, target) and job.pattern.endswith("trim"):
-        virtual = target.get("kind") == "virtual"
+    virtual = target.get("kind") == "virtual"
+    form = target.get("form", "file") if virtual else target.get("kind")
+    is_file = form in ("file", "folder") or (virtual and form == "kernel")
+    if is_file and job.engine not in ELSEWHERE and job.pattern.endswith("trim"):
         use = "target.form = 'device', or ioengine = 'nbd'" if virtual else "target.kind = 'device'"
         text = f"'{job.pattern}' needs a block device: a file cannot be trimmed; use {use}"
         raise StudyError(text, key="params.rw")
@@ -476,15 +471,6 @@ def _require_way(job: Section, way: str, target: Target) -> None:
     if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
         text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
         raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")
-
-
-def _is_file(job: Section, target: Target) -> bool:
-    """Whether what the job opens is a file of a file system."""
-    if job.engine in ELSEWHERE:
-        return False
-    if target.get("kind") == "virtual":
-        return str(target.get("form", "file")) in ("file", "folder", "kernel")
-    return target.get("kind") in ("file", "folder")
 
 
 _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (

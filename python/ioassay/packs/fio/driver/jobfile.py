@@ -143,7 +143,13 @@ class _Reader:
         for number, line in self._lines(text, self.place):
             if line.startswith("["):
                 self._close()
-                self.file.headings.append(self._heading(line, number))
+                if not line.endswith("]") or len(line) < 3:
+                    wanted = "expected a name in brackets, such as [job]"
+                    raise _wrong(self.place, number, f"'{line[:60]}' is no heading; {wanted}")
+                if len(os.fsencode(line)) > _HEADING_BYTES:
+                    why = f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps"
+                    raise _wrong(self.place, number, why)
+                self.file.headings.append(line[1:-1])
                 continue
             if not self.file.headings:
                 raise _wrong(self.place, number, f"'{line}' stands before the first [section]")
@@ -180,13 +186,6 @@ class _Reader:
         if (strange := control_character(line.removesuffix("\r"))) is not None:
             what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
             raise _wrong(place, number, f"{name} contains a control character ({what}); remove it")
-
-    def _heading(self, line: str, number: int) -> str:
-        if not line.endswith("]") or len(line) < 3:
-            raise _wrong(self.place, number, f"'{line[:60]}' is no heading; expected a name in brackets, such as [job]")
-        if len(os.fsencode(line)) > _HEADING_BYTES:
-            raise _wrong(self.place, number, f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps")
-        return line[1:-1]
 
     def _close(self) -> None:
         """End the current section: into `shared` where its name begins with `global`, as fio compares."""
@@ -379,20 +378,17 @@ def fixed(params: Mapping[str, Any], name: str) -> str | None:
         return None
     jobs = parse(str(params["job"]), Path(str(params["job_folder"])), os.environ, Path(str(params["job_path"])))
     option = canonical(name)
-    found = list(dict.fromkeys(_as_studies_write(job, option) for job in jobs.sections))
+    found: dict[str | None, None] = {}
+    for job in jobs.sections:  # fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written
+        value = job.options.get(option)
+        size = None if value is None else fio_bytes(value, job.kb_base)
+        if size is not None and factor(option).kind not in (Kind.TEXT, Kind.DURATION):
+            value = value if size == level_number(option, value) else str(size)
+        found[value] = None
     if len(found) > 1:
         told = ", ".join("nothing" if value is None else value for value in found)
         raise StudyError(f"its jobs set '{name}' to {told}", source=str(params["job_path"]))
-    return found[0] if found else None
-
-
-def _as_studies_write(job: Section, option: str) -> str | None:
-    """fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written."""
-    value = job.options.get(option)
-    size = None if value is None else fio_bytes(value, job.kb_base)
-    if size is None or factor(option).kind in (Kind.TEXT, Kind.DURATION) or size == level_number(option, value):
-        return value
-    return str(size)
+    return next(iter(found), None)
 
 
 def job_study(text: str, path: Path) -> dict[str, Any]:

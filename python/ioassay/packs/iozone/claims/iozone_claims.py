@@ -273,13 +273,13 @@ Cell = tuple[int, int]
 """File and record in KiB."""
 
 
-def matrices(text: str, start: int = 0) -> dict[str, dict[Cell, int]]:
+def matrices(text: str) -> dict[str, dict[Cell, int]]:
     """Pass -> cell -> number, in IOzone's unit. Cells that were not measured (0) and processor use are left out.
 
     A row has no cells beyond its own file size; a record that the crossover leaves out has a 0.
     """
     found: dict[str, dict[Cell, int]] = {}
-    for end, title in lines_with(text, ' report"', start):
+    for end, title in lines_with(text, ' report"'):
         match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
         name = _NAMES.get(match[1].lower()) if match else None
         if name is None:
@@ -400,7 +400,11 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         place = max(0, text.find("Throughput test with"))
         run = _run(text[max(0, place - _PREAMBLE_CHARS) : place], text, 0, argv)
         claims = [_of_processes(one, run) for one in throughputs(text)]
-        claims = claims or [claim for row in _matrix_rows(text) for claim in _of_row(row, run)]
+        if not claims:  # the cells of the matrices as rows
+            found = matrices(text)
+            cells = sorted({cell for values in found.values() for cell in values})
+            printed = [Row(*cell, {name: own[cell] for name, own in found.items() if cell in own}) for cell in cells]
+            claims = [claim for row in printed for claim in _of_row(row, run)]
     if not claims and not text.strip():
         why = "it ended before its first number; run it with a terminal or a file as output"
         raise InputError(f"IOzone's output is empty: {why}")
@@ -436,13 +440,6 @@ def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
         includes=tuple(dict.fromkeys([*found.includes, *said])),
         poor_up_to_kib=whole_number(poor[1], "poor timer") if poor else 0,
     )
-
-
-def _matrix_rows(text: str) -> list[Row]:
-    """The cells of the matrices as rows, where the table itself is missing."""
-    found = matrices(text)
-    cells = sorted({cell for values in found.values() for cell in values})
-    return [Row(*cell, {name: values[cell] for name, values in found.items() if cell in values}) for cell in cells]
 
 
 def _of_row(row: Row, run: _Run) -> list[Claim]:

@@ -23,7 +23,7 @@ from ioassay.packs.rocksdb.claims import Benchmark, Output
 from ioassay.packs.rocksdb.driver import parameters
 from ioassay.packs.rocksdb.driver.parameters import Capabilities, Settings, plain
 from ioassay.records.record import FAILED, OK, Buckets, Warning_
-from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial, short_s
+from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (6, 0)
 PROGRAM = "IOASSAY_DB_BENCH"
@@ -76,6 +76,10 @@ class DbBench(Driver):
     def access(self, params: Mapping[str, Any]) -> str:
         """WRITE: also a benchmark that only reads makes a database."""
         return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """From the number of operations."""

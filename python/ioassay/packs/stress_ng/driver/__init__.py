@@ -172,28 +172,18 @@ def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
         return Parsed(status, reason, warnings=behind)
     workers = workers_started(log)
     started = workers or wanted.workers
-    metrics = {**measured, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
+    metrics = {**measured, "workers_started": float(started), **_counts(outcome, started)}
     return Parsed(OK, metrics=metrics, warnings=(*suspicions(wanted, measured, workers, log), *behind))
 
 
-def _switches(outcome: Outcome) -> dict[str, float]:
-    """What the kernel counted of stress-ng, its workers and their children (getrusage(2))."""
-    usage = outcome.usage
-    if usage is None:
-        return {}
-    switches = usage.ru_nvcsw + usage.ru_nivcsw
-    return {
-        "context_switches": float(switches),
-        "major_faults": float(usage.ru_majflt),
-        "minor_faults": float(usage.ru_minflt),
-    }
-
-
-def _tasks(workers: int, outcome: Outcome) -> dict[str, float]:
-    """What the witness counted; nothing without it, as stress-ng itself tells its workers alone."""
+def _counts(outcome: Outcome, workers: int) -> dict[str, float]:
+    """What the kernel (getrusage(2)) and the witness counted; stress-ng itself tells its workers alone."""
     found = {"threads": outcome.threads, "tasks_at_once": outcome.most_alive, "processes": outcome.processes}
     if outcome.processes is not None:
         found["sub_processes"] = max(outcome.processes - 1 - workers, 0)  # 1: stress-ng, which starts the workers
+    if usage := outcome.usage:
+        found["context_switches"] = usage.ru_nvcsw + usage.ru_nivcsw
+        found |= {"major_faults": usage.ru_majflt, "minor_faults": usage.ru_minflt}
     return {name: float(number) for name, number in found.items() if number is not None}
 
 

@@ -20,7 +20,7 @@ from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
 from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
 from ioassay.packs.iozone.claims.iozone_claims import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
-from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial
+from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 _PASSES = (
     "write rewrite",
@@ -76,6 +76,10 @@ class FileTests(Driver):
     def access(self, params: Mapping[str, Any]) -> str:
         """A file is always made."""
         return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """The page cache, where it is dropped."""
@@ -324,7 +328,7 @@ def _failed(document: Document) -> str:
 
 
 def _filesuite_metrics(document: Document, claims: Sequence[Claim]) -> dict[str, float]:
-    """Of one worker as `file_tests` has it; of several what all moved from the first start to the last end."""
+    """Of one worker as `metrics` has it; of several what all moved from the first start to the last end."""
     if not document.groups:
         return metrics(claims)
     values: dict[str, float] = {}
