@@ -30,7 +30,7 @@ from ioassay.errors import StudyError, UsageError
 from ioassay.monitors import COUNTER, MONITORS, Field, monitor
 from ioassay.narrative.finding import Finding
 from ioassay.packs.fio.driver import Fio
-from ioassay.packs.foreign.dd import CLAIMS as dd
+from ioassay.packs.foreign.disk_tools import DD as dd
 from ioassay.records import record
 from ioassay.records.record import OK
 from ioassay.registry import Contract

@@ -83,5 +83,5 @@ def test_a_driver_that_inherits_what_it_should_define_breaks_the_contract() -> N
         name = "half"
         measures = True
 
-    assert drivers.REGISTRY.contract.breach(Half) == "has no tool"
+    assert drivers.REGISTRY.contract.breach(Half) == "has no validate"
     assert drivers.REGISTRY.contract.breach(Null) == ""

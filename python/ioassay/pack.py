@@ -93,6 +93,11 @@ def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
     return found
 
 
+def words(text: str) -> list[str]:
+    """The words of a text: how packs write long lists of names."""
+    return text.split()
+
+
 def files(folder: str) -> dict[str, Path]:
     """The TOML files in the folders of that name of all built-in packs, such as `studies` or `words`, by name."""
     from pathlib import Path

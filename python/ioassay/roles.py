@@ -409,9 +409,11 @@ class Driver(DriverFacts, Protocol):
 
     def tool(self) -> Tool | None:
         """The program needed, or None."""
+        return None
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take the tool's version line and the output of its probes (once a run, before any trial)."""
+        return
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point without running anything; StudyError with `key` when it is impossible."""
@@ -443,6 +445,7 @@ class Driver(DriverFacts, Protocol):
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """The same load for `share` of its running time, but at least LEAST_SHORT_S; None where it has no running time
         that could be shortened, or only by less than half."""
+        return None
 
     def stated_level(self, params: Mapping[str, Any], name: str) -> str | None:
         """What a file that the parameters name sets an option to; None where it does not. StudyError for several."""

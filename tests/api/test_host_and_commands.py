@@ -10,7 +10,7 @@ import pytest
 
 import ioassay as ia
 from ioassay.api import diagnosis
-from ioassay.formats import user_pattern
+from ioassay.formats import user_claims
 from ioassay.host import settings
 from ioassay.packs.ssd import traces
 from ioassay.records.record import Warning_
@@ -61,7 +61,7 @@ def test_claims_are_read_by_a_pattern_in_another_thread() -> None:
 
 
 def test_a_pattern_that_takes_for_ever_ends_in_another_thread_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.2)
+    monkeypatch.setattr(user_claims, "_MOST_CPU_S", 0.2)
     program = "print('a' * 60 + '!')"
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(lambda: ia.witness(python(program), claim_regex=r"(?P<bytes>(a|aa)+)$", **COUNTED))

@@ -11,7 +11,7 @@ import pytest
 
 from ioassay import formats
 from ioassay.errors import UsageError
-from ioassay.formats import claim_pattern
+from ioassay.formats import user_claims
 from ioassay.packs.fio.claims.fio_job_options import job_facts
 from ioassay.packs.fio.claims.fio_logs import grouped
 from ioassay.packs.fio.claims.fio_results import Job
@@ -46,7 +46,7 @@ def answer(case: Mapping[str, Any], folder: Path) -> Any:
         tables = [dict((*option.split("=", 1), "")[:2] for option in job.split()) for job in case["jobs"]]
         return job_facts([Job(table.pop("name", "job"), 0, 0, {}, options=table) for table in tables])
     if "pattern" in case:
-        return claim_pattern.read(claim_pattern.parse(case["pattern"]), text(case.get("output", "")))
+        return user_claims.pattern_claims(user_claims.claim_pattern(case["pattern"]), text(case.get("output", "")))
     if "logs" in case:
         (logs,) = grouped(written(folder, case["logs"]))
         return logs.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioassay.errors import InputError
-from ioassay.formats.printed_quantity import Quantity, size
+from ioassay.formats.number_parsing import Quantity, size
 from ioassay.formats.text_rules import Rules, Tool
 from ioassay.records.record import Claim
 

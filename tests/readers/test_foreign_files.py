@@ -21,7 +21,7 @@ import tomli_w
 from ioassay import formats
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
-from ioassay.formats import PARSERS, claim_pattern, parser, result_entry
+from ioassay.formats import PARSERS, parser, result_entry, user_claims
 from ioassay.packs.foreign import importer
 from ioassay.packs.ssd import traces
 from ioassay.records.observation import Observation
@@ -99,8 +99,8 @@ def claims(path: Path, case: Mapping[str, Any]) -> Read:
 
 
 def claims_by_a_pattern(path: Path, case: Mapping[str, Any]) -> Read:
-    pattern = claim_pattern.parse(case["pattern"])
-    return lambda copy: claim_pattern.read(pattern, text(copy))
+    pattern = user_claims.claim_pattern(case["pattern"])
+    return lambda copy: user_claims.pattern_claims(pattern, text(copy))
 
 
 def reading_of_a_driver(path: Path, case: Mapping[str, Any]) -> Read:

@@ -19,7 +19,7 @@ import pytest
 import ioassay as ia
 from ioassay import _core
 from ioassay.errors import ToolError
-from ioassay.formats import stated_claim
+from ioassay.formats import user_claims
 from ioassay.records.observation import BPF, Observation, Session, from_dict
 from ioassay.verify.judge import judge
 from ioassay.verify.witness import Attachment, Running, attachment
@@ -314,7 +314,7 @@ def test_more_files_than_are_kept_apart(
     assert calls(result, "pwrite64")["bytes"] == OPENED
     assert result["health"]["untracked_files"] >= OPENED - MOST_FILES
     assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
-    (lying,) = judge([stated_claim.parse(claim.format(2 * OPENED))], found.seen)
+    (lying,) = judge([user_claims.stated_claim(claim.format(2 * OPENED))], found.seen)
     assert lying.category == "CONTRADICTED"
     small = ["witness", "--json", "--claim", claim.format(9), "--exit-verdict", "never", "--", *opens, "0"]
     with (folder / "out").open("w+") as out:

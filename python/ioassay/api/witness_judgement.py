@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ioassay import formats
 from ioassay.api import html_view
 from ioassay.errors import InputError, Interrupted, UsageError
-from ioassay.formats import claim_pattern, is_of_this_host, stated_claim
+from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
 from ioassay.process import supervisor
 from ioassay.records.observation import OFF
@@ -23,7 +23,7 @@ from ioassay.verify.verdict import CONTRADICTED, compared, rank
 
 if TYPE_CHECKING:
     from ioassay.analysis.machine_conditions import Conditions
-    from ioassay.formats.user_pattern import UserPattern
+    from ioassay.formats.user_claims import UserPattern
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.verify.latency_parts import LatencyParts
@@ -82,8 +82,8 @@ class Stated:
         """Claims as `KEY=VALUE,…` and a pattern; UsageError for both, and for what is none."""
         if claims and claim_regex is not None:
             raise UsageError("--claim and --claim-regex exclude each other; leave one of them out")
-        pattern = claim_pattern.parse(claim_regex) if claim_regex is not None else None
-        return cls([stated_claim.parse(text) for text in claims], pattern)
+        pattern = user_claims.claim_pattern(claim_regex) if claim_regex is not None else None
+        return cls([user_claims.stated_claim(text) for text in claims], pattern)
 
 
 class Judgement:
@@ -421,7 +421,9 @@ def _claims(
     stdout, stderr = printed.get("stdout", ""), printed.get("stderr", "")
     try:
         if stated.pattern is not None:
-            return [_as_opened(claim, seen) for claim in claim_pattern.read(stated.pattern, f"{stdout}\n{stderr}")]
+            return [
+                _as_opened(claim, seen) for claim in user_claims.pattern_claims(stated.pattern, f"{stdout}\n{stderr}")
+            ]
         programs = seen.programs if seen is not None else ()
         files = {name: _text(Path(name)) for name in formats.outputs(command, programs) if Path(name).is_file()}
         return formats.read(command, stdout, stderr, files, programs)

@@ -37,8 +37,7 @@ REGISTRY = Registry(
     "driver",
     DRIVERS,
     Contract(
-        *("name", "measures", "tool", "configure", "validate", "access", "touches"),
-        *("estimate", "shortened", "command", "parse"),
+        *("name", "measures", "validate", "access", "touches", "estimate", "command", "parse"),
         role=Driver,
         probe=_probe,
     ),

@@ -17,7 +17,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
-from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Touch, Trial, short_s
 
 _NUMBERS: dict[str, float] = {
     "value": 100.0,
@@ -53,13 +53,6 @@ class Null(Driver):
     measures = True
     responses = ("value",)
 
-    def tool(self) -> Tool | None:
-        """None: no program is needed."""
-        return None
-
-    def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Nothing to take."""
-
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError for a value of the wrong kind, or a name that is nearly a parameter's.
 
@@ -94,7 +87,9 @@ class Null(Driver):
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """The synthetic result of a trial; works `steps` and sleeps `sleep` first."""
         params, chance = trial.params, random.Random(trial.seed)
-        _work(int(_number(params, "steps")))
+        state = 1
+        for _ in range(int(_number(params, "steps"))):  # keeps one processor busy
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
         if sleep_s := _duration_s(params, "sleep"):
             time.sleep(sleep_s)
         fate = chance.random()
@@ -118,13 +113,6 @@ class NullPure(Null):
 
     name = "null_pure"
     measures = False
-
-
-def _work(steps: int) -> None:
-    """Keep one processor busy."""
-    state = 1
-    for _ in range(steps):
-        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
 
 
 def _check(key: str, value: Any) -> None:
@@ -214,13 +202,9 @@ def _buckets(params: Mapping[str, Any], scale: float, chance: random.Random) -> 
         direction, _, kind = name.partition(".")
         counts: dict[int, int] = {}
         for _ in range(int(_number(params, "requests"))):
-            step = round(_BUCKETS_PER_DOUBLING * math.log2(median_ns * scale) + _doublings(params, chance))
+            deviate = chance.gauss(0, _number(params, "spread")) * _BUCKETS_PER_DOUBLING / math.log(2)  # from nats
+            step = round(_BUCKETS_PER_DOUBLING * math.log2(median_ns * scale) + deviate)
             value_ns = round(2 ** (step / _BUCKETS_PER_DOUBLING))
             counts[value_ns] = counts.get(value_ns, 0) + 1
         values_ns = sorted(counts)
         yield Buckets(direction, kind, values_ns, [counts[value_ns] for value_ns in values_ns])
-
-
-def _doublings(params: Mapping[str, Any], chance: random.Random) -> float:
-    """A normal deviate of the logarithm, in bucket steps; `spread` is its standard deviation in nats."""
-    return chance.gauss(0, _number(params, "spread")) * _BUCKETS_PER_DOUBLING / math.log(2)

@@ -3,29 +3,26 @@
 A parser is a module with `NAME`, `STREAM` (where its results go), `matches(program)`, `looks_like(text)` and
 `read(text, argv)`. It knows the tool's format and its pitfalls (docs/claims.md); whether a claim is true is the
 business of `ioassay.verify`. Nothing is started and no file is read here: `outputs` says which files a tool writes its
-results to, and the caller brings their texts. Claims that a user states are read by `stated_claim`.
+results to, and the caller brings their texts. Claims that a user states are read by `user_claims`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from typing import Protocol, cast
 
 from ioassay import plugins
 from ioassay.errors import InputError
-from ioassay.formats import command_line, printers
+from ioassay.formats import tool_runs
 from ioassay.pack import listed
 from ioassay.records.observation import Program
 from ioassay.records.record import Claim
 from ioassay.registry import Contract, Registry
 
-PARSERS: dict[str, str] = listed(
-    "claims",
-    {},
-)
+PARSERS: dict[str, str] = listed("claims", {})
 
 REGISTRY = Registry("claims", "parser of claims", PARSERS, Contract("NAME", "STREAM", "matches", "looks_like", "read"))
 
@@ -85,7 +82,10 @@ def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | 
         for name, found in parsers.items():
             if found.matches(PurePath(word).name):
                 return name
-    glances = [_glance(text) for text in (stdout, stderr)]
+    whole = _HEAD_CHARS + _TAIL_CHARS
+    glances = [
+        text if len(text) <= whole else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}" for text in (stdout, stderr)
+    ]
     return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
 
 
@@ -111,10 +111,6 @@ def is_of_this_host(server: str) -> bool:
     return False
 
 
-def _glance(text: str) -> str:
-    return text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
-
-
 def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
     """The files, as named, that the tool writes its results to: bring their texts as `files` to `read`.
 
@@ -131,7 +127,7 @@ def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
 
 def _ran(program: Program) -> str | None:
     """The tool that it is."""
-    name = command_line.program(program.words)
+    name = tool_runs.program_name(program.words)
     return next((each for each in REGISTRY if parser(each).matches(name)), None)
 
 
@@ -150,11 +146,16 @@ def read(
     """
     looks = recognise(() if programs else argv, stdout, stderr)
     names = [name for name in dict.fromkeys([*map(_ran, programs), looks]) if name]
+    return _gathered(partial(_claims_of, name, argv, stdout, stderr, files or {}, programs) for name in names)
+
+
+def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
+    """The claims that can be read; the first InputError where there are none."""
     claims: list[Claim] = []
     faults: list[InputError] = []
-    for name in names:
+    for read_part in readers:
         try:
-            claims += _claims_of(name, argv, stdout, stderr, files or {}, programs)
+            claims += read_part()
         except InputError as error:
             faults.append(error)
     if faults and not claims:
@@ -171,8 +172,8 @@ def _claims_of(
     programs: Sequence[Program],
 ) -> list[Claim]:
     found = parser(name)
-    own = printers.calls(programs, found.matches)
-    alone = printers.alone(programs, own) if programs else found.matches(command_line.program(argv))
+    own = tool_runs.calls(programs, found.matches)
+    alone = tool_runs.alone(programs, own) if programs else found.matches(tool_runs.program_name(argv))
     expanded = getattr(found, "expanded", lambda words, files: words)
     own = [replace(one, words=expanded(one.words, files)) for one in own]
     printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
@@ -202,7 +203,7 @@ def _read_of_runs(
     """The claims of each run of the tool, by what that run printed and its own arguments."""
     found = parser(name)
     split: Callable[[str], list[str]] = getattr(found, "split")  # noqa: B009 (a parser need not have it)
-    written = printers.of_files(own, files, getattr(found, "outputs", lambda words: ()))
+    written = tool_runs.of_files(own, files, getattr(found, "outputs", lambda words: ()))
     repeated = [part.strip() for text in written.values() for part in split(text)]
     shown: dict[str, list[str]] = {}
     for output, text in zip(programs[0].outputs, (stdout, stderr), strict=True):
@@ -210,26 +211,21 @@ def _read_of_runs(
         shown[output] = [*shown.get(output, ()), *parts]
     rest = [one for place, one in enumerate(own) if place not in written]
     everything = [part for parts in shown.values() for part in parts]
-    pairs = printers.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
+    pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
     if rest and not pairs and everything and hasattr(found, "without_interim"):
         shown = {output: found.without_interim(parts) for output, parts in shown.items()}
-        pairs = printers.pair(shown, rest, int(found.STREAM == "stderr"))
+        pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr"))
     if rest and not pairs and (everything or not written):  # the parser says what is missing
-        pairs = [printers.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
+        pairs = [tool_runs.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none
-        pairs = [printers.Part(text, own[-1].words, sure=False) for text in everything]
-    of_files = [printers.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
-    claims: list[Claim] = []
-    faults: list[InputError] = []
-    for one in [*of_files, *(pairs or ())]:
-        try:
-            read = found.read(one.text, one.words)
-            claims += read if one.sure else [_marked(claim, printers.UNKNOWN) for claim in read]
-        except InputError as error:
-            faults.append(error)
-    if faults and not claims:
-        raise faults[0]
-    return claims
+        pairs = [tool_runs.Part(text, own[-1].words, sure=False) for text in everything]
+    of_files = [tool_runs.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
+
+    def read_part(one: tool_runs.Part) -> list[Claim]:
+        claims = found.read(one.text, one.words)
+        return claims if one.sure else [_marked(claim, tool_runs.UNKNOWN) for claim in claims]
+
+    return _gathered(partial(read_part, one) for one in [*of_files, *(pairs or ())])
 
 
 def _marked(claim: Claim, flag: str) -> Claim:

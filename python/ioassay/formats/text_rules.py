@@ -4,7 +4,7 @@
     rules.read(text).value("mean_ns")
 
 `#` in a pattern is a number. A field that has a factor is a number times it. A field that has a reader (`size`,
-`duration`, `count` or `rate` of `printed_quantity`) has its unit in the group `<field>_unit`. Any other field is text.
+`duration`, `count` or `rate` of `number_parsing`) has its unit in the group `<field>_unit`. Any other field is text.
 A `Tool` is what a parser of claims needs beside its rules.
 """
 
@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
-from ioassay.formats.printed_quantity import NUMBER, Quantity, last_line
+from ioassay.formats import tool_runs
+from ioassay.formats.number_parsing import NUMBER, Quantity, last_line, lines_with, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 Reader = Callable[[str, str, str], Quantity]
@@ -114,7 +113,7 @@ class Tool:
         self,
         name: str,
         *programs: str,
-        sign: str | Callable[[str], bool],
+        sign: str | Callable[[str], object],
         claims: Callable[[str, Sequence[str]], Iterable[Claim]],
         missing: str,
         silent: Callable[[str, Sequence[str]], bool] = lambda text, words: False,
@@ -143,7 +142,7 @@ class Tool:
 
     def words(self, argv: Sequence[str]) -> Sequence[str]:
         """The tool and its arguments; none where no word names it."""
-        return command_line.words_of(argv, self.matches)
+        return tool_runs.words_of(argv, self.matches)
 
     def read(self, text: str, argv: Sequence[str] = ()) -> list[Claim]:
         """The claims in their order; InputError where there should be some and are none."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioassay.formats import is_of_this_host, printers
+from ioassay.formats import is_of_this_host, tool_runs
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
 from ioassay.verify import explanations, properties, session_times, tolerances
@@ -200,7 +200,7 @@ def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
         listed[properties.INTERVAL] = Property(properties.INTERVAL, UNSUPPORTED, "NOTHING-TO-JUDGE", alone)
     if lost:
         listed = {name: each if each.reason in _ITSELF else Property(name, *lost) for name, each in listed.items()}
-    if any(printers.UNKNOWN in claim.doubts for claim in case.claims):
+    if any(tool_runs.UNKNOWN in claim.doubts for claim in case.claims):
         unknown = Fault(INCOMPLETE, "PRINTER-UNKNOWN", (state(Code.PRINTER_UNKNOWN),))
         wrong = [each.name for each in listed.values() if each.category in (CONTRADICTED, UNSUBSTANTIATED)]
         listed |= {name: Property(name, *unknown) for name in wrong}

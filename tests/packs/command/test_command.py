@@ -13,8 +13,8 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers import driver
-from ioassay.formats import stated_claim, user_pattern
-from ioassay.packs.command.driver import program_parameters, reported_values
+from ioassay.formats import user_claims
+from ioassay.packs.command.driver import program_parameters
 from ioassay.roles import READ, WRITE, Load, Parsed, Touch
 from ioassay.store import dataset
 from ioassay.study.model import make_study
@@ -66,13 +66,13 @@ def test_a_report_may_be_a_file_of_the_raw_folder_and_no_link(judge: Judge, tmp_
 
 def test_an_output_that_is_no_report_is_not_read(judge: Judge, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate(reported_values.LARGEST_OUTPUT_BYTES + 1)
+        file.truncate(program_parameters.LARGEST_OUTPUT_BYTES + 1)
     parsed = judge(reading(regex="(.)", **{"from": "huge"}))
     assert "huge has 64 MiB; expected at most 64 MiB" in parsed.reason
 
 
 def test_a_pattern_without_end_fails_the_trial(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.2)
+    monkeypatch.setattr(user_claims, "_MOST_CPU_S", 0.2)
     parsed = judge(reading(regex=r"(?P<value>(a|aa)+)$"), "a" * 60 + "!")
     assert parsed.status == "failed" and "took more than 0.2 s of CPU time" in parsed.reason
 
@@ -125,7 +125,7 @@ def test_what_a_program_may_touch_is_stated() -> None:
 
 
 def test_kinds_of_claims_are_those_that_users_state() -> None:
-    for kind in stated_claim.KINDS:
+    for kind in user_claims.KINDS:
         assert program_parameters.ClaimPattern(regex="(?P<bytes>.)", kind=kind).kind == kind
 
 

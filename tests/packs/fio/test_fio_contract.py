@@ -20,7 +20,7 @@ import pytest
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.packs.fio.claims import fio_json
-from ioassay.packs.fio.driver import Fio, fio_metrics, fio_options
+from ioassay.packs.fio.driver import Fio, fio_options, fio_outcome
 from ioassay.packs.fio.driver.section import fio_bytes
 from ioassay.process import process_table, supervisor
 from ioassay.roles import WRITE, Load, Parsed
@@ -261,7 +261,7 @@ def test_what_the_real_fio_prints_is_close_to_its_results(tmp_path: Path) -> Non
     argv = ["fio", "--name=j", "--ioengine=null", "--rw=randrw", "--bs=4k", "--size=1G", "--time_based", "--runtime=5"]
     argv += ["--rate_iops=1000", "--eta=always", "--output-format=json", f"--output={tmp_path / 'fio.json'}"]
     output = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    stated = [rates for line in output.split("Jobs:")[:-1] if (rates := fio_metrics.rates(line))]
+    stated = [rates for line in output.split("Jobs:")[:-1] if (rates := fio_outcome.rates(line))]
     job = json.loads((tmp_path / "fio.json").read_text())["jobs"][0]
     iops = pytest.approx(job["read"]["iops"] + job["write"]["iops"], rel=0.75)
     close = [rates for rates in stated if rates.iops == iops]

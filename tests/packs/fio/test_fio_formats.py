@@ -18,7 +18,7 @@ from ioassay.errors import InputError
 from ioassay.packs.fio.claims import fio_claims, fio_entries, fio_json, fio_logs, fio_terse
 from ioassay.packs.fio.claims.fio_logs import grouped, is_log, series_of
 from ioassay.packs.fio.claims.fio_results import Direction, Job, Latency, elapsed_s, merged_latency
-from ioassay.packs.fio.driver import fio_metrics
+from ioassay.packs.fio.driver import fio_outcome
 from ioassay.records.record import Claim
 
 from ...patience import PATIENCE_S
@@ -36,7 +36,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", WITH_RESULTS)
 def test_claims_agree_with_the_drivers_metrics(name: str) -> None:
     results = fio_json.parse(text(name), name)
-    metrics = fio_metrics.metrics(results.jobs)
+    metrics = fio_outcome.metrics(results.jobs)
     found = fio_claims.claims(results)
     assert found
     for claim in found:
@@ -50,7 +50,7 @@ def test_claims_agree_with_the_drivers_metrics(name: str) -> None:
 @pytest.mark.parametrize("terse", [3, 5])
 def test_terse_lines_give_the_same_kind_of_metrics(terse: int) -> None:
     jobs = fio_terse.parse((GOLDEN / "3.33" / f"terse-{terse}.txt").read_text(), "it").jobs
-    found = fio_metrics.metrics(jobs[:1])
+    found = fio_outcome.metrics(jobs[:1])
     assert found["read.bw"] == pytest.approx(found["read.iops"] * 16384, rel=0.01)
     assert found["read.clat.p50"] <= found["read.clat.p99"] <= found["read.clat.max"]
     assert "trim.bw" not in found

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioassay.errors import SafetyRefusal, StudyError
-from ioassay.packs.fio.driver import Fio, expansion, jobfile, paths
+from ioassay.packs.fio.driver import Fio, jobfile, paths
 from ioassay.roles import WRITE, Command
 from ioassay.study.model import make_study
 
@@ -230,13 +230,13 @@ parse    7     __handle_option=rw, type=OPT_STR, ptr=write
 parse    7     handle_option=filename, ptr=x
 file     7     file 0x1 "x" added at 0
 """
-AT_END = f"fio: unable to open '/tmp/{expansion.ABSENT}' job file"
+AT_END = f"fio: unable to open '/tmp/{jobfile.ABSENT}' job file"
 
 
 def confirmed(output: str, messages: str = AT_END) -> list[str]:
     place = Path("/nowhere/a.fio")
     jobs = jobfile.parse("[a]\nrw=write\nfilename=x\n", place.parent, {}, place)
-    return [warning.code for warning in expansion.confirm(jobs, place.parent, place, output, messages)]
+    return [warning.code for warning in jobfile.confirm(jobs, place.parent, place, output, messages)]
 
 
 @cases("drivers", "fio_expansions")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ioassay.metrics import metric
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.claims.fio_results import CpuUse, Direction, Job, Latency, Results, merged_latency
-from ioassay.packs.fio.driver import Fio, fio_metrics, job
+from ioassay.packs.fio.driver import Fio, fio_outcome, job
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
 from ioassay.packs.fio.driver.section import Section
 from ioassay.records.record import Series
@@ -139,13 +139,13 @@ def test_what_was_not_measured_is_left_out(version: str) -> None:
     (only,) = results(version, "read").jobs
     assert set(only.directions["read"].latencies) == {"clat", "lat"}  # a synchronous engine has no submission
     assert only.directions["write"].latencies == {}
-    assert not [name for name in fio_metrics.metrics([only]) if name.startswith(("write", "trim", "read.slat"))]
+    assert not [name for name in fio_outcome.metrics([only]) if name.startswith(("write", "trim", "read.slat"))]
 
 
 def test_fio_2_counts_kib_and_microseconds() -> None:
     """Constructed after the documented format of fio 2 (HOWTO, "JSON output"); not captured."""
     document = json.loads((Path(__file__).parents[2] / "corpus" / "drivers" / "fio_2.json").read_text())
-    found = fio_metrics.metrics(fio_json.parse(json.dumps(document, indent=2), "fio's output").jobs)
+    found = fio_outcome.metrics(fio_json.parse(json.dumps(document, indent=2), "fio's output").jobs)
     assert (found["read.bytes"], found["read.bw"], found["read.iops"]) == (4 * 2**20, 2 * 2**20, 512)
     assert (found["read.slat.mean"], found["read.clat.p99"], found["read.lat.max"]) == (2000, 80000, 99000)
 
@@ -153,13 +153,13 @@ def test_fio_2_counts_kib_and_microseconds() -> None:
 def test_unified_reporting_is_a_total() -> None:
     entry = {"io_bytes": 8192, "io_kbytes": 8, "total_ios": 2, "runtime": 1000}
     document = {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "mixed": entry}]}
-    found = fio_metrics.metrics(fio_json.parse(json.dumps(document, indent=1), "fio's output").jobs)
+    found = fio_outcome.metrics(fio_json.parse(json.dumps(document, indent=1), "fio's output").jobs)
     assert found["total.bw"] == 8192
 
 
 def test_a_mixed_load_has_its_directions_and_their_total(version: str) -> None:
     jobs = results(version, "randrw-2-jobs").jobs
-    found = fio_metrics.metrics(jobs)
+    found = fio_outcome.metrics(jobs)
     assert found["total.ios"] == found["read.ios"] + found["write.ios"] == sum(job.ios for job in jobs)
     assert found["read.bw"] == pytest.approx(found["read.iops"] * 16384)
     assert found["total.bw"] == pytest.approx(found["read.bw"] + found["write.bw"], rel=0.01)
@@ -173,7 +173,7 @@ def test_percentiles_agree_with_those_of_fio_itself(version: str) -> None:
     for case, direction in (("write", "write"), ("io-uring", "read"), ("null-engine", "read")):
         (only,) = results(version, case).jobs
         latency = only.directions[direction].latencies["clat"]
-        ours = fio_metrics.percentiles_ns(latency)
+        ours = fio_outcome.percentiles_ns(latency)
         for share in (50.0, 90.0, 95.0, 99.0):
             assert ours[share] == pytest.approx(latency.percentiles_ns[share], rel=0.02)
 
@@ -207,8 +207,8 @@ def test_merged_latencies_are_those_of_all_requests_together(jobs: list[list[int
 
 def test_percentiles_of_several_jobs_without_bins_are_not_made_up() -> None:
     own = Latency(10, 5.0, 1.0, 1.0, 9.0, {}, {99.0: 8.0})
-    assert fio_metrics.percentiles_ns(merge([own])) == {99.0: 8.0}
-    assert fio_metrics.percentiles_ns(merge([own, own])) == {}
+    assert fio_outcome.percentiles_ns(merge([own])) == {99.0: 8.0}
+    assert fio_outcome.percentiles_ns(merge([own, own])) == {}
 
 
 def reader(name: str, group: int, runtime_s: float, blocks: int, **options: str) -> Job:
@@ -218,37 +218,37 @@ def reader(name: str, group: int, runtime_s: float, blocks: int, **options: str)
 
 def test_jobs_add_up_over_the_longest_and_groups_over_all_their_times() -> None:
     first = reader("a", 0, 1.0, 100)
-    together = fio_metrics.metrics([first, reader("a", 0, 2.0, 300)])
+    together = fio_outcome.metrics([first, reader("a", 0, 2.0, 300)])
     assert together["read.bw"] == 4096 * 400 / 2
     assert together["cpu.usr"] == pytest.approx(75)  # 50 % for 1 s and 50 % for 2 s, in 2 s
-    after = fio_metrics.metrics([first, reader("b", 1, 2.0, 300, stonewall="")])
+    after = fio_outcome.metrics([first, reader("b", 1, 2.0, 300, stonewall="")])
     assert (after["read.bw"], after["read.runtime"]) == (4096 * 400 / 3, 3.0)
-    apart = fio_metrics.metrics([reader("a", 0, 2.0, 100), reader("b", 1, 2.0, 300, new_group="1")])
+    apart = fio_outcome.metrics([reader("a", 0, 2.0, 100), reader("b", 1, 2.0, 300, new_group="1")])
     assert apart["read.runtime"] == 2.0
 
 
 def test_sections_of_a_job_file_have_metrics_of_their_own(version: str) -> None:
     jobs = [reader("a", 0, 1.0, 100), reader("b", 1, 2.0, 300)]
-    made = fio_metrics.by_section(jobs)
+    made = fio_outcome.by_section(jobs)
     assert (made["a/read.iops"], made["b/read.iops"]) == (100, 150)
-    assert fio_metrics.by_section(jobs[:1]) == {}
+    assert fio_outcome.by_section(jobs[:1]) == {}
     found = captured("fio", version, "two-sections").metrics
     assert found["read.runtime"] == pytest.approx(0.3, rel=0.1)
     assert found["sequential/read.bytes"] + found["random/read.bytes"] == found["read.bytes"]
 
 
 def test_distributions_are_kept_merged_and_of_each_job(version: str) -> None:
-    found = fio_metrics.buckets(results(version, "randrw-2-jobs").jobs)
+    found = fio_outcome.buckets(results(version, "randrw-2-jobs").jobs)
     whole, first, second = (
         [b for b in found if (b.direction, b.kind, b.job) == ("read", "lat", n)] for n in (-1, 0, 1)
     )
     assert sum(whole[0].counts) == sum(first[0].counts) + sum(second[0].counts)
     assert list(whole[0].values_ns) == sorted(whole[0].values_ns)
-    assert {b.job for b in fio_metrics.buckets(results(version, "read").jobs)} == {-1}
+    assert {b.job for b in fio_outcome.buckets(results(version, "read").jobs)} == {-1}
 
 
 def test_parts_are_the_jobs_and_the_disks(version: str) -> None:
-    parts = fio_metrics.parts(results(version, "randrw-2-jobs"))
+    parts = fio_outcome.parts(results(version, "randrw-2-jobs"))
     assert [part["name"] for part in parts[:2]] == ["ioassay-randrw-2-jobs.0", "ioassay-randrw-2-jobs.1"]
     disks = [part for part in parts if part["name"].startswith("disk ")]
     assert disks
@@ -276,13 +276,13 @@ def test_processor_time_that_fio_does_not_count_belongs_to_the_requests(
     jobs = [Job("j", 0, 0, {}, runtime_s=2.0, cpu=CpuUse(*share)) for share in shares]
     used: Any = used_s and SimpleNamespace(ru_utime=used_s[0], ru_stime=used_s[1])
     wanted = {} if per_io_ns is None else {"cpu.per_io": per_io_ns, "cpu.uncounted": uncounted}
-    assert fio_metrics.cpu_metrics(jobs, found, used) == pytest.approx(wanted)
+    assert fio_outcome.cpu_metrics(jobs, found, used) == pytest.approx(wanted)
 
 
 @cases("drivers", "fio_status_lines")
 def test_the_last_complete_status_gives_the_rates_of_all_directions(case: dict[str, Any]) -> None:
     expected = Rates(case["iops"], case["bytes_per_s"]) if "iops" in case else None
-    assert fio_metrics.rates("\r".join(case["parts"])) == expected
+    assert fio_outcome.rates("\r".join(case["parts"])) == expected
 
 
 # Time logs, as series in base units

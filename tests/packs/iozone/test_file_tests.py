@@ -11,9 +11,8 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers import driver
-from ioassay.packs.iozone.driver import file_tests
-from ioassay.packs.iozone.driver.filesuite import Filesuite
-from ioassay.packs.iozone.driver.iozone import Iozone
+from ioassay.packs.iozone.driver import Filesuite, Iozone
+from ioassay.packs.iozone.driver import read as read_params
 from ioassay.roles import Load, Parsed
 
 from ...cli.conftest import ask
@@ -42,9 +41,9 @@ def measured(folder: Path, params: dict[str, Any]) -> Parsed:
 
 
 def test_tests_are_named_by_any_of_their_passes() -> None:
-    assert file_tests.read({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
-    assert file_tests.read({"tests": "write, 9"}).tests == [0, 9]
-    assert file_tests.read({"auto": True}).tests == list(range(8))
+    assert read_params({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
+    assert read_params({"tests": "write, 9"}).tests == [0, 9]
+    assert read_params({"auto": True}).tests == list(range(8))
 
 
 def test_each_pass_is_a_claim_in_the_order_in_which_it_was_done(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from ioassay.analysis.measurements import passes
 from ioassay.narrative.finding import Finding
-from ioassay.packs.iozone.questions import timing_definitions, timing_definitions_text
+from ioassay.packs.iozone.questions import timing_definitions
 from ioassay.packs.iozone.questions.timing_definitions import Status, TimingDefinitions
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim, Environment
@@ -130,12 +130,12 @@ def records(lab: Any, measure: Measure, repetitions: int = 3, twins: Measure | N
 
 
 def answer(found: Dataset) -> TimingDefinitions:
-    (one,) = timing_definitions.analyse(found, found.studies[0])
+    (one,) = timing_definitions.compared(found, found.studies[0])
     return one
 
 
 def analysed(found: Dataset) -> list[Finding]:
-    return [*timing_definitions_text.findings(answer(found))]
+    return [*timing_definitions.findings(answer(found))]
 
 
 def rows_of(finding: Finding, labels: int = 2) -> dict[str, dict[str, Any]]:
@@ -340,9 +340,9 @@ def test_published_numbers_stand_with_the_study_they_belong_to(lab: Any) -> None
 def test_a_study_without_passes_has_no_such_finding(lab: Any) -> None:
     study = lab.study("s")
     found = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 2))
-    assert timing_definitions.analyse(found, study) == []
+    assert timing_definitions.compared(found, study) == []
     fio = replace(found, claims={"s-0": [Claim("fio", "read", bytes=1)]})
-    assert timing_definitions.analyse(fio, study) == []
+    assert timing_definitions.compared(fio, study) == []
 
 
 @pytest.mark.parametrize("backend", ["none", "counters", "strace"])

@@ -11,7 +11,7 @@ import pytest
 from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.measurements import loads
 from ioassay.narrative.finding import Finding
-from ioassay.packs.rocksdb.questions import database, database_text
+from ioassay.packs.rocksdb.questions import database
 from ioassay.packs.rocksdb.questions.database import DRIVE, FLASH, Database, Outcome
 
 from ...narrative import golden
@@ -37,12 +37,12 @@ def measured(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
 
 
 def answer(lab: Any, study: Mapping[str, Any], measure: Any = measured, repetitions: int = 3) -> Database:
-    (one,) = database.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    (one,) = database.measured(lab.records(lab.run(study, measure, repetitions)), study)
     return one
 
 
 def found(lab: Any, study: Mapping[str, Any], measure: Any = measured) -> list[Finding]:
-    return database_text.analyse(lab.records(lab.run(study, measure, 3)), study)
+    return database.analyse(lab.records(lab.run(study, measure, 3)), study)
 
 
 def test_the_loads_are_means_in_their_order(lab: Any) -> None:
@@ -156,7 +156,7 @@ def test_keys_that_are_drawn_again_explain_the_share_that_is_found(lab: Any, sha
 
 def test_trials_without_loads_have_no_such_finding(lab: Any) -> None:
     study = asked(lab)
-    assert database.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3)), study) == []
+    assert database.measured(lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3)), study) == []
 
 
 def apart(point: Mapping[str, Any], repetition: int) -> dict[str, float]:

@@ -11,8 +11,8 @@ import pytest
 from ioassay.errors import ConditionError, ToolError
 from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
-from ioassay.packs.rocksdb.driver import DbBench, capabilities, db_bench_outcome, parameters
-from ioassay.packs.rocksdb.driver.capabilities import Capabilities
+from ioassay.packs.rocksdb.driver import DbBench, parameters, suspicions
+from ioassay.packs.rocksdb.driver.parameters import Capabilities
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
 
@@ -22,7 +22,7 @@ from ...drivers.trials import OFFERS, ended, trial
 from ...patience import PATIENCE_S
 
 GOLDEN = trials.GOLDEN / "db_bench" / "7.8.3"
-OFFER = capabilities.read(OFFERS["db_bench"][1])
+OFFER = parameters.capabilities(OFFERS["db_bench"][1])
 TARGET = {"kind": "folder", "path": "."}
 
 
@@ -152,7 +152,7 @@ def test_times_of_operations_add_up_to_that_of_the_line_but_for_what_lies_outsid
     line = f"x : {micros:.3f} micros/op {1e6 / micros:.0f} ops/sec {micros * operations / 1e6:.3f} seconds"
     shape = f"Count: {count} Average: {average}  StdDev: 0\nMin: 1  Median: 1.5  Max: {most}\n"
     rows = f"(       0, {most:7} ] {count:8} 100.000% 100.000%\n"
-    (claim,) = claims.read(f"{line} {operations} operations;\nMicroseconds per read:\n{shape}{rows}")
+    (claim,) = claims.CLAIMS.read(f"{line} {operations} operations;\nMicroseconds per read:\n{shape}{rows}")
     assert [misfit.name for misfit in claim.misfits if misfit.name == "micros/op"] == ["micros/op"] * contradicted
 
 
@@ -166,17 +166,17 @@ def test_keys_that_are_not_found_are_explained() -> None:
 @pytest.mark.parametrize(("operations", "explained"), [(200, True), (20_000, False)])
 def test_a_share_of_few_reads_may_be_further_from_the_expected_one(operations: int, explained: bool) -> None:
     wanted = parameters.read({"benchmarks": "fillrandom,readrandom"}, OFFER)
-    (told,) = db_bench_outcome.suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
+    (told,) = suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
     assert ("some of them again" in told.text) == explained
 
 
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
     head = Output((), compression="NoCompression")
     wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
-    (told,) = db_bench_outcome.suspicions(wanted, {}, head)
+    (told,) = suspicions(wanted, {}, head)
     assert told.code == "not-compressed" and "'zstd'" in told.text
-    assert not db_bench_outcome.suspicions(wanted, {}, Output((), compression="ZSTD"))
-    assert not db_bench_outcome.suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
+    assert not suspicions(wanted, {}, Output((), compression="ZSTD"))
+    assert not suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 
 @pytest.mark.parametrize(

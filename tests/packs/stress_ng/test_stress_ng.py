@@ -13,8 +13,8 @@ import pytest
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
-from ioassay.packs.stress_ng.claims import yaml_metrics
-from ioassay.packs.stress_ng.driver import StressNg, stressor_outcome, stressors
+from ioassay.packs.stress_ng.claims import stressor_metrics
+from ioassay.packs.stress_ng.driver import StressNg, remove_shared_memory, stressor_parameters
 from ioassay.process import process_table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Parsed
@@ -44,7 +44,7 @@ def driver() -> StressNg:
 
 
 def test_the_offer_has_what_the_parser_takes_and_not_what_only_the_help_says() -> None:
-    found = stressors.read(STRESS_NG)
+    found = stressor_parameters.capabilities(STRESS_NG)
     assert {"cpu", "l1cache", "io-uring", "pipeherd"} <= set(found.stressors)
     assert {"qsort-method", "shm-objs", "eventfd-nonblock", "cpu-load", "zlib-mem-level"} <= set(found.options)
     assert not {"shm-segs", "eventfs-nonblock"} & set(found.options)  # of its --help, which getopt does not know
@@ -52,11 +52,11 @@ def test_the_offer_has_what_the_parser_takes_and_not_what_only_the_help_says() -
     assert "int64" in found.choices["cpu-method"] and "direct" in found.choices["hdd-opts"]
     assert "hdd" in found.classes["io"] and "pipeherd" in found.classes["pipe"]
     silent = {name: answer for name, answer in STRESS_NG.items() if not name.startswith("options:")}
-    assert stressors.read(silent).options["cpu-method"] == "M"  # of its help
+    assert stressor_parameters.capabilities(silent).options["cpu-method"] == "M"  # of its help
 
 
 def test_the_offer_says_what_is_disabled_and_what_cannot_run_with_its_own_words() -> None:
-    found = stressors.read(STRESS_NG)
+    found = stressor_parameters.capabilities(STRESS_NG)
     assert {"cpu-online", "watchdog", "sysinval"} <= set(found.pathological)
     assert found.absent["ioport"].startswith("ioport cannot access port 0x80")
     assert "without root privilege" in found.absent["bad-ioctl"]  # which it calls bad_ioctl
@@ -66,9 +66,9 @@ def test_the_offer_says_what_is_disabled_and_what_cannot_run_with_its_own_words(
 
 def test_the_summary_of_newer_versions_is_no_refusal_where_nothing_was_skipped() -> None:
     passed = ["skipped: 0", "passed: 1: netdev (1)", "failed: 0", "metrics untrustworthy: 0"]
-    assert stressors.hopeless(passed) == ""
-    assert stressors.hopeless(["skipped: 1: ioport (1)", "passed: 0"]) == "skipped: 1: ioport (1)"
-    assert stressors.hopeless(["skipped: 1: ioport (1)", "ioport: not permitted"]) == "ioport: not permitted"
+    assert stressor_parameters.hopeless(passed) == ""
+    assert stressor_parameters.hopeless(["skipped: 1: ioport (1)", "passed: 0"]) == "skipped: 1: ioport (1)"
+    assert stressor_parameters.hopeless(["skipped: 1: ioport (1)", "ioport: not permitted"]) == "ioport: not permitted"
 
 
 def test_an_empty_answer_offers_nothing_and_refuses_nothing() -> None:
@@ -78,7 +78,7 @@ def test_an_empty_answer_offers_nothing_and_refuses_nothing() -> None:
 
 
 def test_all_that_stress_ng_disables_is_refused_without_its_own_flag(driver: StressNg) -> None:
-    for stressor in (*stressors.read(STRESS_NG).pathological, "bad-altstack", "reboot"):
+    for stressor in (*stressor_parameters.capabilities(STRESS_NG).pathological, "bad-altstack", "reboot"):
         with pytest.raises(StudyError, match="pathological = true"):
             driver.validate({"stressor": stressor}, {})
         driver.validate({"stressor": stressor, "pathological": True}, {})
@@ -103,7 +103,7 @@ def test_on_a_machine_of_one_processor_no_real_time_worker_runs() -> None:
 
 def test_no_metric_bears_the_name_of_a_parameter() -> None:
     """A study could not vary it."""
-    names = {"workers", "timeout", "stressor", *stressors.read(STRESS_NG).options}
+    names = {"workers", "timeout", "stressor", *stressor_parameters.capabilities(STRESS_NG).options}
     assert [name for name in names if metrics.known(name)] == []
 
 
@@ -171,7 +171,7 @@ def test_what_is_no_measurement_fails_with_the_reason(version: str, tmp_path: Pa
 
 @cases("drivers", "stress_ng_outcomes", having="key")
 def test_names_of_other_metrics_read_well(case: dict[str, Any]) -> None:
-    assert yaml_metrics.slug(case["key"]) == case["name"]
+    assert stressor_metrics.slug(case["key"]) == case["name"]
 
 
 def test_a_stressor_that_ended_early_says_when(version: str, tmp_path: Path) -> None:
@@ -204,8 +204,7 @@ def test_damaged_results_never_raise(version: str, tmp_path: Path, seed: int) ->
 
 def test_two_metrics_that_are_described_alike_are_both_kept() -> None:
     yaml = "metrics:\n    - stressor: cpu\n      a-rate: 1.0\n      a-rate: 2.0\n"
-    (found,) = yaml_metrics.read(yaml)
-    assert found.metrics == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
+    assert stressor_metrics.yaml_metrics(yaml)["cpu"] == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}
 
 
 def test_only_forgotten_objects_of_the_trial_are_removed_from_shared_memory(tmp_path: Path) -> None:
@@ -216,11 +215,11 @@ def test_only_forgotten_objects_of_the_trial_are_removed_from_shared_memory(tmp_
     lay_out(folder, {forgotten.name: 4096, **others, "stress-ng-23-0-0": {"link": forgotten}})
     (folder / "stress-ng-22-0-0").mkdir()
     since_unix_s = forgotten.stat().st_ctime
-    assert stressor_outcome.remove_shared_memory(since_unix_s + 1, folder, proc) == []
-    (warning,) = stressor_outcome.remove_shared_memory(since_unix_s, folder, proc)
+    assert remove_shared_memory(since_unix_s + 1, folder, proc) == []
+    (warning,) = remove_shared_memory(since_unix_s, folder, proc)
     assert warning.text == f"stress-ng left 1 object of shared memory (4 KiB) in {folder}; removed"
     assert set(os.listdir(folder)) == {"stress-ng-22-0-0", "stress-ng-23-0-0", *others}
-    assert stressor_outcome.remove_shared_memory(0.0, tmp_path / "none") == []
+    assert remove_shared_memory(0.0, tmp_path / "none") == []
 
 
 # The installed one: what the driver emits is taken, and what it foretells happens

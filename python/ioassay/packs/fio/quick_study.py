@@ -208,22 +208,17 @@ def write_speed(folder: Path) -> tuple[float, int]:
             import fcntl
 
             fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_DIRECT)
-        speed = _sample(descriptor, block)
+        began_s, written = time.monotonic(), 0
+        while written < _SAMPLE_BYTES and time.monotonic() - began_s < _SAMPLE_LIMIT_S:
+            written += os.write(descriptor, block)
+            os.fdatasync(descriptor)
+        speed = written / max(time.monotonic() - began_s, 1e-9)
     except OSError as error:
         raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     finally:
         os.close(descriptor)
     space = os.statvfs(folder)
     return speed, space.f_bavail * space.f_frsize
-
-
-def _sample(descriptor: int, block: mmap.mmap) -> float:
-    began_s = time.monotonic()
-    written = 0
-    while written < _SAMPLE_BYTES and time.monotonic() - began_s < _SAMPLE_LIMIT_S:
-        written += os.write(descriptor, block)
-        os.fdatasync(descriptor)
-    return written / max(time.monotonic() - began_s, 1e-9)
 
 
 def files_of_killed(folder: Path) -> list[Path]:

@@ -5,21 +5,21 @@ from ioassay.pack import Pack
 PACK = Pack(
     "Outputs and results of tools that others ran",
     claims={
-        "dd": "ioassay.packs.foreign.dd:CLAIMS",
+        "dd": "ioassay.packs.foreign.disk_tools:DD",
         "sysbench": "ioassay.packs.foreign.sysbench:CLAIMS",
         "ioping": "ioassay.packs.foreign.ioping:CLAIMS",
         "bonnie": "ioassay.packs.foreign.disk_tools:BONNIE",
         "hdparm": "ioassay.packs.foreign.disk_tools:HDPARM",
         "pgbench": "ioassay.packs.foreign.database_tools:PGBENCH",
         "redis_benchmark": "ioassay.packs.foreign.database_tools:REDIS_BENCHMARK",
-        "elbencho": "ioassay.packs.foreign.elbencho:CLAIMS",
-        "vdbench": "ioassay.packs.foreign.vdbench:CLAIMS",
+        "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO",
+        "vdbench": "ioassay.packs.foreign.result_files:VDBENCH",
     },
     formats={
         "sysbench": "ioassay.packs.foreign.sysbench:RESULTS",
-        "elbencho": "ioassay.packs.foreign.elbencho:RESULTS",
-        "vdbench": "ioassay.packs.foreign.vdbench:RESULTS",
-        "phoronix": "ioassay.packs.foreign.phoronix:RESULTS",
+        "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO_RESULTS",
+        "vdbench": "ioassay.packs.foreign.result_files:VDBENCH_RESULTS",
+        "phoronix": "ioassay.packs.foreign.result_files:PHORONIX_RESULTS",
     },
     commands={
         "import": ("ioassay.packs.foreign.commands.import_run", "Turn results from elsewhere into a run with a report.")

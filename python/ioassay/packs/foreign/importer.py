@@ -154,6 +154,8 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
 def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], title: str) -> Study:
     factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
     directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
+    wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
+    wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
     return make_study(
         {
             "name": "import",
@@ -162,19 +164,15 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
             "factors": factors,
             "watch": {"monitors": []},
             "analysis": {
-                "responses": _responses(entries, directions),
+                "responses": [
+                    name for name in dict.fromkeys(wanted) if any(name in entry.metrics for entry in entries)
+                ],
                 "questions": _QUESTIONS_TO_SUMS if any(entry.is_sum for entry in entries) else [],
             },
             "figures": [figure for name in directions for figure in _figures(name, list(factors), entries)],
         },
         "import",
     )
-
-
-def _responses(entries: Sequence[Entry], directions: Sequence[str]) -> list[str]:
-    wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
-    wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
-    return [name for name in dict.fromkeys(wanted) if any(name in entry.metrics for entry in entries)]
 
 
 def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -> list[dict[str, Any]]:

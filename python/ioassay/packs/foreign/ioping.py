@@ -19,8 +19,20 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions
-from ioassay.formats.number_parsing import lines_with, next_lines, parts_from, real, whole_number
-from ioassay.formats.printed_quantity import Quantity, count, duration, latencies_ns, rate, short_options, size
+from ioassay.formats.number_parsing import (
+    Quantity,
+    count,
+    duration,
+    latencies_ns,
+    lines_with,
+    next_lines,
+    parts_from,
+    rate,
+    real,
+    short_options,
+    size,
+    whole_number,
+)
 from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
 from ioassay.formats.text_rules import Fields, Reader, Rules, Tool, pattern
 from ioassay.records.record import Claim, Misfit

@@ -5,15 +5,15 @@ from ioassay.pack import Pack
 PACK = Pack(
     "IOzone's file tests, by IOzone itself and by the command filesuite",
     drivers={
-        "filesuite": "ioassay.packs.iozone.driver.filesuite:Filesuite",
-        "iozone": "ioassay.packs.iozone.driver.iozone:Iozone",
+        "filesuite": "ioassay.packs.iozone.driver:Filesuite",
+        "iozone": "ioassay.packs.iozone.driver:Iozone",
     },
     claims={
         "iozone": "ioassay.packs.iozone.claims.iozone_claims",
-        "filesuite": "ioassay.packs.iozone.claims.filesuite_json",
+        "filesuite": "ioassay.packs.iozone.claims.filesuite_json:CLAIMS",
     },
     formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
-    analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions_text"},
+    analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions"},
     commands={
         "filesuite": (
             "ioassay.packs.iozone.commands.filesuite",

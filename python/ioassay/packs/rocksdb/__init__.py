@@ -5,7 +5,7 @@ from ioassay.pack import Pack
 PACK = Pack(
     "RocksDB, loaded by db_bench",
     drivers={"db_bench": "ioassay.packs.rocksdb.driver:DbBench"},
-    claims={"db_bench": "ioassay.packs.rocksdb.claims"},
-    analyses={"database": "ioassay.packs.rocksdb.questions.database_text"},
+    claims={"db_bench": "ioassay.packs.rocksdb.claims:CLAIMS"},
+    analyses={"database": "ioassay.packs.rocksdb.questions.database"},
     before={"database": "describe"},
 )

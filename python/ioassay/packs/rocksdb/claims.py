@@ -17,15 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line
+from ioassay.formats import Conventions
 from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
 from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
+from ioassay.formats.text_rules import Tool
 from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim, Misfit
-
-NAME = "db_bench"
-STREAM = "stdout"
-CONVENTIONS = Conventions(tests_are_work=True)
 
 _NUMBER = r"([\d.]{1,25}|-?nan|-?inf)"
 _LINE = re.compile(
@@ -106,22 +103,6 @@ class Output:
     """What it says itself against its numbers (assertions, no optimisation, compression that is missing)."""
     tickers: Mapping[str, int] = field(default_factory=dict)
     """RocksDB's counters over the whole process; empty where it was run without --statistics."""
-
-
-def matches(program: str) -> bool:
-    """Whether this is db_bench, RocksDB's or LevelDB's."""
-    return program in {"db_bench", "rocksdb_db_bench", "db_bench_sqlite3", "leveldb_db_bench"}
-
-
-def looks_like(text: str) -> bool:
-    """Whether it has a line of a benchmark, or RocksDB's and LevelDB's head of it."""
-    return " micros/op" in text or _HEAD.search(text) is not None
-
-
-def split(text: str) -> list[str]:
-    """A part for each process that printed results."""
-    parts = parts_from(text, [match.start() for match in _KEYS_LINE.finditer(text)]) or [text]
-    return [part for part in parts if " micros/op" in part]
 
 
 def parse(text: str) -> Output:
@@ -266,24 +247,19 @@ def _of_buckets(
     return found
 
 
-def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims in their order; InputError when no benchmark ended."""
-    return claims(parse(text), argv)
-
-
-def claims(output: Output, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims of one process; `argv` names its database where the output does not."""
-    words = (word for word in command_line.words_of(argv, matches) if word.startswith("--db="))
-    folder = output.folder or next(words, "").removeprefix("--db=")
+def claims(output: Output, words: Sequence[str] = ()) -> list[Claim]:
+    """The claims of one process in their order; `words` name its database where the output does not."""
+    named = (word.removeprefix("--db=") for word in words if word.startswith("--db="))
+    folder = output.folder or next(named, "")
     paths = (folder,) if folder else ()
-    return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, argv)]
+    return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, words)]
 
 
 def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
     percentiles_ns = benchmark.histograms[0].percentiles_ns if benchmark.histograms else {}
     named = {percentile_name(percent): value_ns for percent, value_ns in percentiles_ns.items()}
     return Claim(
-        source=NAME,
+        source="db_bench",
         kind="keys",
         test=benchmark.name,
         operations=benchmark.operations,
@@ -325,7 +301,7 @@ def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequenc
     Reads are counted in bytes alone: RocksDB joins some of them before it calls, and counts them one by one.
     """
     mapped = any(re.fullmatch(r"--?mmap_read(=(true|1|t|y|yes))?", word, re.I) for word in argv)
-    common: dict[str, Any] = {"source": NAME, "paths": paths, "unreported": ("own-files",)}
+    common: dict[str, Any] = {"source": "db_bench", "paths": paths, "unreported": ("own-files",)}
     read_bytes = sum(counted.get(name, 0) for name in _READ)
     if read_bytes:
         yield Claim(kind="read", test=READS, bytes=read_bytes, engine="mmap" if mapped else "", **common)
@@ -335,3 +311,20 @@ def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequenc
         logged = counted.get("rocksdb.wal.bytes", 0) > 0
         doubts = ("log-not-synced",) if logged and not synced else ()
         yield Claim(kind="write", test=WRITES, bytes=written_bytes, syncs=synced or None, doubts=doubts, **common)
+
+
+def _split(text: str) -> list[str]:
+    """A part for each process that printed results."""
+    parts = parts_from(text, [match.start() for match in _KEYS_LINE.finditer(text)]) or [text]
+    return [part for part in parts if " micros/op" in part]
+
+
+CLAIMS = Tool(
+    "db_bench",
+    *("db_bench", "rocksdb_db_bench", "db_bench_sqlite3", "leveldb_db_bench"),
+    sign=lambda text: " micros/op" in text or _HEAD.search(text),
+    claims=lambda text, words: claims(parse(text), words),
+    missing="db_bench printed no results",
+    split=_split,
+    CONVENTIONS=Conventions(tests_are_work=True),
+)

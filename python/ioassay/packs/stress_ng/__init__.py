@@ -5,5 +5,5 @@ from ioassay.pack import Pack
 PACK = Pack(
     "Kernel subsystems, loaded by stress-ng",
     drivers={"stress_ng": "ioassay.packs.stress_ng.driver:StressNg"},
-    claims={"stress_ng": "ioassay.packs.stress_ng.claims"},
+    claims={"stress_ng": "ioassay.packs.stress_ng.claims.stressor_metrics:CLAIMS"},
 )

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import formats, units
+from ioassay.drivers.programs import ended_badly
 from ioassay.errors import InputError, StudyError
-from ioassay.formats import claim_pattern
+from ioassay.formats import user_claims
 from ioassay.metrics import Metric
-from ioassay.packs.command.driver import program_parameters, reported_values, word_template
+from ioassay.packs.command.driver import program_parameters
 from ioassay.packs.command.driver.program_parameters import Program
 from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
 from ioassay.roles import (
@@ -32,7 +33,6 @@ from ioassay.roles import (
     Load,
     Outcome,
     Parsed,
-    Tool,
     Touch,
     Trial,
 )
@@ -60,26 +60,19 @@ class CommandDriver(Driver):
             return ()
         return [reading.metric(name) for name, reading in readings.items()]
 
-    def tool(self) -> Tool | None:
-        """None: which program it is depends on the study."""
-        return None
-
-    def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Nothing to take."""
-
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError for a wrong parameter, a place without a value, or a program that is not here."""
         program = program_parameters.read(params)
         has_target = target.get("kind", "null") != "null"
         known = program_parameters.examined(params, has_target)
         for key, text in program.texts():
-            word_template.fill(text, known, key)
+            program_parameters.fill(text, known, key)
         if program.access in ("read", "write") and not has_target:
             raise StudyError(
                 f"is '{program.access}', and the study has no target; expected [target]", key="params.access"
             )
         self.touches(params)
-        executable = word_template.fill(program.argv[0], known, "params.argv[0]")
+        executable = program_parameters.fill(program.argv[0], known, "params.argv[0]")
         if shutil.which(executable) is None:
             raise StudyError(f"'{executable}' is no program here; install it, or give its path", key="params.argv")
         return ()
@@ -106,20 +99,22 @@ class CommandDriver(Driver):
         written = None if program.effect == "write" or program.writes else 0
         return Estimate(units.parse_duration_s(program.expected_time), written)
 
-    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
-        """None: what makes the program run shorter is not known."""
-        return None
-
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """The words with their places filled in, in the working directory of ioassay unless `cwd` names another."""
-        program, known = program_parameters.read(trial.params), _values(trial, load, raw)
-        env = {name: word_template.fill(text, known, f"params.env.{name}") for name, text in program.env.items()}
-        files = {name: word_template.fill(text, known, f"params.files.{name}") for name, text in program.files.items()}
+        program = program_parameters.read(trial.params)
+        given: dict[str, Scalar] = {"raw": str(raw.absolute()), "seed": trial.seed, "repetition": trial.repetition}
+        if load.path is not None:
+            given |= {"target": str(load.path), "size": load.size_bytes}
+        known = program_parameters.values(trial.params, given)
+        env = {name: program_parameters.fill(text, known, f"params.env.{name}") for name, text in program.env.items()}
+        files = {
+            name: program_parameters.fill(text, known, f"params.files.{name}") for name, text in program.files.items()
+        }
         return Command(
-            word_template.words(program.argv, known, "params.argv"),
+            program_parameters.words(program.argv, known, "params.argv"),
             units.parse_duration_s(program.timeout),
             files=files,
-            cwd=Path(word_template.fill(program.cwd, known, "params.cwd")) if program.cwd else None,
+            cwd=Path(program_parameters.fill(program.cwd, known, "params.cwd")) if program.cwd else None,
             env=env,
         )
 
@@ -135,16 +130,16 @@ class CommandDriver(Driver):
         def text_of(source: str) -> str:
             path = {"stdout": outcome.stdout, "stderr": outcome.stderr}.get(source, raw / source)
             if source not in texts:
-                texts[source] = reported_values.text(path, source)
+                texts[source] = program_parameters.text(path, source)
             return texts[source]
 
         try:
-            found = reported_values.read(program.metrics, text_of)
+            found = program_parameters.metric_values(program.metrics, text_of)
             claims = [
                 claim
                 for number, stated in enumerate(program.claims)
-                for claim in claim_pattern.read(
-                    claim_pattern.parse(stated.regex),
+                for claim in user_claims.pattern_claims(
+                    user_claims.claim_pattern(stated.regex),
                     text_of(stated.source),
                     f"params.claims[{number}].regex",
                     stated.kind,
@@ -155,23 +150,8 @@ class CommandDriver(Driver):
         warnings: list[Warning_] = []
         if not program.claims:
             claims, warnings = _recognised(trial, outcome, text_of)
-        return Parsed(OK, metrics={**_times(outcome), **found}, claims=claims, warnings=warnings)
-
-
-def _values(trial: Trial, load: Load, raw: Path) -> dict[str, Scalar]:
-    given: dict[str, Scalar] = {
-        "raw": str(raw.absolute()),
-        "seed": trial.seed,
-        "repetition": trial.repetition,
-    }
-    if load.path is not None:
-        given |= {"target": str(load.path), "size": load.size_bytes}
-    return program_parameters.values(trial.params, given)
-
-
-def _times(outcome: Outcome) -> dict[str, float]:
-    cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
-    return {TIME: outcome.duration_s, **cpu}
+        cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
+        return Parsed(OK, metrics={TIME: outcome.duration_s, **cpu, **found}, claims=claims, warnings=warnings)
 
 
 def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -> tuple[list[Claim], list[Warning_]]:
@@ -183,7 +163,7 @@ def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -
     try:
         claims = formats.read(argv, text_of("stdout"), text_of("stderr"))
         return [
-            replace(claim, paths=(), paths_stated=False) if any(map(word_template.places, claim.paths)) else claim
+            replace(claim, paths=(), paths_stated=False) if any(map(program_parameters.places, claim.paths)) else claim
             for claim in claims
         ], []
     except InputError as error:
@@ -192,11 +172,8 @@ def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -
 
 def _ended_badly(outcome: Outcome, program: Program) -> str:
     name = Path(program.argv[0]).name
-    if outcome.timed_out:
-        took = units.format_duration(outcome.duration_s)
-        return f"{name} did not end within {took} and was ended; raise params.timeout"
-    if outcome.signal is not None:
-        return f"{name} was ended by signal {outcome.signal}{_said(outcome)}"
+    if reason := ended_badly(outcome, name, "raise params.timeout", lambda: _said(outcome)):
+        return reason
     if outcome.exit_code not in program.exit_status:
         wanted = ", ".join(map(str, program.exit_status))
         return f"{name} exited with status {outcome.exit_code}, expected {wanted}{_said(outcome)}"

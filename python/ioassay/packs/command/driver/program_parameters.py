@@ -1,23 +1,27 @@
 """The parameters of the driver command, read from a study's `[params]`: what runs, what it may write, what it reports.
 
 Any other key is a value for a place in the words. One that no place uses is refused: it would be a factor without an
-effect.
+effect. `metric_values` reads the metrics in what the program reported; its claims are read by `formats`.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ioassay import units
-from ioassay.errors import StudyError, UsageError
-from ioassay.formats import claim_pattern
-from ioassay.packs.command.driver import reported_values, word_template
-from ioassay.packs.command.driver.reported_values import Reading
+from ioassay import metrics, units, validation
+from ioassay.errors import InputError, StudyError, UsageError
+from ioassay.formats import number_parsing, user_claims
+from ioassay.formats.number_parsing import decimal, real
+from ioassay.formats.user_claims import UserPattern
+from ioassay.metrics import RATE, Metric
 from ioassay.records.record import Scalar
 from ioassay.validation import error_text, suggestion
 
@@ -90,7 +94,7 @@ class Program(BaseModel):
 
     def places(self) -> set[str]:
         """The names of all places."""
-        return {name for _, text in self.texts() for name in word_template.places(text)}
+        return {name for _, text in self.texts() for name in places(text)}
 
 
 def read(params: Mapping[str, Any]) -> Program:
@@ -104,11 +108,11 @@ def read(params: Mapping[str, Any]) -> Program:
         fault = "is missing; expected the program and its arguments" if first["type"] == "missing" else fault
         raise StudyError(fault, key=f"params.{key}") from None
     for name, reading in program.metrics.items():
-        if fault := reported_values.fault_of_name(name, reading):
+        if fault := fault_of_name(name, reading):
             raise StudyError(fault, key=f"params.metrics.'{name}'")
     for number, claim in enumerate(program.claims):
         try:
-            claim_pattern.parse(claim.regex, "regex")
+            user_claims.claim_pattern(claim.regex, "regex")
         except UsageError as error:
             raise StudyError(str(error), key=f"params.claims[{number}]") from None
     _refuse_unused(program, params)
@@ -142,4 +146,223 @@ def examined(params: Mapping[str, Any], has_target: bool) -> dict[str, Scalar]:
 
 def paths(texts: Iterable[str], params: Mapping[str, Any], key: str) -> list[Path]:
     """Files that the parameters name, which may depend on factors and on nothing that only a trial has."""
-    return [Path(word_template.fill(text, values(params, {}), key)).expanduser() for text in texts]
+    return [Path(fill(text, values(params, {}), key)).expanduser() for text in texts]
+
+
+# Words of a command line with places to fill in: `of={target}`, `bs={bs:bytes}`. A place is a name in braces, perhaps
+# with a unit that a size or a duration is written in as a plain number. Doubled braces stand for themselves, and all
+# other text does: `{"a": 1}` and `{print $1}` are no places. No shell is involved.
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)(?::(\w+))?\}")
+_PLACE_UNITS: dict[str, Callable[[Scalar], str]] = {
+    "bytes": lambda value: str(units.parse_size(value if isinstance(value, int) else str(value))),
+    "seconds": lambda value: f"{units.parse_duration_s(value if isinstance(value, int | float) else str(value)):.15g}",
+}
+
+
+def places(text: str) -> list[str]:
+    """The names that a text has places for."""
+    return [match[1] for match in _PLACE.finditer(text) if match[1]]
+
+
+def fill(text: str, values: Mapping[str, Scalar], key: str) -> str:
+    """The text with the values in their places; StudyError names `key` where one is missing or has no such unit."""
+
+    def value_of(match: re.Match[str]) -> str:
+        name, unit = match[1], match[2]
+        if not name:
+            return match[0][0]
+        if name not in values:
+            known = ", ".join(values)
+            fault = f"{match[0]} has no value; expected one of {known}, a parameter or a factor of that name"
+            raise StudyError(f"{fault}, or {{{match[0]}}} for the text itself", key=key)
+        return _written(values[name], unit, f"{match[0]} in {key}")
+
+    return _PLACE.sub(value_of, text)
+
+
+def words(texts: Iterable[str], values: Mapping[str, Scalar], key: str) -> list[str]:
+    """All words of a command line; a word that is one place without a value is left out: `{flag}` where it is ''."""
+    found = [(text, fill(text, values, f"{key}[{number}]")) for number, text in enumerate(texts)]
+    return [word for text, word in found if word or not _PLACE.fullmatch(text)]
+
+
+def _written(value: Scalar, unit: str | None, place: str) -> str:
+    if unit is None:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if unit not in _PLACE_UNITS:
+        raise StudyError(f"the unit '{unit}' is not known; expected {', '.join(_PLACE_UNITS)}", key=place)
+    try:
+        return _PLACE_UNITS[unit](value)
+    except (ValueError, TypeError) as error:
+        raise StudyError(str(error), key=place) from None
+
+
+# Metrics in what a program reports: numbers that a pattern finds in its text, or that a path leads to in its JSON. How
+# one number is made of several is stated by the study and never guessed: several matches are refused unless `take`
+# says what to do with them.
+
+LARGEST_OUTPUT_BYTES = 1 << 26
+"""Of one stream or file: more is no report."""
+STREAMS = ("stdout", "stderr")
+_TAKE: dict[str, Callable[[Sequence[float]], float]] = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "mean": statistics.fmean,
+    "sum": math.fsum,
+    "min": min,
+    "max": max,
+}
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "bytes": units.format_size,
+    "bytes/s": units.format_rate,
+    "s": units.format_duration,
+    "ns": units.format_ns,
+    "": units.format_count,
+}
+_STEP = re.compile(r"""\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[(\*)\]|\['([^']*)'\]|\["([^"]*)"\]""")
+_FILE_NAME = r"^[A-Za-z0-9_][\w.-]*$"
+
+
+class Reading(BaseModel):
+    """One metric of `[params.metrics]`: where its number stands, and what it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    regex: str = ""
+    """With a group `value`, or one group of any name; a group `unit` makes it a number with a unit."""
+    path: Annotated[str, Field(alias="json")] = ""
+    """A JSONPath of names, indices and `[*]`: `$.jobs[0].read.bw_bytes`."""
+    source: Annotated[str, Field(alias="from", pattern=_FILE_NAME)] = "stdout"
+    """`stdout`, `stderr`, or a file that the program writes to its raw folder."""
+    take: Literal["only", "first", "last", "mean", "sum", "min", "max"] = "only"
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """What the number is multiplied with to have the metric's unit."""
+    unit: str = ""
+    better: Literal["higher", "lower", "none"] = "none"
+    label: str = ""
+    rate: bool = False
+    """It is work of the whole load in a second."""
+
+    @model_validator(mode="after")
+    def _readable(self) -> Reading:
+        if bool(self.regex) == bool(self.path):
+            raise ValueError("expected either 'regex' or 'json'")
+        if self.path:
+            _steps(self.path)
+        elif (engine := _compiled(self.regex).engine).groups != 1 and "value" not in engine.groupindex:
+            raise ValueError(f"the pattern has {engine.groups} groups; expected one, or one called (?P<value>…)")
+        return self
+
+    def metric(self, name: str) -> Metric:
+        """What the registry knows of it; a name of ioassay's own keeps its meaning."""
+        if metrics.known_by_rule(name):
+            return metrics.metric(name)
+        written = _FORMATS.get(self.unit, lambda value: f"{metrics.plain(value)} {self.unit}")
+        return Metric(name, self.unit, self.better, self.label or name, written, RATE if self.rate else "")
+
+
+def fault_of_name(name: str, reading: Reading) -> str:
+    """Why the metric cannot have this name, or these words; '' where it can."""
+    if not metrics.known_by_rule(name):
+        wanted = "expected words with dots between them, such as tool.speed"
+        return "" if re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+", name) else f"is no name of a metric; {wanted}"
+    own = metrics.metric(name)
+    if reading.unit not in ("", own.unit) or reading.better not in ("none", own.better) or reading.label:
+        return f"is a metric of ioassay in {own.unit or 'pieces'}; leave out unit, better and label, or rename it"
+    return ""
+
+
+def metric_values(readings: Mapping[str, Reading], text_of: Callable[[str], str]) -> dict[str, float]:
+    """Each metric's number. InputError names the metric, what was found and what was wanted."""
+    return {name: _value(name, reading, text_of(reading.source)) for name, reading in readings.items()}
+
+
+def text(path: Path, what: str) -> str:
+    """What a program wrote; InputError where that is no file, or too large to be a report."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise InputError(f"the program wrote no file '{what}' to its raw folder")
+        size_bytes = path.stat().st_size
+        if size_bytes > LARGEST_OUTPUT_BYTES:
+            most = units.format_size(LARGEST_OUTPUT_BYTES)
+            raise InputError(
+                f"{what} has {units.format_size(size_bytes)}; expected at most {most} to metric_values metrics from"
+            )
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{what} cannot be metric_values: {error.strerror}") from None
+
+
+def _value(name: str, reading: Reading, report: str) -> float:
+    key = f"params.metrics.{name}"
+    values = _matched(name, reading, report, key) if reading.regex else _pointed(reading, report, key)
+    if reading.take != "only":
+        return _TAKE[reading.take](values) * reading.scale
+    if len(values) > 1:
+        ways = ", ".join(_TAKE)
+        raise InputError(f"{key}: {len(values)} numbers in {reading.source}, expected one; state take as one of {ways}")
+    return values[0] * reading.scale
+
+
+def _compiled(pattern: str) -> UserPattern:
+    try:
+        return user_claims.compiled(pattern, "regex")
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def _matched(name: str, reading: Reading, report: str, key: str) -> list[float]:
+    pattern = _compiled(reading.regex)
+    group: str | int = "value" if "value" in pattern.engine.groupindex else 1
+    with_unit = "unit" in pattern.engine.groupindex
+    unit = reading.metric(name).unit
+    found = []
+    for match in user_claims.matches(pattern, report, f"{key}.regex"):
+        number = (match[group] or "").strip()
+        found.append(_with_unit(number, match["unit"] or "", unit, key) if with_unit else decimal(number, key))
+    return found
+
+
+def _with_unit(number: str, printed: str, unit: str, key: str) -> float:
+    """A printed number with its unit in the metric's unit."""
+    if unit == "ns":
+        return number_parsing.duration(number, printed.strip(), key).value * 1e9
+    readers = {"bytes": number_parsing.size, "bytes/s": number_parsing.rate, "s": number_parsing.duration}
+    return readers.get(unit, number_parsing.count)(number, printed.strip(), key).value
+
+
+def _steps(path: str) -> list[str | int | None]:
+    """Names, indices, and None for all; ValueError where it is no path."""
+    found: list[str | int | None] = []
+    at = 1 if path.startswith("$") else 0
+    while at and at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            break
+        named = next((step[group] for group in (1, 4, 5) if step[group] is not None), None)
+        found.append(named if named is not None else int(step[2]) if step[2] else None)
+        at = step.end()
+    if not found or at < len(path):
+        raise ValueError(f"json is '{path}'; expected a path such as $.jobs[0].read.bw, $.jobs[*].iops or $['a name']")
+    return found
+
+
+def _pointed(reading: Reading, report: str, key: str) -> list[float]:
+    document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
+    values = list(_reached(document, _steps(reading.path)))
+    if not values:
+        raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
+    for value in values:
+        if isinstance(value, str | bool | list | dict) or value is None:
+            raise InputError(f"{key}: {reading.path} is {validation.shown(value)}; expected a number")
+    return [real(value, f"{key}: {reading.path}") for value in values]
+
+
+def _reached(value: Any, steps: Sequence[str | int | None]) -> Iterator[Any]:
+    if not steps:
+        yield value
+        return
+    items = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
+    for name in items if steps[0] is None else [steps[0]]:
+        if name in items:
+            yield from _reached(items[name], steps[1:])

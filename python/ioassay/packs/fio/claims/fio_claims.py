@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line
+from ioassay.formats import Conventions, tool_runs
 from ioassay.metrics import percentile_name
 from ioassay.packs.fio.claims import fio_job_options, fio_json, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_job_options import JobFacts, by_files, job_facts
@@ -66,12 +66,12 @@ def split(text: str) -> list[str]:
 
 def outputs(argv: Sequence[str]) -> list[str]:
     """The files that `--output` names, to which results go instead of standard output."""
-    return list(filter(None, fio_job_options.values(command_line.words_of(argv, matches), "output")))
+    return list(filter(None, fio_job_options.values(tool_runs.words_of(argv, matches), "output")))
 
 
 def inputs(argv: Sequence[str]) -> list[str]:
     """Words that may name files of jobs: `expanded` puts their options in their places."""
-    return [word for word in command_line.words_of(argv, matches)[1:] if not word.startswith("-")]
+    return [word for word in tool_runs.words_of(argv, matches)[1:] if not word.startswith("-")]
 
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
@@ -80,7 +80,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     Of results that one run of fio printed again and again (--status-interval), the last count. With `--client` they are
     claims of servers, whatever the format: their files are none of this host.
     """
-    found = _of_report((split(text) or [text])[-1], command_line.words_of(argv, matches))
+    found = _of_report((split(text) or [text])[-1], tool_runs.words_of(argv, matches))
     named = named_servers(argv)
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
 

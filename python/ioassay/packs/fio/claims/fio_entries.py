@@ -29,7 +29,7 @@ from ioassay.packs.fio.claims.fio_results import (
     in_direction,
     merged_latency,
 )
-from ioassay.packs.fio.driver import fio_metrics
+from ioassay.packs.fio.driver import fio_outcome
 from ioassay.records.record import Warning_
 
 WANTED = "fio's JSON, JSON+ or terse output, a log *_bw.log, …"
@@ -129,7 +129,7 @@ def _with_percentiles(entry: Entry, clients: Clients) -> Entry:
 
     fio computes them from the servers' histograms added up (sum_thread_stats of its stat.c, from version 3.39 on).
     """
-    stated = fio_metrics.metrics([clients.total]) if clients.total is not None else {}
+    stated = fio_outcome.metrics([clients.total]) if clients.total is not None else {}
     percentiles = {name: value for name, value in stated.items() if latency_percentile(name) is not None}
     return replace(entry, metrics={**percentiles, **entry.metrics})
 
@@ -158,9 +158,9 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
     return Entry(
         label=jobs[0].name,
         options={key: value for key, value in shared.items() if not _NO_CONDITIONS.match(key)},
-        metrics=fio_metrics.metrics(jobs),
-        buckets=fio_metrics.buckets(jobs),
-        parts=fio_metrics.parts(replace(results, jobs=jobs)),
+        metrics=fio_outcome.metrics(jobs),
+        buckets=fio_outcome.buckets(jobs),
+        parts=fio_outcome.parts(replace(results, jobs=jobs)),
         problem=problem,
         started_unix_s=results.started_unix_s,
         responses=(),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from ioassay.formats import command_line
+from ioassay.formats import tool_runs
 from ioassay.packs.fio.claims.fio_results import Job, client_name
 from ioassay.records.record import RANDOM, SEQUENTIAL
 
@@ -337,7 +337,7 @@ def option(words: Sequence[str], name: str) -> str | None:
 
 def named_servers(argv: Sequence[str]) -> tuple[str, ...]:
     """What a command line gives to `--client`: servers, and files that list some."""
-    found = values(command_line.words_of(argv, is_fio), "client")
+    found = values(tool_runs.words_of(argv, is_fio), "client")
     parts = [_KIND.sub("", text).partition(",") for text in found if text]
     ports = [int(port) if re.fullmatch(r"\d{1,5}", port) else 0 for _, _, port in parts]
     return tuple(

@@ -20,6 +20,7 @@ from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, text_around, whole_number
 from ioassay.formats.redundancy import equal, quotient
 from ioassay.packs.fio.claims.fio_results import (
+    CPU,
     DIRECTIONS,
     KINDS,
     TOTAL,
@@ -290,13 +291,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         directions=directions,
         client=_client(job),
         runtime_s=runtime_ms / 1e3,
-        cpu=CpuUse(
-            job.get("usr_cpu", 0.0),
-            job.get("sys_cpu", 0.0),
-            float(job.get("ctx", 0)),
-            float(job.get("majf", 0)),
-            float(job.get("minf", 0)),
-        ),
+        cpu=CpuUse(*(float(job.get(name, 0.0)) for name in CPU)),  # type: ignore[arg-type]
         errors=job.get("total_err", int(bool(error))),
         syncs=sync.get("total_ios", 0) if sync else None,
         sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,

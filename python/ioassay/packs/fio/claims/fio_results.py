@@ -77,6 +77,10 @@ class Direction:
     """Amounts, times and rates that contradict each other."""
 
 
+CPU = ("usr_cpu", "sys_cpu", "ctx", "majf", "minf")
+"""fio's own names of what `CpuUse` has, in its order."""
+
+
 @dataclass(frozen=True)
 class CpuUse:
     """CPU time of a job in percent of one processor, and what the kernel counted of it."""

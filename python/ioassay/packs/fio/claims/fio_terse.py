@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
-from ioassay.packs.fio.claims.fio_results import TOTAL, CpuUse, Direction, Job, Latency, Results
+from ioassay.packs.fio.claims.fio_results import CPU, TOTAL, CpuUse, Direction, Job, Latency, Results
 
 _HEAD = 5
 _DIRECTION = 41
@@ -70,7 +70,7 @@ def _job(fields: Sequence[str]) -> Job:
     if len(fields) < least:
         raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; expected {least} at least")
     directions = {name: _direction(name, fields[_HEAD + width * place :][:width]) for place, name in enumerate(names)}
-    usr, system, *counts = fields[_HEAD + width * len(names) :][:5]
+    cpu = fields[_HEAD + width * len(names) :][:5]
     error = whole_number(fields[4], "error")
     return Job(
         name=fields[2],
@@ -78,11 +78,7 @@ def _job(fields: Sequence[str]) -> Job:
         error=error,
         directions=directions,
         runtime_s=max(direction.runtime_s for direction in directions.values()),
-        cpu=CpuUse(
-            real(usr.rstrip("%"), "usr_cpu"),
-            real(system.rstrip("%"), "sys_cpu"),
-            *(real(count, name) for count, name in zip(counts, ("ctx", "majf", "minf"), strict=True)),
-        ),
+        cpu=CpuUse(*(real(printed.rstrip("%"), name) for printed, name in zip(cpu, CPU, strict=True))),
         errors=int(bool(error)),
     )
 

@@ -8,27 +8,19 @@ other parameters then are options that factors set in it. What fio is told besid
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ioassay.drivers.programs import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
-from ioassay.packs.fio.driver import (
-    expansion,
-    fio_metrics,
-    job,
-    job_checks,
-    jobfile,
-    paths,
-    spdk,
-)
+from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
 from ioassay.packs.fio.driver.fio_options import Names, canonical
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
-from ioassay.packs.fio.driver.section import ELSEWHERE, NO_COST, SERVED_S, Section, cost, timeout_s
+from ioassay.packs.fio.driver.section import ELSEWHERE, NO_COST, SERVED_S, SPDK, Section, cost, missing_spdk, timeout_s
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -98,8 +90,8 @@ class _View:
     @property
     def missing_plugin(self) -> str:
         """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
-        wanted = [section for section in self.jobs if section.engine in spdk.ENGINES]
-        return next((why for section in wanted if (why := spdk.missing(section.engine, section.plugin))), "")
+        wanted = [section for section in self.jobs if section.engine in SPDK]
+        return next((why for section in wanted if (why := missing_spdk(section.engine, section.plugin))), "")
 
     @property
     def ungrouped(self) -> dict[str, Any]:
@@ -140,12 +132,9 @@ class Fio(Driver):
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take fio's version and lists; ToolError when it is too old to be read."""
-        found = re.search(r"fio-(\d+)\.(\d+)", version)
-        if found is None:
-            raise ToolError(f"fio --version said '{version.strip()[:80]}'; expected a line such as fio-3.33")
-        if (int(found[1]), int(found[2])) < MINIMUM:
-            wanted = ".".join(map(str, MINIMUM))
-            raise ToolError(f"fio is {found[1]}.{found[2]}; expected {wanted} or newer, on Debian: apt-get install fio")
+        example, instead = "a line such as fio-3.33", ", on Debian: apt-get install fio"
+        pattern = r"fio-(\d+)\.(\d+)"
+        require_version(version, pattern, MINIMUM, asked="fio --version", example=example, name="fio", instead=instead)
         self._names.learn(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -156,7 +145,7 @@ class Fio(Driver):
         for section in view.jobs:
             # As the user wrote them: the lab's own defaults are left out, which an older fio may not have.
             self._names.check(list(section.options if "job" in params else job.settings(params)), view.engines)
-            warnings += job_checks.check(section, target, self._names.engines)
+            warnings += job.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
             paths.refuse_endless(view.jobs, view.folder)
@@ -214,11 +203,11 @@ class Fio(Driver):
         # Redirected as for a trial, since fio merges traces while it still reads the file.
         text = jobfile.rewrite(view.text, view.file, {}, folder)
         jobs = jobfile.parse(text, view.folder, os.environ, view.place)
-        argv = ["fio", expansion.DEBUG, str(folder / JOB), str(folder / expansion.ABSENT)]
+        argv = ["fio", jobfile.DEBUG, str(folder / JOB), str(folder / jobfile.ABSENT)]
         return Rehearsal(
             Command(argv, timeout_s=_REHEARSAL_S, files={JOB: text}, cwd=view.folder),
             reading=repr((view.folder, view.file.contents, view.jobs)),
-            confirm=partial(expansion.confirm, jobs, view.folder, view.place),
+            confirm=partial(jobfile.confirm, jobs, view.folder, view.place),
         )
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
@@ -226,7 +215,7 @@ class Fio(Driver):
         view = self._view(params)
         if view.missing_plugin:
             return NO_COST
-        found = cost(view.stages, job_checks.target_bytes(target))
+        found = cost(view.stages, job.target_bytes(target))
         served_s = SERVED_S if target.get("kind") == "virtual" else 0.0
         return replace(found, seconds=found.seconds + served_s)
 
@@ -280,15 +269,15 @@ class Fio(Driver):
 
     def rates(self, output: str) -> Rates | None:
         """Those of fio's last status line."""
-        return fio_metrics.rates(output)
+        return fio_outcome.rates(output)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""
         try:
-            if outcome is None:
-                why = self._view(trial.params).missing_plugin
-                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
             view = self._view(trial.params)
+            if outcome is None:
+                why = view.missing_plugin
+                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
             jobs = view.jobs if view.file else [replace(view.jobs[0], name=job.name_of(trial))]
             return _read(trial, jobs, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
@@ -305,23 +294,22 @@ def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) ->
         unreadable = f"{RESULTS}: {error.strerror}: fio wrote no results"
     except InputError as error:
         unreadable = str(error)
-    messages = outcome.stderr.read_text(encoding="utf-8", errors="replace") if outcome.stderr.is_file() else ""
-    verdict = judge(results, jobs, outcome, messages, unreadable)
+    verdict = judge(results, jobs, outcome, text_of(outcome.stderr), unreadable)
     if results is None or verdict.reason:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
     series, lost = job.log_series(trial.params, raw)
-    found = fio_metrics.metrics(results.jobs)
+    found = fio_outcome.metrics(results.jobs)
     return Parsed(
         OK,
         metrics={
             **found,
-            **fio_metrics.by_section(results.jobs),
-            **fio_metrics.cpu_metrics(results.jobs, found, outcome.usage),
+            **fio_outcome.by_section(results.jobs),
+            **fio_outcome.cpu_metrics(results.jobs, found, outcome.usage),
         },
-        buckets=fio_metrics.buckets(results.jobs),
+        buckets=fio_outcome.buckets(results.jobs),
         series=series,
-        parts=fio_metrics.parts(results),
+        parts=fio_outcome.parts(results),
         claims=fio_claims.claims(results),
         warnings=(*verdict.warnings, *doubtful, *lost),
     )

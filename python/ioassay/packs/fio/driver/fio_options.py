@@ -11,18 +11,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.hints import document
-
-
-def words(text: str) -> list[str]:
-    """The words of a text: how long lists of option names are written here."""
-    return text.split()
-
+from ioassay.pack import words
 
 LINE_BYTES = 8190
 """What fgets takes at once into fio's buffer (OPT_LEN_MAX, 8192), less the line's end: fio reads what lies behind it as
@@ -286,3 +282,16 @@ _WRITERS: dict[str, Callable[[str], str]] = {
     "random_distribution": _distribution,
     "startdelay": lambda text: "-".join(_time(1.0, "us")(part.strip()) for part in text.split("-")),
 }
+
+
+COMPUTED = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
+
+
+def computed(value: str) -> bool:
+    """Whether fio computes this itself ($ncpus and the like)."""
+    return COMPUTED.search(value) is not None
+
+
+def control_character(text: str) -> str | None:
+    """The first character that no editor shows and that tools end a line or a word at; a tab is none."""
+    return next((each for each in text if unicodedata.category(each) in ("Cc", "Zl", "Zp") and each != "\t"), None)

@@ -3,7 +3,7 @@
 A job file is run as it is. What is changed in its text, and only then: options that a study's factors set, and where
 logs go (they must not land in the user's folder, where each trial would overwrite the last one's).
 Text that fio and a reader could see differently is refused here by name and line: control characters, and lines longer
-than fio's buffer. `expansion` holds this reading against fio's own. Which paths a job touches is `paths`' business.
+than fio's buffer. `confirm` holds this reading against fio's own. Which paths a job touches is `paths`' business.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import operator
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import StudyError
+from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.factors import Kind, factor, level_number
-from ioassay.packs.fio.driver.fio_options import LINE_BYTES, canonical, write
+from ioassay.packs.fio.driver.fio_options import COMPUTED, LINE_BYTES, canonical, computed, control_character, write
+from ioassay.packs.fio.driver.paths import file_names
 from ioassay.packs.fio.driver.section import FileOption, Section, fio_bytes
 from ioassay.records.record import Warning_
 
@@ -140,7 +143,13 @@ class _Reader:
         for number, line in self._lines(text, self.place):
             if line.startswith("["):
                 self._close()
-                self.file.headings.append(self._heading(line, number))
+                if not line.endswith("]") or len(line) < 3:
+                    wanted = "expected a name in brackets, such as [job]"
+                    raise _wrong(self.place, number, f"'{line[:60]}' is no heading; {wanted}")
+                if len(os.fsencode(line)) > _HEADING_BYTES:
+                    why = f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps"
+                    raise _wrong(self.place, number, why)
+                self.file.headings.append(line[1:-1])
                 continue
             if not self.file.headings:
                 raise _wrong(self.place, number, f"'{line}' stands before the first [section]")
@@ -177,13 +186,6 @@ class _Reader:
         if (strange := control_character(line.removesuffix("\r"))) is not None:
             what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
             raise _wrong(place, number, f"{name} contains a control character ({what}); remove it")
-
-    def _heading(self, line: str, number: int) -> str:
-        if not line.endswith("]") or len(line) < 3:
-            raise _wrong(self.place, number, f"'{line[:60]}' is no heading; expected a name in brackets, such as [job]")
-        if len(os.fsencode(line)) > _HEADING_BYTES:
-            raise _wrong(self.place, number, f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps")
-        return line[1:-1]
 
     def _close(self) -> None:
         """End the current section: into `shared` where its name begins with `global`, as fio compares."""
@@ -250,11 +252,6 @@ def _wrong(place: Path, number: int, message: str) -> StudyError:
     return StudyError(message, source=f"{place}, line {number}")
 
 
-def control_character(text: str) -> str | None:
-    """The first character that no editor shows and that tools end a line or a word at; a tab is none."""
-    return next((each for each in text if unicodedata.category(each) in ("Cc", "Zl", "Zp") and each != "\t"), None)
-
-
 def content(line: str) -> str:
     """The line without comment and blanks: `;` and `#` begin a comment anywhere (`strip_blank_end` in parse.c)."""
     return re.split(r"[;#]", line, maxsplit=1)[0].strip(_BLANKS)
@@ -280,9 +277,9 @@ def _calculated(line: str) -> str:
     if not computed(line):
         return line
     name, equals, value = line.partition("=")
-    number = _COMPUTED.sub(lambda match: str(_keywords()[match[0]]), value)
+    number = COMPUTED.sub(lambda match: str(_keywords()[match[0]]), value)
     if re.search(r"[-+*/]", f"{name}{value}") is None:
-        return f"{_COMPUTED.sub(lambda match: str(_keywords()[match[0]]), name)}{equals}{number}"
+        return f"{COMPUTED.sub(lambda match: str(_keywords()[match[0]]), name)}{equals}{number}"
     try:
         return f"{name}={_evaluated(ast.parse(number.strip(_BLANKS), mode='eval').body)}"
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
@@ -309,7 +306,6 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.Div: _quotient,
 }
-_COMPUTED = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
 
 
 @cache
@@ -363,11 +359,6 @@ def writes_logs(jobs: JobFile) -> bool:
     return any(line.name in LOGS for line in jobs.lines)
 
 
-def computed(value: str) -> bool:
-    """Whether fio computes this itself ($ncpus and the like)."""
-    return _COMPUTED.search(value) is not None
-
-
 def warnings(jobs: JobFile) -> Iterator[Warning_]:
     """What is odd about the text: sizes that fio reads otherwise than they look."""
     for line in jobs.lines:
@@ -387,20 +378,17 @@ def fixed(params: Mapping[str, Any], name: str) -> str | None:
         return None
     jobs = parse(str(params["job"]), Path(str(params["job_folder"])), os.environ, Path(str(params["job_path"])))
     option = canonical(name)
-    found = list(dict.fromkeys(_as_studies_write(job, option) for job in jobs.sections))
+    found: dict[str | None, None] = {}
+    for job in jobs.sections:  # fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written
+        value = job.options.get(option)
+        size = None if value is None else fio_bytes(value, job.kb_base)
+        if size is not None and factor(option).kind not in (Kind.TEXT, Kind.DURATION):
+            value = value if size == level_number(option, value) else str(size)
+        found[value] = None
     if len(found) > 1:
         told = ", ".join("nothing" if value is None else value for value in found)
         raise StudyError(f"its jobs set '{name}' to {told}", source=str(params["job_path"]))
-    return found[0] if found else None
-
-
-def _as_studies_write(job: Section, option: str) -> str | None:
-    """fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written."""
-    value = job.options.get(option)
-    size = None if value is None else fio_bytes(value, job.kb_base)
-    if size is None or factor(option).kind in (Kind.TEXT, Kind.DURATION) or size == level_number(option, value):
-        return value
-    return str(size)
+    return next(iter(found), None)
 
 
 def job_study(text: str, path: Path) -> dict[str, Any]:
@@ -433,3 +421,134 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
             )
         ],
     }
+
+
+# What fio itself reads in a job file, held against this reading before anything is run. fio is started on the job file
+# and on a second one that does not exist: it parses the first, names every option and every file (`--debug=parse,file`:
+# `handle_option` in parse.c, `add_file` in filesetup.c), fails to open the second and ends before any job begins
+# (`parse_options` in init.c). What is decided by here and in `paths` is thereby what fio will open: one difference, in
+# whichever direction, and the job file is refused.
+
+DEBUG = "--debug=parse,file"
+ABSENT = "no-such-job.fio"
+"""The second job file."""
+_SECTION = re.compile(r"Parsing section \[(.*)\]")
+_OPTION = re.compile(r"handle_option=([^,]*), ptr=(.*)")
+_EXPANDED_FILE = re.compile(r'file \S+ "(.*)" added at \d+')
+_DEFAULTS = "filling default options"
+_BETWEEN_LINES = ("dup options", "init options", "free options", "Parsing ini file ")
+_NOISE = re.compile(r"(parse|file) +\d+|fio: set debug option|fio: opendir added|.*: \(g=\d+\): rw=|\.\.\.$")
+_SUMMARY = re.compile(r": \(g=\d+\): rw=")
+"""fio's line about a job, which follows a blank last line of a file without a line feed."""
+_NO_VALUE = "(null)"
+_MOST_LINES = 8
+
+
+@dataclass
+class Options:
+    """What fio read under one heading."""
+
+    values: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Option -> its values, in the order in which they were parsed."""
+    of_engine: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The same of the engine's own options, whose defaults come before what the job says."""
+
+
+@dataclass
+class Expansion:
+    """What fio said it read: the lines, the headings with the options under each, and the name of each file."""
+
+    lines: list[str] = field(default_factory=list)
+    headings: list[str] = field(default_factory=list)
+    options: list[Options] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+
+
+def fio_reading(output: str) -> Expansion:
+    """Read fio's debug output.
+
+    fio prints the lines of a section as it reads them, and only then what it makes of its options.
+    """
+    expansion, reads_lines, reads_defaults = Expansion(), False, False
+    for kind, message in _messages(output):
+        if kind == "file":
+            if file := _EXPANDED_FILE.fullmatch(message):
+                expansion.files.add(file[1])
+        elif section := _SECTION.fullmatch(message):
+            expansion.headings.append(section[1])
+            expansion.options.append(Options())
+            reads_lines, reads_defaults = True, False
+        elif message == _DEFAULTS:
+            reads_lines, reads_defaults = False, True
+        elif (option := _OPTION.fullmatch(message)) and expansion.options:
+            reads_lines, options = False, expansion.options[-1]
+            (options.of_engine if reads_defaults else options.values)[canonical(option[1])].append(option[2])
+        elif reads_lines and not message.startswith(_BETWEEN_LINES) and _SUMMARY.search(message) is None:
+            expansion.lines += [line for line in [content(message)] if line and not line.startswith("[")]
+    return expansion
+
+
+def _messages(output: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of each debug message. A line of a file that ends without a line feed is joined to the next one."""
+    if first := re.search(r"^(?:parse|file) +(\d+) ", output, re.M):
+        parts = re.split(rf"(parse|file) +{first[1]:<5} |\n", output)  # "%-8s %-5u " (log_prevalist in log.c)
+        pairs = zip(parts[1::2], parts[2::2], strict=True)
+        yield from ((kind, text) for kind, text in pairs if kind)
+
+
+def confirm(jobs: JobFile, folder: Path, place: Path, output: str, messages: str) -> list[Warning_]:
+    """SafetyRefusal where fio reads the file otherwise; StudyError, with fio's words, where fio refuses it.
+
+    `output` and `messages` are fio's stdout and stderr. A warning where this fio was built without debug output.
+    """
+    if ABSENT not in messages:
+        printed = [line.strip() for line in (messages + "\n" + output).split("\n")]
+        telling = dict.fromkeys([line for line in printed if line and not _NOISE.match(line)][:4])
+        said = "; ".join(telling)[:400] or "it ended without a word, as where it crashes"
+        raise StudyError(f"fio does not take it: {said}", source=str(place))
+    if "debug tracing not included" in output + messages:
+        text = f"{place}: this fio has no debug output, so its reading of the job file was not compared with the lab's"
+        return [Warning_("reading-unconfirmed", text, "use a fio that was built with debug output, as Debian's is")]
+    differences = list(_differences(jobs, folder, fio_reading(output)))
+    if differences:
+        lines = "\n".join(f"  - {difference}" for difference in differences[:_MOST_LINES])
+        raise SafetyRefusal(
+            f"{place}: refused, nothing was run: fio reads it otherwise than the checks before it:\n{lines}\n"
+            "Write these options plainly, each on a line of its own"
+        )
+    return []
+
+
+def _differences(jobs: JobFile, folder: Path, expansion: Expansion) -> Iterator[str]:
+    for theirs, ours in zip_longest(expansion.lines, jobs.contents):
+        if theirs != ours:
+            yield f"lines: fio reads {_listed(filter(None, [theirs]))}, the lab {_listed(filter(None, [ours]))}"
+            return
+    if expansion.headings != jobs.headings:
+        yield f"sections: fio reads {_listed(expansion.headings)}, the lab {_listed(jobs.headings)}"
+        return
+    for heading, own, options in zip(jobs.headings, jobs.own, expansion.options, strict=True):
+        yield from _different_options(heading, own, options)
+    names = {name for job in jobs.sections for name in file_names(job, folder)}
+    for name in sorted(expansion.files - names):
+        yield f"files: fio opens '{name}', which the lab does not find"
+    for name in sorted(names - expansion.files):
+        yield f"files: the lab finds '{name}', which fio does not open"
+
+
+def _different_options(heading: str, own: Sequence[Option], options: Options) -> Iterator[str]:
+    ours: dict[str, list[str]] = defaultdict(list)
+    for option in own:
+        ours[option.name].append(_NO_VALUE if option.value is None else option.value)
+    for name in sorted({*ours, *options.values}):
+        here, there = ours.get(name, []), options.values.get(name, [])
+        if not there:
+            there = options.of_engine.get(name, [])[-len(here) :]
+        # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
+        same = (computed(mine) or mine.strip() == theirs.strip() for mine, theirs in zip(here, there, strict=False))
+        if len(here) != len(there) or not all(same):
+            yield f"[{heading}] {name}: fio reads {_listed(there)}, the lab {_listed(here)}"
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value[:80]}'" for value in values) or "none"

@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from ioassay.errors import StudyError
-from ioassay.packs.fio.driver.fio_options import words
-from ioassay.packs.fio.driver.jobfile import computed, control_character
+from ioassay.pack import words
+from ioassay.packs.fio.driver.fio_options import computed, control_character
 from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
 from ioassay.roles import READ, WRITE, Confinement, External, Touch
 
@@ -271,25 +271,25 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
 
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
 _REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
-_GROUPS = "sys/fs/cgroup"
+_GROUPS = Path("/sys/fs/cgroup")
 """What fio's option `cgroup` writes below (cgroup.c)."""
 _DEVICES = {"libcufile": "nvidia*"}
 """Engines that take device nodes of their own, by ioctl calls: their names below /dev."""
-_SPDK_SOCKETS = "var/tmp"
+_SPDK_SOCKETS = Path("/var/tmp")
 """Where SPDK's block layer makes the socket that it reads its configuration through (json_config.c)."""
 _OF_SPDK = {"spdk_json_conf", "spdk_conf", "env_context"}
 
 
-def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
+def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
     """What the processes of all these jobs need; relative paths start at `folder`."""
     host: list[Path] = []
     waivers: dict[str, None] = {}
     for job in jobs:
-        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`spdk.job_lines`).
+        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`section.spdk_lines`).
         own_memory = job.engine == "spdk_bdev" and not _OF_SPDK & job.options.keys()
-        host += [root / _GROUPS] if "cgroup" in job.options else []
-        host += [root / _SPDK_SOCKETS] if own_memory else []
-        host += sorted((root / "dev").glob(_DEVICES[job.engine])) if job.engine in _DEVICES else []
+        host += [_GROUPS] if "cgroup" in job.options else []
+        host += [_SPDK_SOCKETS] if own_memory else []
+        host += sorted(Path("/dev").glob(_DEVICES[job.engine])) if job.engine in _DEVICES else []
         if job.engine in SPDK:
             waivers |= {} if own_memory else {f"ioengine {job.engine} maps huge pages and devices by itself": None}
         elif consented := next(externals(job), None):

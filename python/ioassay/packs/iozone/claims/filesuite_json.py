@@ -16,14 +16,10 @@ from pydantic import Field
 from ioassay import validation
 from ioassay.errors import InputError
 from ioassay.formats import Conventions
-from ioassay.packs.iozone.claims.iozone_table import PATTERNS
+from ioassay.formats.text_rules import Tool
+from ioassay.packs.iozone.claims.iozone_claims import PATTERNS
 from ioassay.records.record import Claim
 from ioassay.validation import LARGEST, Amount, Count, Whole
-
-NAME = "filesuite"
-STREAM = "stdout"
-CONVENTIONS = Conventions(passes=True, tests_are_work=True)
-SOURCE = "filesuite"
 
 _ENGINES = {6: "stdio", 7: "stdio", 9: "psync", 10: "psync", 11: "pvsync", 12: "pvsync"}
 """How a test reaches the kernel; all others by read and write."""
@@ -87,37 +83,15 @@ class Document:
 _BEGINNING = re.compile(r'\{\s{0,8}"schema": \d{1,4},\s{0,8}"tool": "ioassay filesuite"')
 
 
-def matches(program: str) -> bool:
-    """Never by its program, which is ioassay or a Python; its output knows its name."""
-    return program == "filesuite"
-
-
-def looks_like(text: str) -> bool:
-    """Whether it holds its JSON."""
-    return _BEGINNING.search(text) is not None
-
-
-def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims of its JSON, failed passes left out; InputError when that is cut or was never asked for."""
-    beginning = _BEGINNING.search(text)
-    if beginning is None:
-        raise InputError("filesuite's claims are read from its JSON: give it --json")
-    try:
-        _, end = json.JSONDecoder().raw_decode(text, beginning.start())
-    except (ValueError, RecursionError):  # what is wrong where is said when it is read below
-        end = len(text)
-    return claims(validation.read(Document, text[beginning.start() : end], "filesuite's output", _INCOMPLETE))
-
-
 def claims(document: Document) -> list[Claim]:
-    """The claims of its document."""
+    """The claims of its document, failed passes left out."""
     return [_claim(each, each.nanoseconds) for each in document.passes if each.status == "ok" and each.nanoseconds]
 
 
 def _claim(done: Pass, took_ns: int) -> Claim:
     seconds = took_ns / 1e9
     return Claim(
-        source=SOURCE,
+        source="filesuite",
         kind=done.kind,
         test=done.name.replace("_", "-"),
         operations=done.operations,
@@ -138,3 +112,25 @@ def _claim(done: Pass, took_ns: int) -> Claim:
         silent_passes=done.silent_passes,
         unreported=("layout",) if done.prepared else (),
     )
+
+
+def _of_text(text: str, words: Sequence[str]) -> list[Claim]:
+    """The claims of its JSON; InputError when that is cut or was never asked for."""
+    beginning = _BEGINNING.search(text)
+    if beginning is None:
+        raise InputError("filesuite's claims are read from its JSON: give it --json")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, beginning.start())
+    except (ValueError, RecursionError):  # what is wrong where is said when it is read below
+        end = len(text)
+    return claims(validation.read(Document, text[beginning.start() : end], "filesuite's output", _INCOMPLETE))
+
+
+CLAIMS = Tool(
+    "filesuite",  # never its program, which is ioassay or a Python; its output knows its name
+    sign=_BEGINNING.search,
+    claims=_of_text,
+    missing="",
+    silent=lambda text, words: True,
+    CONVENTIONS=Conventions(passes=True, tests_are_work=True),
+)

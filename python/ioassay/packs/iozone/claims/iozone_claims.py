@@ -2,32 +2,349 @@
 
 Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
 -e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
-passes run and the first is reported. `iozone_table` reads what is printed, `Results` takes it in for `ioassay import`.
+passes run and the first is reported. `Results` takes the claims in for `ioassay import`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line
-from ioassay.formats.number_parsing import lines_with, real, whole_number
+from ioassay.formats import Conventions, tool_runs
+from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
 from ioassay.formats.result_entry import Entry, size_level
-from ioassay.packs.iozone.claims.iozone_table import (
-    PASSES,
-    PATTERNS,
-    Invocation,
-    Row,
-    Throughput,
-    matrices,
-    parse_invocation,
-    pass_of,
-    rows,
-    throughputs,
-)
-from ioassay.records.record import Claim, Warning_
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim, Warning_
+
+# What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
+# and values may follow without a space (`-i0`). Only what a claim needs is kept.
+
+_VALUED = set("bdfgHijJklLmnPqrsStuUVXyY")
+"""Options with a value; -F takes words up to the next option, -+ has its second letter as value."""
+_VALUED_EXTRA = set("mstuxiwyCTBhV")
+"""Those of -+ that take the following word: -+m file, -+h host, …"""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a command line of IOzone asks for. Without -i, all tests run: `tests` is None."""
+
+    tests: frozenset[int] | None = None
+    flags: frozenset[str] = frozenset()
+    """Letters without a value, and -+n as '+n'."""
+    values: dict[str, list[str]] = field(default_factory=dict)
+    files: Sequence[str] = ()
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """-e and -c bring fsync and close into the interval."""
+        return tuple(name for flag, name in (("e", "fsync"), ("c", "close")) if flag in self.flags)
+
+    @property
+    def no_retest(self) -> bool:
+        """-+n: no rewrite, no reread, no second backward pass."""
+        return "+n" in self.flags
+
+
+def parse_invocation(words: Sequence[str]) -> Invocation:
+    """Read the words after the program's name; unknown options are taken as flags."""
+    flags: set[str] = set()
+    values: dict[str, list[str]] = {}
+    files: list[str] = []
+    for letter, value in _options(list(words)):
+        if value is None:
+            flags.add(letter)
+        elif letter == "F":
+            files.append(value)
+        else:
+            values.setdefault(letter, []).append(value)
+    tests = [int(value) for value in values.get("i", ()) if re.fullmatch(r"[0-9]{1,3}", value)]
+    return Invocation(frozenset(tests) if tests else None, frozenset(flags), values, files or values.get("f", []))
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Each option with its value, as getopt finds them."""
+    place = 0
+    while place < len(words):
+        word, place = words[place], place + 1
+        if not word.startswith("-") or len(word) < 2:
+            continue
+        if word.startswith("-+"):
+            yield f"+{word[2:3]}", None
+            place += word[2:3] in _VALUED_EXTRA and len(word) == 3 and _is_value(words, place)
+            continue
+        rest = word[1:]
+        while rest:
+            letter, rest = rest[0], rest[1:]
+            if letter == "F":
+                names = [rest] if rest else []
+                while _is_value(words, place):
+                    names.append(words[place])
+                    place += 1
+                yield from (("F", name) for name in names)
+                rest = ""
+            elif letter in _VALUED:
+                value = rest or (words[place] if place < len(words) else "")
+                place += not rest
+                yield letter, value
+                rest = ""
+            else:
+                yield letter, None
+
+
+def _is_value(words: Sequence[str], place: int) -> bool:
+    return place < len(words) and not words[place].startswith("-")
+
+
+# The table, by the width of the columns. Widths are least widths and nothing has to stand between two numbers:
+# `8525047 1090631021388672 16468073` are four. So a row is read as IOzone prints it, test by test: a test that was not
+# asked for prints its width in blanks, a number that is too long moves what follows. The first number of a test that
+# ends in -E's columns and of fread is 8 wide.
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a test: a column."""
+
+    name: str
+    kind: str
+    test: int
+    engine: str = "sync"
+
+
+class _Test:
+    def __init__(self, number: int, widths: Sequence[int], names: str, engine: str = "sync") -> None:
+        self.number, self.widths = number, widths
+        self.passes = [Pass(name, "read" if "read" in name else "write", number, engine) for name in names.split()]
+
+
+_TESTS = [
+    _Test(0, (9, 9), "write rewrite"),
+    _Test(1, (9, 9), "read reread"),
+    _Test(2, (9, 9), "random-read random-write"),
+    _Test(3, (9,), "backward-read"),
+    _Test(4, (10,), "record-rewrite"),
+    _Test(5, (10,), "stride-read"),
+    _Test(6, (9, 9), "fwrite frewrite", "stdio"),
+    _Test(7, (8, 9), "fread freread", "stdio"),
+    _Test(9, (9, 9), "pwrite repwrite", "psync"),
+    _Test(10, (8, 9), "pread repread", "psync"),
+    _Test(11, (9, 9), "pwritev repwritev", "pvsync"),
+    _Test(12, (8, 9), "preadv repreadv", "pvsync"),
+]
+"""In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table."""
+PATTERNS = {0: SEQUENTIAL, 1: SEQUENTIAL, 2: RANDOM, 3: BACKWARD, 9: SEQUENTIAL, 10: SEQUENTIAL}
+"""Where each test's calls go, by its number. Test 4 stays on one record, 5 is sequential where its stride is longer
+than the file, and those of stdio leave it to the library."""
+PASSES = {one.name: one for test in _TESTS for one in test.passes}
+_LONGEST_NUMBER = 19
+_LONGEST_ROW = 400
+
+Values = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of the matrix: the printed numbers by the name of their pass, in the order of the passes."""
+
+    file_kib: int
+    record_kib: int
+    values: dict[str, int]
+
+
+def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]:
+    """The rows after a header that ends at `start`, up to the end of the table.
+
+    A last row without its line feed was cut off: what is whole of it counts. InputError names a row that does not fit.
+    """
+    names = set(header.split())  # tests 9 to 12 have columns with -E only
+    tests = [test for test in _TESTS if test.number < 8 or test.passes[0].name in names]
+    while start < len(text):
+        end = line_end(text, start + 1)
+        line, cut = text[start + 1 : min(end, start + 1 + _LONGEST_ROW)], end >= len(text)
+        start = end
+        if "test complete" in line or "Excel" in line or "reclen" in line:
+            return
+        if re.fullmatch(r" *\d+", line[:16]) and re.fullmatch(r" +\d+", line[16:24]):
+            yield _row(line.rstrip(), tests, asked, cut)
+
+
+def _row(line: str, tests: Sequence[_Test], asked: Invocation, cut: bool) -> Row:
+    file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
+    if not record_kib:
+        raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; expected 1 or more")
+    chosen = [asked.tests is None or test.number in asked.tests for test in tests]
+    values = _fit(line, tests, chosen, cut)
+    if values is None:  # what was asked for is not what was printed: any test may be there
+        values = _fit(line, tests, [None] * len(tests), cut)
+    if values is None:
+        raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line[:160]}'")
+    return Row(file_kib, record_kib, dict(values))
+
+
+def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: bool) -> Values | None:
+    """The numbers of a row when each test takes its width or more; None when they do not fit.
+
+    `chosen` says of each test whether it printed numbers; None: either.
+    """
+
+    @cache
+    def test_at(place: int, position: int) -> Values | None:
+        if position >= len(line):
+            return ()
+        if place == len(tests):
+            return None
+        test = tests[place]
+        if chosen[place] is not False and (found := pass_at(place, 0, position)) is not None:
+            return found
+        blank = position + sum(test.widths)
+        if chosen[place] is not True and not line[position:blank].strip():
+            return test_at(place + 1, blank)
+        return None
+
+    @cache
+    def pass_at(place: int, number: int, position: int) -> Values | None:
+        test = tests[place]
+        if number == len(test.widths):
+            return test_at(place + 1, position)
+        if position >= len(line):
+            return () if cut or number == 0 else None
+        for length in range(test.widths[number], _LONGEST_NUMBER + 1):
+            field = line[position : position + length]
+            if len(field) < length:
+                return () if cut else None  # a number that lost its last digits
+            if not re.fullmatch(r" *\d+" if length == test.widths[number] else r"\d+", field):
+                return None
+            rest = pass_at(place, number + 1, position + length)
+            if rest is not None:
+                return ((test.passes[number].name, int(field)), *rest)
+        return None
+
+    return test_at(0, 24)
+
+
+# The matrices that -R prints after the table, and the summaries of throughput mode (-t)
+
+_MATRICES = {
+    "Writer": "write",
+    "Re-writer": "rewrite",
+    "Reader": "read",
+    "Re-Reader": "reread",
+    "Random read": "random-read",
+    "Random write": "random-write",
+    "Backward read": "backward-read",
+    "Record rewrite": "record-rewrite",
+    "Stride read": "stride-read",
+    "Fwrite": "fwrite",
+    "Re-Fwrite": "frewrite",
+    "Fread": "fread",
+    "Re-Fread": "freread",
+    "Pwrite": "pwrite",
+    "Re-Pwrite": "repwrite",
+    "Pread": "pread",
+    "Re-Pread": "repread",
+}
+_NAMES = {title.lower(): name for title, name in _MATRICES.items()}
+
+_THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
+_WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
+_EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
+
+_PROCESSES = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "reread",
+    "random readers": "random_read",
+    "random writers": "random_write",
+    "reverse readers": "backward_read",
+    "stride readers": "stride_read",
+    "mixed workload": "random_mix",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
+}
+"""What IOzone calls the processes of a test, and the pass that they do."""
+
+Cell = tuple[int, int]
+"""File and record in KiB."""
+
+
+def matrices(text: str) -> dict[str, dict[Cell, int]]:
+    """Pass -> cell -> number, in IOzone's unit. Cells that were not measured (0) and processor use are left out.
+
+    A row has no cells beyond its own file size; a record that the crossover leaves out has a 0.
+    """
+    found: dict[str, dict[Cell, int]] = {}
+    for end, title in lines_with(text, ' report"'):
+        match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
+        name = _NAMES.get(match[1].lower()) if match else None
+        if name is None:
+            continue
+        lines = next_lines(text, end, 200)
+        columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
+        if 0 in columns:
+            raise InputError(f"IOzone's {name} report has records of 0 kB; expected 1 or more")
+        for line in lines[1:]:
+            row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
+            if row is None:
+                break
+            file_kib = whole_number(row[1], "file size")
+            for record_kib, value in zip(columns, row[2].split(), strict=False):
+                if value.strip("0"):
+                    found.setdefault(name, {})[file_kib, record_kib] = whole_number(value, f"{name} report")
+    return found
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What all processes of one test claim together."""
+
+    test: str
+    """'initial writers', 're-readers', …"""
+    rate: float
+    unit: str
+    """'kB/sec' or 'ops/sec'."""
+    processes: int
+    file_kib: int | None
+    record_kib: int | None
+
+    @property
+    def kind(self) -> str:
+        """Random mixes reads and writes, and says so by 'mixed workload'."""
+        if "mixed" in self.test:
+            return "mixed"
+        return "read" if "read" in self.test else "write"
+
+
+def throughputs(text: str) -> Iterator[Throughput]:
+    """The summaries in their order. The sizes are those said before the first."""
+    start = text.find("Throughput test with")
+    if start < 0:
+        return
+    each = _EACH.search(text, start, line_end(text, line_end(text, start) + 1))
+    workers = _WORKERS.match(text, start)
+    for _, line in lines_with(text, "Children see throughput", start):
+        if match := _THROUGHPUT.search(line):
+            yield Throughput(
+                test=re.sub(r"\s+", " ", match[2]),
+                rate=real(match[3], f"throughput of {match[2]}"),
+                unit=match[4],
+                processes=whole_number(workers[1] if workers else match[1], "number of processes"),
+                file_kib=whole_number(each[1], "file size") if each else None,
+                record_kib=whole_number(each[2], "record size") if each else None,
+            )
+
+
+def pass_of(test: str) -> str:
+    """The pass behind a name of IOzone's, as metrics call it: 'random_read' of 'random-read' and 'random readers'."""
+    return _PROCESSES.get(test, test.replace("-", "_"))
+
+
+# The claims
 
 NAME = "iozone"
 STREAM = "stdout"
@@ -83,7 +400,11 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         place = max(0, text.find("Throughput test with"))
         run = _run(text[max(0, place - _PREAMBLE_CHARS) : place], text, 0, argv)
         claims = [_of_processes(one, run) for one in throughputs(text)]
-        claims = claims or [claim for row in _matrix_rows(text) for claim in _of_row(row, run)]
+        if not claims:  # the cells of the matrices as rows
+            found = matrices(text)
+            cells = sorted({cell for values in found.values() for cell in values})
+            printed = [Row(*cell, {name: own[cell] for name, own in found.items() if cell in own}) for cell in cells]
+            claims = [claim for row in printed for claim in _of_row(row, run)]
     if not claims and not text.strip():
         why = "it ended before its first number; run it with a terminal or a file as output"
         raise InputError(f"IOzone's output is empty: {why}")
@@ -105,7 +426,7 @@ def warnings(claims: Sequence[Claim]) -> list[Warning_]:
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
     echoed = re.search(r"Command line used: \S+ ?(.{0,10000})", preamble)
-    words = echoed[1].split() if echoed else command_line.words_of(argv, matches)[1:]
+    words = echoed[1].split() if echoed else tool_runs.words_of(argv, matches)[1:]
     found = parse_invocation(words)
     said = [name for mark, name in (("Include fsync", "fsync"), ("Include close", "close")) if mark in preamble]
     unit = _OPS if "OPS Mode" in preamble else _MICROSECONDS if "Microseconds/op Mode" in preamble else _KB
@@ -119,13 +440,6 @@ def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
         includes=tuple(dict.fromkeys([*found.includes, *said])),
         poor_up_to_kib=whole_number(poor[1], "poor timer") if poor else 0,
     )
-
-
-def _matrix_rows(text: str) -> list[Row]:
-    """The cells of the matrices as rows, where the table itself is missing."""
-    found = matrices(text)
-    cells = sorted({cell for values in found.values() for cell in values})
-    return [Row(*cell, {name: values[cell] for name, values in found.items() if cell in values}) for cell in cells]
 
 
 def _of_row(row: Row, run: _Run) -> list[Claim]:

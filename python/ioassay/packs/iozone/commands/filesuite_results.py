@@ -15,10 +15,10 @@ from typing import Any
 from ioassay import __version__
 from ioassay.cli import console
 from ioassay.errors import SafetyRefusal, UsageError
-from ioassay.packs.iozone.commands.filesuite_options import USUAL_STRIDE
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
 SCHEMA = 1
+USUAL_STRIDE = 17
 UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
 _MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
 _IOZONE_NAMES = {"write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rrol"}
@@ -49,7 +49,12 @@ def result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]
     """All cells as one object: raw counts and times, and the rates that follow from them."""
     shown = {key: str(value) if key in ("path", "remount") and value else value for key, value in setup.items()}
     shown["paths"] = [str(path) for path in setup["paths"]]
-    passes = [_with_rate(one) for one in found["passes"]]
+    passes = []
+    for one in found["passes"]:
+        shown_pass = {name: value for name, value in one.items() if name != "latencies"} | {"path": str(one["path"])}
+        for name in ("bytes", "operations"):
+            shown_pass[f"{name}_per_s"] = one[name] * 1e9 / one["nanoseconds"] if one["nanoseconds"] else None
+        passes.append(shown_pass)
     return {
         "schema": SCHEMA,
         "tool": "ioassay filesuite",
@@ -61,13 +66,6 @@ def result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]
         "groups": [_joined(group, passes) for group in found["groups"]],
         "checked": found["checked"],
     }
-
-
-def _with_rate(one: Mapping[str, Any]) -> dict[str, Any]:
-    took_ns = one["nanoseconds"]
-    shown = {**one, "path": str(one["path"])}
-    shown.pop("latencies", None)
-    return shown | {f"{name}_per_s": one[name] * 1e9 / took_ns if took_ns else None for name in ("bytes", "operations")}
 
 
 def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -111,14 +109,22 @@ def describe(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread:
     if found["groups"]:
         _describe_groups(found["groups"])
         if per_thread:
-            _describe_threads(found["passes"], unit)
+            threads = [
+                [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
+                for each in found["passes"]
+            ]
+            console.line("")
+            console.table(["file", "record", "pass", "thread", "moved", "result"], threads)
     else:
         several = max((one["repetition"] for one in found["passes"]), default=0) > 0
         rows = [_row(one, unit, several=several) for one in found["passes"]]
         columns = ["file", "record", "pass", *(["repetition"] if several else []), "result", "calls", "took", "cached"]
         console.table([*columns, "notes"], rows)
-    if matrices:
-        _describe_matrices(found["passes"], unit)
+    for name, own, files, records in _matrices(found["passes"]) if matrices else ():
+        console.line(f"\n{name}, file by record")
+        shown = {cell: _value(one, unit) for cell, one in own.items()}
+        rows = [[format_size(file), *(shown.get((file, record), "") for record in records)] for file in files]
+        console.table(["", *map(format_size, records)], rows)
 
 
 def _cell(one: Mapping[str, Any]) -> list[str]:
@@ -163,15 +169,6 @@ def _describe_groups(groups: Sequence[Mapping[str, Any]]) -> None:
     console.table(columns, rows)
 
 
-def _describe_threads(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
-    rows = [
-        [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
-        for each in passes
-    ]
-    console.line("")
-    console.table(["file", "record", "pass", "thread", "moved", "result"], rows)
-
-
 _Matrix = tuple[str, Mapping[tuple[int, int], Mapping[str, Any]], Sequence[int], Sequence[int]]
 """Name of a pass, its last results by sizes of file and record, and these sizes."""
 
@@ -181,14 +178,6 @@ def _matrices(passes: Sequence[Mapping[str, Any]]) -> Iterator[_Matrix]:
         own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in passes if one["name"] == name}
         files, records = ({cell[place] for cell in own} for place in (0, 1))
         yield name, own, sorted(files), sorted(records)
-
-
-def _describe_matrices(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
-    for name, own, files, records in _matrices(passes):
-        console.line(f"\n{name}, file by record")
-        shown = {cell: _value(one, unit) for cell, one in own.items()}
-        rows = [[format_size(file), *(shown.get((file, record), "") for record in records)] for file in files]
-        console.table(["", *map(format_size, records)], rows)
 
 
 def tests(known: Sequence[Mapping[str, Any]]) -> None:

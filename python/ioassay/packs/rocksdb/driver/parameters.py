@@ -7,15 +7,16 @@ take the place or the output out of the lab's hands are refused.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
-from ioassay.packs.rocksdb.driver.capabilities import UNLISTED, Capabilities
+from ioassay.hints import suggestion
+from ioassay.pack import words
 from ioassay.roles import Step
 
 LONGEST_S = 24 * 3600.0
@@ -26,16 +27,16 @@ _SLOWEST_US = 20.0
 _COPIES = 4
 """How often a value is written: to the log, to a table, and by compactions."""
 _META = frozenset(
-    (
-        *("compact", "compactall", "compact0", "compact1", "waitforcompaction", "flush", "stats", "resetstats"),
-        *("levelstats", "memstats", "sstables", "heapprofile", "cachestats", "cleanup"),
+    words(
+        "compact compactall compact0 compact1 waitforcompaction flush stats resetstats levelstats memstats "
+        "sstables heapprofile cachestats cleanup"
     )
 )
 """Benchmarks that have no line of results."""
 _NEW_DATABASE = frozenset(
-    (
-        *("fillseq", "fillrandom", "filluniquerandom", "fillbatch", "fillsync", "fill100K", "fillseqdeterministic"),
-        *("filluniquerandomdeterministic", "fillseekseq", "timeseries"),
+    words(
+        "fillseq fillrandom filluniquerandom fillbatch fillsync fill100K fillseqdeterministic "
+        "filluniquerandomdeterministic fillseekseq timeseries"
     )
 )
 """Benchmarks that begin with an empty database of their own."""
@@ -47,13 +48,13 @@ drew them, and find them all."""
 _OUTPUT = "the lab reads db_bench's output and asks for what it needs"
 _PLACE = "the database lies in the study's target: use [target] kind = 'folder'"
 _REFUSED = {
-    **dict.fromkeys(("db", "wal_dir", "secondary_path", "backup_dir", "restore_dir", "fs_uri", "env_uri"), _PLACE),
-    **dict.fromkeys(("histogram", "help", "version", "progress_reports", "stats_interval", "report_file"), _OUTPUT),
-    **dict.fromkeys(("flagfile", "fromenv", "tryfromenv", "undefok"), "the study says all that holds for a trial"),
+    **dict.fromkeys(words("db wal_dir secondary_path backup_dir restore_dir fs_uri env_uri"), _PLACE),
+    **dict.fromkeys(words("histogram help version progress_reports stats_interval report_file"), _OUTPUT),
+    **dict.fromkeys(words("flagfile fromenv tryfromenv undefok"), "the study says all that holds for a trial"),
     **dict.fromkeys(
-        (
-            *("trace_file", "block_cache_trace_file", "block_cache_trace_path", "human_readable_trace_file_path"),
-            *("block_cache_analysis_result_dir", "block_cache_sim_config_path", "persistent_cache_path"),
+        words(
+            "trace_file block_cache_trace_file block_cache_trace_path human_readable_trace_file_path "
+            "block_cache_analysis_result_dir block_cache_sim_config_path persistent_cache_path"
         ),
         "writes outside of the study's target",
     ),
@@ -107,7 +108,7 @@ class Settings:
 
     def argv(self) -> list[str]:
         """The arguments of the load."""
-        return self._argv((*self.prepare, *self.benchmarks), self.flags)
+        return _argv((*self.prepare, *self.benchmarks), self.flags)
 
     def steps(self, program: str, more: Sequence[str], seed: int) -> list[Step]:
         """A process for what prepares, and one for each load with what follows it and has no line of results.
@@ -126,11 +127,12 @@ class Settings:
             flush = ["flush"] if writes and plain(names[-1]) not in _META else []
             own = {**self.flags, "seed": str(int(self.flags.get("seed", seed)) + number * _SEED_STEP)}
             existing = [] if number == 0 or plain(names[0]) in _NEW_DATABASE else ["--use_existing_db=1"]
-            found.append(Step(load, [program, *self._argv((*names, *flush), own), *existing, *more]))
+            found.append(Step(load, [program, *_argv((*names, *flush), own), *existing, *more]))
         return found
 
-    def _argv(self, benchmarks: Sequence[str], flags: Mapping[str, str]) -> list[str]:
-        return [f"--benchmarks={','.join(benchmarks)}", *(f"--{name}={value}" for name, value in flags.items())]
+
+def _argv(benchmarks: Sequence[str], flags: Mapping[str, str]) -> list[str]:
+    return [f"--benchmarks={','.join(benchmarks)}", *(f"--{name}={value}" for name, value in flags.items())]
 
 
 def plain(benchmark: str) -> str:
@@ -150,7 +152,11 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     if cold and not apart:
         raise _wrong("cold_cache", "is set, and one process runs all loads; expected process_per_load = true with it")
     found = Settings(benchmarks, prepare, flags, apart, cold)
-    _in_order(found)
+    # A benchmark that fills begins with an empty database, so nothing that was prepared may come before it.
+    late = [name for name in benchmarks if plain(name) in _NEW_DATABASE]
+    if prepare and late:
+        what = f"'{late[0]}' empties the database, and with it what '{prepare[-1]}' prepared"
+        raise _wrong("prepare", f"{what}; expected one without the other")
     return found
 
 
@@ -165,40 +171,27 @@ def _wrong(key: str, message: str) -> StudyError:
     return StudyError(message, key=f"params.{key}")
 
 
-def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean '{close[0]}'?" if close else otherwise
-
-
 def _benchmarks(params: Mapping[str, Any], key: str, offer: Capabilities) -> tuple[str, ...]:
     value = params.get(key, ())
-    words = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
-    if words is None or not all(isinstance(word, str) for word in words):
+    given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
+    if given is None or not all(isinstance(word, str) for word in given):
         raise _wrong(key, f"is {value!r}; expected names of benchmarks, such as 'fillseq,readseq'")
-    names = tuple(word.strip() for word in words if word.strip())
+    names = tuple(word.strip() for word in given if word.strip())
     for name in names:
         if not _SUFFIX.match(name):
             raise _wrong(key, f"has '{name}'; expected a name, with repetitions if you like: 'readrandom[X3]'")
         known = {*offer.benchmarks, *UNLISTED, *_META, *_NEW_DATABASE}
         if offer.benchmarks and plain(name) not in known:
-            hint = _nearest(plain(name), sorted(known), "'db_bench --help' lists most of them")
+            hint = suggestion(plain(name), known, "'db_bench --help' lists most of them")
             raise _wrong(key, f"this db_bench knows no benchmark '{plain(name)}'; {hint}")
     return names
-
-
-def _in_order(found: Settings) -> None:
-    """A benchmark that fills begins with an empty database, so nothing that was prepared may come before it."""
-    late = [name for name in found.benchmarks if plain(name) in _NEW_DATABASE]
-    if found.prepare and late:
-        what = f"'{late[0]}' empties the database, and with it what '{found.prepare[-1]}' prepared"
-        raise _wrong("prepare", f"{what}; expected one without the other")
 
 
 def _flag(name: str, value: Any, offer: Capabilities) -> str:
     if name in _REFUSED:
         raise _wrong(name, f"cannot be set: {_REFUSED[name]}")
     if offer.flags and name not in offer.flags:
-        hint = _nearest(name, offer.flags, "'db_bench --help' lists them")
+        hint = suggestion(name, offer.flags, "'db_bench --help' lists them")
         raise _wrong(name, f"this db_bench has no flag '{name}'; {hint}")
     kind = offer.flags.get(name, "")
     if not isinstance(value, bool | int | float | str):
@@ -228,3 +221,45 @@ def _number(name: str, value: float | str, kind: str) -> str:
     if kind.startswith("uint") and number < 0:
         raise _wrong(name, f"is {value}; db_bench wants no number below 0")
     return str(number if kind == "double" else int(number))
+
+
+# What the installed db_bench offers: its flags with their types, and the benchmarks that its help names.
+
+_FLAG = re.compile(r"^ {4}-(?P<name>[A-Za-z]\w*) \((?P<rest>.*?)(?=^ {4}-[A-Za-z]\w* \(|\Z)", re.M | re.S)
+_TYPE = re.compile(r"\)\s+type:\s+(\w+)")
+_OF_IO_URING = "io_uring_submit error"
+"""In a message that RocksDB has with io_uring only (PosixRandomAccessFile::ReadAsync in env/io_posix.cc)."""
+_BENCHMARK = re.compile(r"^\s*\t(\w+)\s+--? ", re.M)
+UNLISTED = frozenset(
+    words(
+        "approximatesizerandom compress fillanddeleteuniquerandom fillbatch filluniquerandom mixgraph "
+        "multireadrandom newiteratorwhilewriting randomwithverify readrandomfast readrandomsmall readtorowcache "
+        "uncompress verify verifychecksum verifyfilechecksums"
+    )
+)
+"""Benchmarks that db_bench runs and its help does not name (7.8; Benchmark::Run in db_bench_tool.cc)."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What one db_bench offers. Empty: not asked."""
+
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Name -> 'bool', 'int32', 'int64', 'uint32', 'uint64', 'double' or 'string'."""
+    benchmarks: Sequence[str] = ()
+    io_uring: bool = True
+    """Whether it was built with io_uring; without it reads by `async_io` wait for each other, and it says nothing."""
+
+
+def probes(program: str = "db_bench") -> dict[str, Sequence[str]]:
+    """The commands that `capabilities` wants the answers of."""
+    path = shutil.which(program) or program
+    return {"help": [program, "--help"], "libraries": ["ldd", path], "io_uring": ["grep", "-c", _OF_IO_URING, path]}
+
+
+def capabilities(answers: Mapping[str, str]) -> Capabilities:
+    """The offer behind the answers of `probes`; what an answer does not say is left out."""
+    text, libraries = answers.get("help", ""), answers.get("libraries", "")
+    flags = {found["name"]: kind[1] for found in _FLAG.finditer(text) if (kind := _TYPE.search(found["rest"]))}
+    linked = "liburing" in libraries or (answers.get("io_uring", "").strip().isdigit() and int(answers["io_uring"]) > 0)
+    return Capabilities(flags, tuple(dict.fromkeys(_BENCHMARK.findall(text))), linked or not libraries)

@@ -195,12 +195,12 @@ _TAKES: Mapping[str, tuple[_Take, ...]] = {
 }  # fmt: skip
 
 
-def demand(wanted: Settings, makes_files: bool, processors: int | None = None) -> Demand:
+def demand(wanted: Settings, makes_files: bool) -> Demand:
     """What one trial takes of the host; `makes_files`: sizes of unknown options are those of files.
 
     0 workers are one on each configured processor, as stress-ng counts them.
     """
-    workers = wanted.workers or processors or os.sysconf("SC_NPROCESSORS_CONF")
+    workers = wanted.workers or os.sysconf("SC_NPROCESSORS_CONF")
     said, remedy = f"'{wanted.stressor}'" + (f" ({workers} workers)" if workers > 1 else ""), "lower workers"
     needs = [
         Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers", remedy),

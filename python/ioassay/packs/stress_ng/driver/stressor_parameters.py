@@ -1,4 +1,4 @@
-"""What a study wants of stress-ng: its parameters read and checked against the offer, and the arguments made of them.
+"""What a study wants of stress-ng, read and checked against what the installed one offers, and its arguments.
 
 Parameters are stress-ng's own options without their dashes. `stressor`, `workers` and `timeout` are the lab's; options
 that would take the output, the choice of stressors or the place of files out of its hands are refused.
@@ -6,15 +6,16 @@ that would take the output, the choice of stressors or the place of files out of
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
-from ioassay.packs.stress_ng.driver.stressors import Capabilities
+from ioassay.hints import suggestion
+from ioassay.pack import words
 
 DEFAULT_S = 10
 """Without a timeout stress-ng runs for a day."""
@@ -48,19 +49,17 @@ DANGEROUS = {
 }
 """Beside those that stress-ng disables itself: what can harm a host that does other work, above all as root.
 
-Those that only take much of something are in `appetite`: whether it is too much depends on the host.
+Those that only take much of something are in `resource_demand`: whether it is too much depends on the host.
 """
 _OURS = ("stressor", "workers", "timeout")
 _OUTPUT = "the lab reads stress-ng's output and asks for what it needs"
 _CHOICE = "one stressor a trial: use stressor and workers, and a suite or a factor for several"
 _PLACE = "files go to the study's target: use [target] kind = 'folder'"
 _REFUSED = {
-    **dict.fromkeys(
-        ("yaml", "metrics", "metrics-brief", "times", "verbose", "quiet", "log-brief", "log-file"), _OUTPUT
-    ),
-    **dict.fromkeys(("log-lockless", "stdout", "syslog", "timestamp", "sn", "skip-silent", "dry-run"), _OUTPUT),
-    **dict.fromkeys(("help", "version", "stressors", "verifiable", "job"), _OUTPUT),
-    **dict.fromkeys(("all", "parallel", "random", "sequential", "class", "exclude", "with", "permute"), _CHOICE),
+    **dict.fromkeys(words("yaml metrics metrics-brief times verbose quiet log-brief log-file log-lockless"), _OUTPUT),
+    **dict.fromkeys(words("stdout syslog timestamp sn skip-silent dry-run"), _OUTPUT),
+    **dict.fromkeys(words("help version stressors verifiable job"), _OUTPUT),
+    **dict.fromkeys(words("all parallel random sequential class exclude with permute"), _CHOICE),
     **dict.fromkeys(("temp-path", "keep-files"), _PLACE),
     "ignite-cpu": "it changes the kernel's controls and the lab could not put them back",
 }
@@ -132,7 +131,10 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     options = {name: value for name, value in options.items() if value is not False}
     counted = f"{stressor}-ops" in options
     found = Settings(stressor, _workers(params), _timeout_s(params, counted), options)
-    _harmless(found, offer)
+    why = DANGEROUS.get(stressor) or ("may hang or reboot the machine" if stressor in offer.pathological else "")
+    if why and not found.forced:
+        remedy = "where that is acceptable, add stress-ng's own flag: pathological = true"
+        raise _wrong("stressor", f"'{stressor}' {why}; {remedy}")
     return found
 
 
@@ -148,17 +150,12 @@ def _wrong(key: str, message: str) -> StudyError:
     return StudyError(message, key=f"params.{key}")
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else ""
-
-
 def _stressor(params: Mapping[str, Any], offer: Capabilities) -> str:
     name = params.get("stressor")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise _wrong("stressor", f"is {name!r}; expected the name of one stressor, such as 'cpu'; {_CHOICE}")
     if offer.stressors and name not in offer.stressors:
-        hint = _nearest(name, offer.stressors) or "'stress-ng --stressors' lists them"
+        hint = suggestion(name, offer.stressors, "'stress-ng --stressors' lists them")
         raise _wrong("stressor", f"this stress-ng has no stressor '{name}'; {hint}")
     return name
 
@@ -193,7 +190,7 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     if name in offer.stressors:
         raise _wrong(key, f"is a stressor; {_CHOICE}")
     if offer.options and name not in offer.options:
-        hint = _nearest(name, list(offer.options)) or "'stress-ng --help' lists them"
+        hint = suggestion(name, offer.options, "'stress-ng --help' lists them")
         raise _wrong(key, f"this stress-ng has no option '{name}'; {hint}")
     placeholder = offer.options.get(name, "")
     if isinstance(value, bool):
@@ -205,23 +202,141 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     text = _BINARY_SIZE.sub(r"\1\2", str(value))
     if placeholder in _COUNTS and name not in offer.choices and not _NUMBER.fullmatch(text):
         raise _wrong(key, f"is '{value}'; expected a number")
-    _chosen(name, key, text, offer)
+    known = offer.choices.get(name, ())
+    for word in text.split(",") if known else ():
+        if word not in known:
+            hint = suggestion(word, known, "")
+            raise _wrong(key, f"is '{text}'; {hint + ' ' if hint else ''}this stress-ng takes: {', '.join(known)}")
     return text
 
 
-def _chosen(name: str, key: str, text: str, offer: Capabilities) -> None:
-    words = offer.choices.get(name, ())
-    for word in text.split(",") if words else ():
-        if word not in words:
-            hint = _nearest(word, words)
-            raise _wrong(key, f"is '{text}'; {hint + ' ' if hint else ''}this stress-ng takes: {', '.join(words)}")
+# What the installed stress-ng offers: stressors with their classes, options, choices, and what cannot run here. The
+# probes ask stress-ng itself. Its --help has names that its own parser does not know and lacks others (0.15.06:
+# `shm-segs` for `shm-objs`, no `qsort-method`), so the names come from the parser: getopt answers an abbreviation with
+# all that it could mean (getopt_long(3)). Where a C library does not, the help serves.
+
+CLASSES = words("cpu cpu-cache device filesystem gpu interrupt io memory network os pipe scheduler security vm")
+_WITH_CHOICES = words(
+    "cacheline-method cpu-method cyclic-method cyclic-policy dccp-domain dccp-opts dentry-order epoll-domain "
+    "exec-fork-method exec-method filename-opts fp-method funccall-method funcret-method hash-method hdd-opts "
+    "ioport-opts ipsec-mb-method l1cache-method list-method matrix-3d-method matrix-method memcpy-method "
+    "memthrash-method misaligned-method opcode-method prefetch-method qsort-method race-sched-method "
+    "rawdev-method revio-opts rotate-method sched sctp-domain sock-domain sock-opts sock-protocol sock-type "
+    "sparsematrix-method str-method stream-madvise switch-method syscall-method touch-method touch-opts "
+    "tree-method udp-domain udp-flood-domain vecfp-method vecshuf-method vm-addr-method vm-madvise vm-method "
+    "wcs-method zlib-method"
+)
+"""Options that answer '?' with the words that they take."""
+_TRIED = ("netdev", "sockdiag", "ioport", "rdrand")
+"""Stressors that may find out only at work that this kernel, processor or user cannot: one operation tells."""
+_POLICIES = ("deadline", "fifo", "rr")
+"""Scheduling policies that need a right."""
+_SCHEDULED = [f"sched {name}" for name in _POLICIES]
+PREFIX = re.compile(r"stress-ng: (?P<level>\w+):\s+\[\d+\] (?P<said>.*)")
+"""How each line of its log begins."""
+_CHATTER = ("debug", "metrc")
+_HELP_LINE = re.compile(r"^(?:-\w(?: \w)?,)?\s+--(?P<name>[a-z0-9][a-z0-9-]+)(?: (?P<takes>\S+))?(?:\s|$)")
+_CHOICES = re.compile(r"(?:must be one of|options are|policies allowed are|methods are):\s*(?P<words>.*)")
+_HOPELESS = re.compile(r"skip|cannot|not implemented|not supported|must not run|not permitted|denied", re.IGNORECASE)
+
+_SUMMARY = re.compile(r"(?:skipped: (?:0|(?P<skipped>[1-9]\d*))|passed: \d|failed: \d|metrics.untrustworthy: \d)")
 
 
-def _harmless(found: Settings, offer: Capabilities) -> None:
-    if found.forced:
-        return
-    name = found.stressor
-    why = DANGEROUS.get(name) or ("may hang or reboot the machine" if name in offer.pathological else "")
-    if why:
-        remedy = "where that is acceptable, add stress-ng's own flag: pathological = true"
-        raise _wrong("stressor", f"'{name}' {why}; {remedy}")
+@dataclass(frozen=True)
+class Capabilities:
+    """What one stress-ng, on this machine and for this user, offers. Empty: not asked."""
+
+    stressors: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Name -> what its help calls its value ('N', 'M'); '' where the help shows none."""
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Class -> its stressors."""
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Option -> the words that it takes."""
+    pathological: Sequence[str] = ()
+    """Stressors that stress-ng itself disables without --pathological."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Stressor (or 'sched deadline') -> why stress-ng will not run it here."""
+
+
+def probes() -> dict[str, Sequence[str]]:
+    """The commands that `capabilities` wants the answers of. None loads the machine, and each ends at once."""
+    asked: dict[str, Sequence[str]] = {"stressors": ["--stressors"], "help": ["--help"]}
+    asked |= {f"options:{letter}": ["--dry-run", f"--{letter}"] for letter in ascii_lowercase}
+    asked |= {f"class:{name}": ["--class", f"{name}?"] for name in CLASSES}
+    asked |= {f"choices:{name}": ["--dry-run", f"--{name}=?"] for name in _WITH_CHOICES}
+    asked["dry"] = ["--dry-run", "--all", "1", "--timeout", "1"]
+    asked |= {f"try:{name}": [f"--{name}", "1", f"--{name}-ops", "1", "--timeout", "1"] for name in _TRIED}
+    asked |= {
+        f"try:sched {name}": ["--sched", name, "--cpu", "1", "--cpu-ops", "1", "--timeout", "1"] for name in _POLICIES
+    }
+    return {name: ["stress-ng", *argv] for name, argv in asked.items()}
+
+
+def capabilities(answers: Mapping[str, str]) -> Capabilities:
+    """The offer behind the answers of `probes`; what an answer does not say is left out."""
+    stressors = answers.get("stressors", "").split()
+    shown = (_HELP_LINE.match(line) for line in answers.get("help", "").split("\n"))
+    helped = {line["name"]: line["takes"] or "" for line in shown if line}
+    named: set[str] = set()
+    for letter in ascii_lowercase:  # the options behind an ambiguous abbreviation, but for the abbreviation itself
+        possible = answers.get(f"options:{letter}", "").partition("possibilities:")[2]
+        named.update(re.findall(r"'--([a-z0-9-]+)'", possible))
+    if not named:  # no getopt of glibc
+        named = set(helped)
+    lines = log_messages(answers.get("dry", ""))
+    disabled = [found[1] for line in lines if (found := re.match(r"disabled '([\w-]+)'", line))]
+    # Tries with one operation that did not come to a successful end, where stress-ng says why.
+    tried = {name: log_messages(answers.get(f"try:{name}", ""), "info") for name in (*_TRIED, *_SCHEDULED)}
+    failed = {name: why for name, said in tried.items() if (why := hopeless(said))}
+    return Capabilities(
+        stressors=stressors,
+        options={name: "N" if name in stressors else helped.get(name, "") for name in sorted(named)},
+        classes={name: _members(answers.get(f"class:{name}", "")) for name in CLASSES},
+        choices={name: known for name in _WITH_CHOICES if (known := _words(answers.get(f"choices:{name}", "")))},
+        pathological=disabled,
+        absent=_undispatched(stressors, lines, disabled) | failed,
+    )
+
+
+def log_messages(text: str, *levels: str) -> list[str]:
+    """What stress-ng's log says at these levels ('fail', 'error', 'warn', 'info'), by default all but the chatter."""
+    found = (PREFIX.match(line) for line in text.split("\n"))
+    lines = [line for line in found if line and (line["level"] in levels or not levels)]
+    return [line["said"].strip() for line in lines if line["level"] in levels or line["level"] not in _CHATTER]
+
+
+def hopeless(lines: Sequence[str]) -> str:
+    """The first line that says that this machine, kernel or user cannot do it; '' where none does.
+
+    Newer versions end with a summary, of which `skipped: 1: ioport (1)` is the last resort.
+    """
+    plain = (line for line in lines if not _SUMMARY.match(line) and _HOPELESS.search(line))
+    summed = (line for line in lines if (found := _SUMMARY.match(line)) and found["skipped"])
+    return next(plain, "") or next(summed, "")
+
+
+def about(stressor: str, lines: Sequence[str]) -> str:
+    """The first line that begins with a stressor's name, which may have '_' for '-'."""
+    wanted = re.compile(rf"{'[-_]'.join(stressor.split('-'))}(?:\s|:)")
+    return next((line for line in lines if wanted.match(line)), "")
+
+
+def _members(text: str) -> list[str]:
+    head, colon, names = text.partition("stressors:")
+    return names.split() if colon and head.startswith("class") else []
+
+
+def _words(text: str) -> list[str]:
+    found = _CHOICES.search(text)
+    return [word for word in re.split(r"[\s,]+", found["words"]) if word] if found else []
+
+
+def _undispatched(stressors: Sequence[str], lines: Sequence[str], disabled: Sequence[str]) -> dict[str, str]:
+    """Of a dry run of all stressors: those that were neither started nor disabled, and why."""
+    started = next((line.partition(":")[2] for line in lines if line.startswith("dispatching hogs:")), "")
+    if not started:
+        return {}
+    begun = {entry.split()[-1] for entry in started.split(",")}
+    absent = [name for name in stressors if name not in begun and (name not in disabled or about(name, lines))]
+    return {name: about(name, lines) or "stress-ng does not start it here" for name in absent}

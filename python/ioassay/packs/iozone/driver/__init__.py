@@ -1,21 +1,26 @@
-"""The parameters that the drivers `filesuite` and `iozone` share: which file tests, on which sizes, how timed.
+"""The drivers of IOzone's file tests: `filesuite`, by our own engine, and `iozone`, the real one where the user has it.
 
-Both get the same options on their command lines, because filesuite's letters are IOzone's. What only one of them knows
-is read by that one.
+They share parameters: which file tests, on which sizes, how timed. Both get the same options on their command lines,
+because filesuite's letters are IOzone's.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay import units
-from ioassay.errors import StudyError
+from ioassay import units, validation
+from ioassay.drivers.programs import ended_badly, require_version, text_of
+from ioassay.errors import InputError, StudyError, one_line
 from ioassay.hints import nearest, suggestion
-from ioassay.records.record import FAILED, Claim, Warning_
-from ioassay.roles import WRITE, Confinement, Driver, Estimate, Outcome, Parsed, Touch, Trial
+from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
+from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
+from ioassay.packs.iozone.claims.iozone_claims import pass_of
+from ioassay.records.record import FAILED, OK, Claim, Warning_
+from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 _PASSES = (
     "write rewrite",
@@ -84,19 +89,12 @@ class FileTests(Driver):
         """Two passes a test, at the speed of a common disk."""
         return read(params, self.own).estimate()
 
-    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
-        """None: it lasts as long as its files take."""
-        return None
-
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Failed with the reason unless every pass was done whole."""
         if outcome is None:
             return Parsed(FAILED, f"{self.name} was not started")
-        if outcome.timed_out:
-            took = units.format_duration(outcome.duration_s)
-            return Parsed(FAILED, f"{self.name} did not end within {took} and was ended; raise run.timeout")
-        if outcome.signal is not None:
-            return Parsed(FAILED, f"{self.name} was ended by signal {outcome.signal}")
+        if reason := ended_badly(outcome, self.name, "raise run.timeout"):
+            return Parsed(FAILED, reason)
         return self.read_output(outcome)
 
     def read_output(self, outcome: Outcome) -> Parsed:
@@ -260,3 +258,160 @@ def own_file(folder: Path | None, tool: str) -> Path:
     if folder is None:
         raise StudyError("yields no path; expected kind 'folder'", key="target")
     return folder / f"{tool}.tmp"
+
+
+# filesuite, in a process of its own: it has some parameters that IOzone lacks. The target is a folder, in which the
+# engine creates and removes its file.
+
+_CHOICES = {
+    "cache": ("leave", "drop", "drop-all", "warm"),
+    "data": ("random", "iozone", "zeros"),
+    "check": ("", "inside", "whole", "after", "off"),
+}
+_SOURCE, _REMEDY = "filesuite's output", "see raw/stdout"
+
+
+class Filesuite(FileTests):
+    """Runs the native file tests. Implements `roles.Driver`."""
+
+    name = "filesuite"
+    own = (*_CHOICES, "plain")
+
+    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
+        """StudyError for a word that is none of the engine's."""
+        _filesuite_options(params)
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """`ioassay filesuite` with this interpreter. The random order is always IOzone's, the content the trial's."""
+        wanted = read(trial.params, self.own)
+        argv = [sys.executable, "-m", "ioassay", "filesuite", *wanted.options(), *_filesuite_options(trial.params)]
+        argv += ["-t", str(wanted.threads)] if wanted.threads else []
+        argv += ["--seed", str(trial.seed % 2**63), "-f", str(own_file(load.path, self.name)), "--json"]
+        return Command(argv, wanted.timeout_s())
+
+    def read_output(self, outcome: Outcome) -> Parsed:
+        """Failed with the engine's reason, or that of the first pass without a result."""
+        try:
+            text = outcome.stdout.read_bytes()
+            if "error" in (table := validation.table(text, _SOURCE, _REMEDY)):
+                return Parsed(FAILED, one_line(str(table["error"])))
+            document = validation.read(Document, text, _SOURCE, _REMEDY)
+        except (OSError, InputError) as error:
+            return Parsed(FAILED, str(error))
+        claims, reason = filesuite_json.claims(document), _failed(document)
+        return Parsed(
+            FAILED if reason else OK,
+            reason,
+            metrics=_filesuite_metrics(document, claims),
+            parts=parts(claims),
+            claims=claims,
+            warnings=_warnings(document.passes),
+        )
+
+
+def _filesuite_options(params: Mapping[str, Any]) -> list[str]:
+    chosen = {name: choice(params, name, known) for name, known in _CHOICES.items()}
+    options = [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+    return [*options, *(["--plain"] if flag(params, "plain") else [])]
+
+
+def _failed(document: Document) -> str:
+    bad = next((each for each in document.passes if each.status != "ok"), None)
+    if bad is not None:
+        cell = f"{units.format_size(bad.asked_file_bytes)} in records of {units.format_size(bad.record_bytes)}"
+        return f"{bad.name} of {cell}: {bad.reason}"
+    for report in document.checked:
+        if report.differing_records or report.reason:
+            differing = f"{report.differing_records} records of the file hold something else than was written"
+            return report.reason or differing
+    return "" if document.passes else "filesuite did no pass at all"
+
+
+def _filesuite_metrics(document: Document, claims: Sequence[Claim]) -> dict[str, float]:
+    """Of one worker as `metrics` has it; of several what all moved from the first start to the last end."""
+    if not document.groups:
+        return metrics(claims)
+    values: dict[str, float] = {}
+    for name in dict.fromkeys(group.name for group in document.groups):
+        own = [group for group in document.groups if group.name == name and group.span_ns]
+        seconds = sum(group.span_ns or 0 for group in own) / 1e9
+        if seconds:
+            values[f"{name}.bw"] = sum(group.bytes or 0 for group in own) / seconds
+            values[f"{name}.iops"] = sum(group.operations or 0 for group in own) / seconds
+    return values
+
+
+def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
+    """Reads that came from memory although O_DIRECT was not asked for: true, and easily mistaken for the disk."""
+    cached = [each for each in passes if each.kind == "read" and not each.direct and (each.resident_share or 0) > 0.5]
+    if not cached:
+        return []
+    names = ", ".join(dict.fromkeys(each.name for each in cached))
+    text = f"{names}: more than half of the file was in the page cache when the clock started"
+    return [Warning_("read-from-cache", text, 'set cache = "drop", or direct = true, to measure the disk')]
+
+
+# iozone, whose licence is not free: it is not part of ioassay.
+
+MINIMUM = (3, 400)
+_POSITIONED = {9, 10, 11, 12}
+
+
+class Iozone(FileTests):
+    """Runs IOzone. Implements `roles.Driver`."""
+
+    name = "iozone"
+
+    def tool(self) -> Tool | None:
+        """IOzone; Debian has it among its non-free packages."""
+        return Tool("iozone", ["iozone", "-v"], MINIMUM, "iozone3")
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Look at its version; ToolError when it is no IOzone that is known here."""
+        example = "'Version $Revision: 3.471 $'; the driver 'filesuite' does the same tests without it"
+        pattern, instead = r"Revision: (\d+)\.(\d+)", ", or the driver 'filesuite'"
+        require_version(version, pattern, MINIMUM, asked="iozone -v", example=example, name="iozone", instead=instead)
+
+    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
+        """StudyError for tests that IOzone does not run so."""
+        if 8 in wanted.tests and not wanted.threads:
+            raise StudyError("test 8, the random mix, needs threads", key="params.tests")
+        if not {0, 9, 11} & set(wanted.tests):
+            raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """IOzone in the folder of the target; threads as processes, each with a file, none stopped early (-x)."""
+        wanted = read(trial.params)
+        file = own_file(load.path, self.name)
+        argv = ["iozone", *wanted.options(), *(["-E"] if _POSITIONED & set(wanted.tests) else [])]
+        if wanted.threads:
+            argv += ["-t", str(wanted.threads), "-x", "-F", *(f"{file}.{number}" for number in range(wanted.threads))]
+        else:
+            argv += ["-f", str(file)]
+        return Command(argv, wanted.timeout_s(), cwd=file.parent)  # it leaves files of its own where it runs
+
+    def read_output(self, outcome: Outcome) -> Parsed:
+        """Failed unless the output has a number for each pass that was asked for."""
+        if outcome.exit_code:
+            return Parsed(FAILED, f"iozone exited with status {outcome.exit_code}{_said(outcome)}")
+        try:
+            claims = iozone_claims.read(text_of(outcome.stdout))
+        except InputError as error:
+            return Parsed(FAILED, f"{error}{_said(outcome)}")
+        values = metrics(claims) or _rates(claims)
+        warnings = iozone_claims.warnings(claims)
+        return Parsed(OK, metrics=values, parts=parts(claims), claims=claims, warnings=warnings)
+
+
+def _said(outcome: Outcome) -> str:
+    """The last line of its complaints, which may be on either stream."""
+    for stream in (outcome.stderr, outcome.stdout):
+        said = [line.strip() for line in text_of(stream).split("\n") if line.strip()]
+        if said:
+            return f": {said[-1][:200]}"
+    return ""
+
+
+def _rates(claims: Sequence[Claim]) -> dict[str, float]:
+    """Of processes, whose times IOzone does not tell: the rates that it prints."""
+    return {f"{pass_of(claim.test)}.bw": claim.rate_bytes_per_s for claim in claims if claim.rate_bytes_per_s}

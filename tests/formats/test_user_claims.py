@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ioassay.errors import InputError
-from ioassay.formats import claim_pattern, user_pattern
+from ioassay.formats import user_claims
 
 from ..corpora import CORPUS
 
@@ -40,28 +40,28 @@ def test_a_pattern_finds_what_re_finds(pattern: str, flags: str, texts: list[str
         wanted = re.compile(flags + pattern, re.M)
     except re.error:
         assume(False)
-    compiled = user_pattern.compiled(flags + pattern, "regex")
-    assert (compiled.groups, compiled.groupindex) == (wanted.groups, wanted.groupindex)
+    compiled = user_claims.compiled(flags + pattern, "regex")
+    assert (compiled.engine.groups, compiled.engine.groupindex) == (wanted.groups, wanted.groupindex)
     for text in texts:
         found = [(match.span(), match.groups()) for match in compiled.engine.finditer(text)]
         assert found == [(match.span(), match.groups()) for match in wanted.finditer(text)]
 
 
 def test_every_group_of_a_claim_can_be_used() -> None:
-    for name in claim_pattern.GROUPS:
+    for name in user_claims.GROUPS:
         amount = "ops" if name == "bytes" else "bytes"
-        assert claim_pattern.parse(rf"(?P<{name}>x)(?P<{amount}>y)").groups == 2
+        assert user_claims.claim_pattern(rf"(?P<{name}>x)(?P<{amount}>y)").engine.groups == 2
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|aa)+$", "(?:.*?,){25}P", r"(?:a|a)*\d"])
 def test_a_search_without_end_is_stopped_in_any_thread(monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
-    monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.1)
-    compiled = user_pattern.compiled(pattern, "regex")
+    monkeypatch.setattr(user_claims, "_MOST_CPU_S", 0.1)
+    compiled = user_claims.compiled(pattern, "regex")
     text = "a" * 60 + "!" + ",".join(map(str, range(30)))
 
     def searched() -> str:
         with pytest.raises(InputError) as refused:
-            user_pattern.matches(compiled, text, "params.metrics.x.regex")
+            user_claims.matches(compiled, text, "params.metrics.x.regex")
         return str(refused.value)
 
     with ThreadPoolExecutor(2) as pool:
@@ -74,15 +74,15 @@ def test_a_search_that_needs_too_much_memory_is_an_error_of_the_pattern() -> Non
     engine = Mock()
     engine.finditer.side_effect = MemoryError  # as the library does for (\w|\d)*! and 12 MiB of letters
     with pytest.raises(InputError, match="took more than half a gigabyte of memory; begin it with"):
-        user_pattern.matches(user_pattern.UserPattern("x", engine), "x", "regex")
+        user_claims.matches(user_claims.UserPattern("x", engine), "x", "regex")
 
 
 def test_a_thread_that_searches_leaves_the_others_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_pattern, "_MOST_CPU_S", 0.3)
-    compiled = user_pattern.compiled("(?:a|aa)+$", "regex")
+    monkeypatch.setattr(user_claims, "_MOST_CPU_S", 0.3)
+    compiled = user_claims.compiled("(?:a|aa)+$", "regex")
     turns = 0
     with ThreadPoolExecutor(1) as pool:
-        search = pool.submit(user_pattern.matches, compiled, "a" * 60 + "!", "regex")
+        search = pool.submit(user_claims.matches, compiled, "a" * 60 + "!", "regex")
         while not search.done():
             turns += 1
             time.sleep(0.001)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 
-from ioassay.formats import command_line
 from ioassay.records.observation import Program
 
 UNKNOWN = "printer-unknown"
@@ -30,7 +30,7 @@ class Part:
 
 def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
     """The runs of a tool in the order in which they ended."""
-    found = [program for program in programs if matches(command_line.program(program.words))]
+    found = [program for program in programs if matches(program_name(program.words))]
     return sorted(found, key=lambda program: program.ended_ns or float("inf"))
 
 
@@ -55,7 +55,12 @@ def pair(parts: Mapping[str, Sequence[str]], found: Sequence[Program], stream: i
 
 
 def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = True) -> Iterator[Part]:
-    close = {id(one) for pair in pairwise(found) if _may_swap(*pair) for one in pair}
+    close = {
+        id(each)
+        for one, other in pairwise(found)
+        if one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
+        for each in (one, other)
+    }
     for text, one in zip(texts, found, strict=True):
         yield Part(text, one.words, sure and id(one) not in close)
 
@@ -63,10 +68,6 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
 def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
     """Whether one process ran, and the tool is what it became: no other program can have used the same files."""
     return len({program.process for program in programs}) == 1 and list(found) in ([], [programs[-1]])
-
-
-def _may_swap(one: Program, other: Program) -> bool:
-    return one.words != other.words and other.began_ns < one.ended_ns and other.ended_ns - one.ended_ns < _CLOSE_NS
 
 
 def of_files(
@@ -80,3 +81,18 @@ def of_files(
         for place, names in enumerate(named)
         if names and all(name in files and every.count(name) == 1 for name in names)
     }
+
+
+# Where a tool stands in a command line, behind whatever starts it. No text of a shell is read.
+
+
+def program_name(argv: Sequence[str]) -> str:
+    """The bare name of a command's program, of busybox that of its applet; '' for none."""
+    names = [PurePath(word).name for word in argv[:2]]
+    return names[1] if names[:1] == ["busybox"] and names[1:] else "".join(names[:1])
+
+
+def words_of(argv: Sequence[str], matches: Callable[[str], bool]) -> Sequence[str]:
+    """The tool and its arguments, from the first word on that names it; none where no word does."""
+    first = next((place for place, word in enumerate(argv) if matches(PurePath(word).name)), len(argv))
+    return argv[first:]

@@ -1,0 +1,301 @@
+"""Claims that a user states (`--claim`), or that a regular expression of the user finds in an output (`--claim-regex`).
+
+A pattern of a user may take exponential time. Python's engine has no limit, that of the library `regex` has one of CPU
+time, in any thread. It understands more than Python's, and some of it otherwise. A pattern means what `re` says: `re`
+has to accept it, and it is translated. What stays different is rare: `\\w` has combining marks and lacks numbers that
+are no digits (`²`), `\\s` lacks the separators U+001C to U+001F, `\\B` matches in an empty text, and possessive groups
+have not the faults that they have in `re`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ioassay import units
+from ioassay.errors import InputError, UsageError
+from ioassay.formats import number_parsing
+from ioassay.formats.number_parsing import Quantity, real, whole_number
+from ioassay.formats.text_rules import Fields
+from ioassay.hints import nearest
+from ioassay.records.record import PATTERNS, Claim
+
+if TYPE_CHECKING:
+    import regex
+
+SOURCE = "user"
+_LONGEST_PATTERN = 2000
+_MOST_ITEMS = 100_000
+"""`regex` copies what is repeated as often as it has to match, and once more: 0.2 to 0.4 kB an item."""
+_MOST_MATCHES = 10_000
+_MOST_CPU_S = 5.0
+"""Of the whole process, as `regex` reads clock(3): other threads that compute shorten it. The library itself limits its
+memory, to half a gigabyte."""
+
+_TOKEN = re.compile(
+    r"""\\N\{[^}]*\} | \\.                         # an escape
+    | \[ \^? \]? (?: \\. | [^\]\\] )* \]            # a set of characters
+    | \(\?\# [^)]* \)                               # a comment
+    | (?P<verbose> \(\?[a-zA-Z]*x )
+    | (?P<repetition> \{ (?P<least> \d* ) (?: (?<=\d) | (?=,) ) (?: ,\d* )? \} | [*+] )
+    | . """,
+    re.S | re.X,
+)
+_POSIX_SET = re.compile(r"(?<!\\)\[:\^?\w+:\]")
+
+
+@dataclass(frozen=True)
+class UserPattern:
+    """A pattern as it was written, and ready to be searched for; see `compiled`."""
+
+    text: str
+    engine: regex.Pattern[str]
+
+
+def compiled(pattern: str, option: str) -> UserPattern:
+    """The pattern, whose ^ and $ are the ends of lines; UsageError names `option`."""
+    import regex
+
+    if len(pattern) > _LONGEST_PATTERN:
+        raise UsageError(f"{option}: has {len(pattern)} characters; expected at most {_LONGEST_PATTERN}")
+    if posix := _POSIX_SET.search(pattern):
+        raise UsageError(f"{option} {pattern!r}: Python has no set {posix[0]}; expected one such as [a-zA-Z] or \\w")
+    try:
+        re.compile(pattern, re.M)
+        engine = regex.compile(_translated(pattern, option), regex.M | regex.V0)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"{option} {pattern!r}: is no regular expression of Python: {error}") from None
+    except regex.error as error:
+        raise UsageError(f"{option} {pattern!r}: cannot be searched for within a time limit: {error}") from None
+    return UserPattern(pattern, engine)
+
+
+def matches(pattern: UserPattern, text: str, option: str) -> list[regex.Match[str]]:
+    """All matches in their order. InputError when there are none or too many, or when it takes too long."""
+    try:
+        found = list(islice(pattern.engine.finditer(text, timeout=_MOST_CPU_S), _MOST_MATCHES + 1))
+    except (TimeoutError, MemoryError) as error:
+        what = f"{_MOST_CPU_S:g} s of CPU time" if isinstance(error, TimeoutError) else "half a gigabyte of memory"
+        raise InputError(
+            f"{option} {pattern.text!r} took more than {what}; "
+            "begin it with ^ or a fixed word, and avoid a repetition in a repetition"
+        ) from None
+    if len(found) > _MOST_MATCHES:
+        raise InputError(f"{option} {pattern.text!r} matches more than {_MOST_MATCHES} times")
+    if not found:
+        raise InputError(f"{option} {pattern.text!r} matches nothing in the output")
+    return found
+
+
+def _translated(pattern: str, option: str) -> str:
+    """A pattern that `re` accepts as `regex` has to read it: a brace that repeats nothing is no fuzzy match there.
+
+    UsageError for the flag x, and for repetitions that `regex` would need too much memory for.
+    """
+    parts: list[str] = []
+    items, last = [0], 0  # of each group that is open; of what a repetition would repeat
+    for token in _TOKEN.finditer(pattern):
+        part = token[0]
+        if token["verbose"]:
+            raise UsageError(f"{option} {pattern!r}: has the flag x; expected a pattern without spaces and comments")
+        if token["repetition"]:
+            repeated = last * (int(token["least"] or 0) if part.startswith("{") else int(part == "+"))
+            items[-1], last = items[-1] + repeated, last + repeated
+        elif part == "(":
+            items.append(0)
+        elif part == ")":
+            last = items.pop()
+            items[-1] += last
+        else:
+            items[-1], last = items[-1] + 1, 1
+        parts.append(r"\{" if part == "{" else part)
+    if sum(items) > _MOST_ITEMS:
+        raise UsageError(f"{option} {pattern!r}: repeats too much: {sum(items)} items; expected at most {_MOST_ITEMS}")
+    return "".join(parts)
+
+
+# Claims that a regular expression of the user finds in an output: `--claim-regex '(?P<rate>[0-9.]+) (?P<unit>.+/s)'`.
+# Each match is one claim, in the order of the text; lines are ^ to $. The names of the groups say what a number is. A
+# unit is a group of its own: `unit` belongs to the number before it, or to the one after it where there is none before,
+# and `rate_unit`, `bytes_unit` … to theirs. Sizes, durations and kinds are those of --claim. What was rounded is
+# claimed as such: a number of operations only where it is whole, bytes with the step of their last digit.
+
+OPTION = "--claim-regex"
+
+_UNITS = {
+    "bytes": number_parsing.size,
+    "ops": number_parsing.count,
+    "seconds": number_parsing.duration,
+    "rate": number_parsing.rate,
+    "latency": number_parsing.duration,
+    "record": number_parsing.size,
+    "syncs": number_parsing.count,
+}
+"""Groups that are numbers with a unit, which may be a part of the group itself."""
+_AMOUNTS = ("bytes", "ops", "seconds", "rate", "latency")
+_WORDS = ("kind", "path", "test")
+GROUPS = (*_UNITS, *_WORDS, "unit", *(f"{name}_unit" for name in _UNITS))
+_NUMBER = re.compile(r"([0-9][0-9.,]{0,40}(?:e[-+]?[0-9]{1,3})?)\s*(.{0,40})", re.S)
+
+
+def claim_pattern(pattern: str, option: str = OPTION) -> UserPattern:
+    """The compiled pattern; UsageError says what is wrong with it, and names `option` and the groups that there are."""
+    found = compiled(pattern, option)
+    groups = found.engine.groupindex
+    if unknown := [name for name in groups if name not in GROUPS]:
+        raise UsageError(f"{option} {pattern!r}: no group is called '{unknown[0]}'; expected {', '.join(GROUPS)}")
+    if not groups.keys() & set(_AMOUNTS):
+        raise UsageError(
+            f"{option} {pattern!r}: claims no number; expected one of the groups {', '.join(_AMOUNTS)}, "
+            "such as (?P<bytes>[0-9]+)"
+        )
+    return found
+
+
+def pattern_claims(pattern: UserPattern, text: str, option: str = OPTION, kind: str = "read") -> list[Claim]:
+    """One claim a match, of `kind` where the match says none.
+
+    InputError when there is none, or too many, when it takes too long, or a number is none.
+    """
+    return [_claim(match, option, kind) for match in matches(pattern, text, option)]
+
+
+def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
+    words = {name: text.strip() for name, text in match.groupdict().items() if text is not None and text.strip()}
+    numbers = {
+        name: _quantity(name, words[name], _unit(name, words, match), option) for name in _UNITS if name in words
+    }
+    found = Fields(SOURCE, numbers, words)
+    exact = {name for name, one in numbers.items() if one.whole and one.step == 1}
+    operations = found.whole("ops") if "ops" in exact else None
+    volume = found.whole("bytes") if "bytes" in exact or operations is None else None
+    rounded = {"rate"} if volume is None else {"rate", "bytes"}
+    return Claim(
+        source=SOURCE,
+        kind=_kind(words.get("kind", usual_kind), option),
+        test=found.text("test"),
+        operations=operations,
+        bytes=volume,
+        seconds=found.value("seconds"),
+        rate_bytes_per_s=found.value("rate"),
+        rate_unit_bytes=max((numbers[name].step for name in rounded & numbers.keys()), default=1.0),
+        clock_step_s=numbers["seconds"].step if "seconds" in numbers else 0.0,
+        latency_ns={"mean": numbers["latency"].value * 1e9} if "latency" in numbers else {},
+        syncs=found.whole("syncs") if "syncs" in exact else None,
+        paths=(words["path"],) if "path" in words else (),
+        record_bytes=found.whole("record"),
+    )
+
+
+def _kind(word: str, option: str) -> str:
+    """`READ`, `reads` and `written` are understood; InputError names the kinds."""
+    known = {form: kind for kind in KINDS for form in (kind, f"{kind}s")}
+    known |= {"written": "write", "writing": "write", "reading": "read", "rw": "mixed"}
+    if word.lower() not in known:
+        raise InputError(f"{option}: {word[:40]!r} is no kind; expected {', '.join(KINDS)}")
+    return known[word.lower()]
+
+
+def _unit(name: str, words: Mapping[str, str], match: regex.Match[str]) -> str:
+    """That of the number's own group of units, or of `unit` where it is the nearest number to it."""
+    if own := words.get(f"{name}_unit"):
+        return own
+    if "unit" not in words:
+        return ""
+    place = match.start("unit")
+    ends = {match.end(other): other for other in _UNITS if other in words}
+    before = [end for end in ends if end <= place]
+    nearest = ends[max(before)] if before else ends[min(ends)]
+    return words["unit"] if nearest == name else ""
+
+
+def _quantity(name: str, text: str, unit: str, option: str) -> Quantity:
+    """A unit within the group counts where none has a group."""
+    parts = _NUMBER.fullmatch(text)
+    if parts is None:
+        raise InputError(f"{option}: {name} is {text[:40]!r}; expected a number")
+    quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"{option}: {name}")
+    whole_number(round(quantity.value), f"{option}: {name}")
+    return quantity
+
+
+# A claim that the user states: `bytes=64MiB,ops=16384,seconds=0.5`, for programs whose output nobody reads here.
+#
+# Sizes and durations are written as everywhere in ioassay (`ioassay.units`). Nothing is derived from what is given: a
+# rate that does not fit its bytes and seconds is for the verdict to find.
+
+KINDS = ("read", "write", "trim", "mixed", "keys")
+
+
+def _size(value: str) -> int:
+    return whole_number(units.parse_size(value), "size")
+
+
+def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"'{value}' is no {what}; expected {', '.join(names)}{nearest(value, names)}")
+        return value
+
+    return read
+
+
+def _flag(value: str) -> bool:
+    if value not in ("0", "1", "yes", "no"):
+        raise ValueError(f"'{value}' is neither yes nor no")
+    return value in ("1", "yes")
+
+
+# Key -> the field of the claim, how its value is read, and an example.
+_KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "bytes": ("bytes", _size, "64MiB"),
+    "ops": ("operations", lambda value: whole_number(value, "count"), "16384"),
+    "seconds": ("seconds", units.parse_duration_s, "0.5"),
+    "kind": ("kind", _one_of(KINDS, "kind"), "read"),
+    "rate": ("rate_bytes_per_s", lambda value: float(_size(value.removesuffix("/s"))), "128MiB/s"),
+    "latency": (
+        "latency_ns",
+        lambda value: {"mean": real(units.parse_duration_s(value) * 1e9, "latency")},
+        "61us",
+    ),
+    "path": ("paths", lambda value: tuple(value.split(":")), "/data/file"),
+    "record": ("record_bytes", _size, "4KiB"),
+    "pattern": ("pattern", _one_of(PATTERNS, "pattern"), "random"),
+    "working_set": ("working_set_bytes", _size, "16MiB"),
+    "syncs": ("syncs", lambda value: whole_number(value, "count"), "1"),
+    "direct": ("direct", _flag, "yes"),
+    "engine": ("engine", str, "psync"),
+    "test": ("test", str, "my-test"),
+}
+
+
+_JUDGED = frozenset({"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns", "pattern",
+                     "working_set_bytes"})  # fmt: skip
+
+
+def stated_claim(text: str) -> Claim:
+    """The claim behind `key=value,key=value…`; UsageError names the key, the value and the keys that there are.
+
+    Without `kind` it is of reads. At least one number, or a pattern, has to be there.
+    """
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        key, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign or key not in _KEYS or not value:
+            hint = nearest(key, _KEYS)
+            known = ", ".join(f"{name} ({example})" for name, (_, _, example) in _KEYS.items())
+            raise UsageError(f"--claim {text}: '{part}' is not understood; expected key=value with {known}{hint}")
+        field, read, example = _KEYS[key]
+        if field in found:
+            raise UsageError(f"--claim {text}: {key} is given twice")
+        try:
+            found[field] = read(value)
+        except (ValueError, UsageError) as error:
+            raise UsageError(f"--claim {text}: {key}={value}: {error}; expected such as {key}={example}") from None
+    if not found.keys() & _JUDGED:
+        raise UsageError(f"--claim {text}: claims no number; expected one of bytes, ops, seconds, rate, latency, "
+                         "working_set, or pattern")  # fmt: skip
+    return Claim(source=SOURCE, kind=found.pop("kind", "read"), **found)

@@ -1,0 +1,478 @@
+"""Outputs and files of results of elbencho, vdbench and the Phoronix Test Suite, for claims and `ioassay import`.
+
+elbencho: what its table claims of each phase that reads or writes, and the rows of its --csvfile.
+
+Written after outputs of 3.1, its sources (Statistics.cpp, UnitTk.cpp) and its description of the file (the page
+csv-docs of its repository). The first column of a quantity, up to the first thread to end, is a part of the second and
+left out. Each thread has a clock of its own.
+
+In the table whole numbers are rounded down: bytes to MiB, rates to MiB/s (with --base10 to MB/s), latencies to
+microseconds; from a millisecond on these have three digits. The number of blocks is printed only with --log 1. Phases
+that create, delete or look at files and folders claim nothing.
+
+For `ioassay import` each row of the CSV is a phase, and each phase an entry. Columns are found by their names, with
+`[first]`, `[last]`, `[min]` or without the brackets of older versions. Of a mix (--rwmixpct) the plain columns are the
+writes. Minima and maxima of latency are in the file, percentiles are not.
+"""
+
+from __future__ import annotations
+
+import csv
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from xml.etree import ElementTree
+
+from ioassay import units
+from ioassay.errors import InputError
+from ioassay.formats.number_parsing import duration, last_line, lines_with, real, size, step_of, whole_number
+from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
+from ioassay.formats.text_rules import Tool, pattern
+from ioassay.records.record import Claim, Series
+
+_ROW = re.compile(r"(?P<phase>[A-Z][\w+-]{1,20})? +(?P<name>[A-Z][A-Za-z0-9 /%]{1,24}?) +: +(?P<values>\S.{0,200})")
+_KINDS = {"WRITE": "write", "READ": "read", "RWMIX": "write", "MIX-T": "write"}
+"""What the names of phases begin with: `WRITE+r`, `RWMIX30`, `MIX-T2`."""
+_ELAPSED = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,9}(?:\.[0-9]{1,3})?)(s|ms))?")
+"""`85ms`, `12.345s`, `2m3.456s`, `3h25m45s`; milliseconds alone in versions before 2."""
+_LATENCY = pattern(r"\[ (?:min=\S{1,20} )?avg=(#)(us|ms|s)?[ ].*")
+_RATE_UNITS = {"MiB/s": MIB, "MB/s": 10**6}
+_FILE_OPTIONS = re.compile(
+    r"--(csvfile|jsonfile|resfile|configfile|treefile|livecsv|livejson|hostsfile|opslog)|-c", re.I
+)
+
+
+def _phases(text: str) -> list[tuple[str, dict[str, str]]]:
+    """The name of each phase with its rows: name -> the value of the last thread to end."""
+    phases: list[tuple[str, dict[str, str]]] = []
+    for _, line in lines_with(text, " : "):
+        if row := _ROW.fullmatch(line.rstrip()):
+            if row["phase"] and row["name"].startswith("Elapsed"):  # rows of latencies may repeat the name
+                phases.append((row["phase"], {}))
+            if phases:
+                values = row["values"]
+                phases[-1][1].setdefault(row["name"], values if values.startswith("[") else values.split()[-1])
+    return phases
+
+
+def _kind(phase: str) -> str | None:
+    return next((kind for name, kind in _KINDS.items() if phase.upper().startswith(name)), None)
+
+
+def _claims(text: str, words: Sequence[str]) -> list[Claim]:
+    """The claims of each phase in their order; of a mix the writes and the reads."""
+    claims = []
+    for phase, rows in _phases(text):
+        if kind := _kind(phase):
+            mixed = any(name.startswith(("MiB read", "IOs read")) for name in rows)
+            for one, side in (("write", " write"), ("read", " read")) if mixed else ((kind, ""),):
+                claims.append(_claim(one, side, phase, rows, words[1:]))
+    if len({claim.kind for claim in claims}) < len(claims):  # files stay open from one phase to the next of its kind
+        return [replace(claim, seconds=None, rate_bytes_per_s=None) for claim in claims]
+    return claims
+
+
+def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], words: Sequence[str]) -> Claim:
+    blocks = rows.get(f"IOs{side or ' total'}")
+    mib = rows.get(f"MiB{side}" if side else "Total MiB")
+    rates = {unit: rows.get(f"{unit}{side}" if side else f"Throughput {unit}") for unit in _RATE_UNITS}
+    unit = next((unit for unit, printed in rates.items() if printed), None)
+    step = _RATE_UNITS[unit] if unit else 1
+    operations = whole_number(blocks, "elbencho's IOs") if blocks else None
+    record_bytes = _block_bytes(words)
+    volume = whole_number(whole_number(mib, "elbencho's MiB") * MIB, "elbencho's bytes") if mib else None
+    if operations is not None and volume != operations * (record_bytes or 0):
+        volume = None  # it is rounded down, and the last block of a file may be a part of one
+    exact = operations is not None or not volume
+    short = {"": "", " write": " wr", " read": " rd"}[side]
+    latency = _LATENCY.fullmatch(rows.get(f"IO{short} latency", rows.get(f"IO{short} lat us", "")))
+    mean = duration(latency[1], latency[2] or "us", "elbencho's latency") if latency else None
+    return Claim(
+        source="elbencho",
+        kind=kind,
+        test=phase,
+        operations=operations,
+        bytes=volume or None,
+        seconds=_elapsed_s(rows),
+        rate_bytes_per_s=real(rates[unit], "elbencho's rate") * step if unit and exact else None,
+        rate_unit_bytes=float(step if exact else MIB),
+        clock_step_s=1e-3,
+        latency_ns={"mean": mean.value * 1e9} if mean else {},
+        latency_step_ns={"mean": mean.step * 1e9} if mean else {},
+        engine="mmap" if "--mmap" in words else "",
+        direct="--direct" in words if words else None,
+        paths=tuple(  # words with a slash, other than the files of options
+            word
+            for last, word in zip(["", *words], words, strict=False)
+            if "/" in word and not word.startswith("-") and not _FILE_OPTIONS.fullmatch(last)
+        ),
+        record_bytes=record_bytes,
+        doubts=("several-clocks", *(("whole-microseconds",) if mean else ())),
+    )
+
+
+def _elapsed_s(rows: Mapping[str, str]) -> float | None:
+    if printed := rows.get("Elapsed ms"):
+        return real(printed, "elbencho's time") / 1e3
+    match = _ELAPSED.fullmatch(rows.get("Elapsed time", ""))
+    if match is None or not match[0]:
+        return None
+    hours, minutes, rest, unit = match.groups(default="0")
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest) * (1e-3 if unit == "ms" else 1.0)
+
+
+def _block_bytes(words: Sequence[str]) -> int | None:
+    for place, word in enumerate(words):
+        option = re.fullmatch(r"(?:--block(?:=|$)|-b)(.*)", word)
+        printed = (option[1] or "".join(words[place + 1 : place + 2])) if option else ""
+        if block := re.fullmatch(r"([0-9]{1,12})([kKmMgG]?)", printed):
+            return size(block[1], block[2], "elbencho's block size").rounded
+    return None
+
+
+ELBENCHO = Tool(
+    "elbencho",
+    sign=r"^OPERATION +RESULT TYPE +FIRST DONE +LAST DONE",
+    claims=_claims,
+    missing="elbencho printed no phase",
+    silent=lambda text, words: bool(_phases(text)),
+)
+
+_LEVELS = {
+    "operation": "operation",
+    "hosts": "hosts",
+    "threads": "workers",
+    "block size": "bs",
+    "file size": "file_size",
+    "dirs": "dirs",
+    "files": "files",
+    "direct io": "direct",
+    "random": "random",
+    "io depth": "iodepth",
+    "shared paths": "shared_paths",
+    "truncate": "truncate",
+    "label": "label",
+}
+"""What elbencho states of a phase -> the name of the factor."""
+_SIZES = {"bs", "file_size"}
+_US_NS = 1e3
+_ENTRIES = {
+    "entry.rate": ("entries/s last", 1.0),
+    "entry.time.min": ("ent lat us min", _US_NS),
+    "entry.time.mean": ("ent lat us avg", _US_NS),
+    "entry.time.max": ("ent lat us max", _US_NS),
+}
+_REQUESTS = {
+    "iops": ("iops last", 1.0),
+    "bw": ("mib/s last", float(MIB)),
+    "lat.min": ("io lat us min", _US_NS),
+    "lat.mean": ("io lat us avg", _US_NS),
+    "lat.max": ("io lat us max", _US_NS),
+}
+_NEEDED = ("operation", "time ms last")
+_MOST_COLUMNS = 500
+
+
+def _is_csv(text: str) -> bool:
+    """Whether its first line has the names of elbencho's columns."""
+    return set(_NEEDED) <= set(_names(text.lstrip("\ufeff").partition("\n")[0].split(",")[:_MOST_COLUMNS]))
+
+
+def _names(cells: list[str]) -> list[str]:
+    """Without brackets and capitals: `IO lat us [avg]` is `io lat us avg`."""
+    return [re.sub(r"[\[\]]", "", cell).strip().lower() for cell in cells]
+
+
+def _entries(text: str) -> Iterator[Entry]:
+    """The phases in their order; the same phase again is a repetition. InputError names the row."""
+    try:  # the last cell is the command, in which each word has quotation marks, and which may have commas
+        head, *rows = csv.reader(line.partition(',"')[0] for line in text.lstrip("\ufeff").splitlines())
+    except csv.Error as error:
+        raise InputError(f"is no CSV that elbencho wrote: {error}") from None
+    names = _names(head)
+    expected = len(names) - (names[-1] == "command")
+    for number, cells in enumerate(rows, 2):
+        if not cells or _names(cells) == names:  # the head again, where two files were put together
+            continue
+        if len(cells) != expected:
+            raise InputError(f"row {number} has {len(cells)} cells before the command; expected {expected}")
+        try:
+            yield _entry(dict(zip(names, cells, strict=False)))
+        except InputError as error:
+            raise InputError(f"row {number}: {error}") from None
+
+
+def _entry(row: Mapping[str, str]) -> Entry:
+    operation = row["operation"].strip()
+    if not operation:
+        raise InputError("has no operation; expected READ, WRITE, …")
+    metrics, problem = quantities(row, _ENTRIES, "elbencho"), ""
+    if direction := _kind(operation):
+        requests = {
+            f"{way}.{name}": value
+            for way, prefix in ((direction, ""), ("read", "rwmix read "))
+            for name, value in quantities(
+                row, {name: (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}, "elbencho"
+            ).items()
+        }
+        for way in dict.fromkeys(name.partition(".")[0] for name in requests):
+            requests |= quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
+        metrics |= requests
+        problem = "" if requests else "no request was done"
+    levels = {factor: text for column, factor in _LEVELS.items() if (text := row.get(column, "").strip())}
+    for factor in _SIZES & levels.keys():
+        levels[factor] = size_level(whole_number(levels[factor], f"elbencho's {factor}"))
+    return Entry(operation, options=levels, metrics=metrics, problem=problem)
+
+
+ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
+
+
+# vdbench's flat file (output/flatfile.html): the averages of each run, by the columns' own names.
+# Written after vdbench's documentation and the source of its flat file (Flat.java), without an output of our own. A
+# line of names comes first; each row is an interval of a run, and the last of a run is its average, whose interval is
+# called `avg_2-10`: it leaves out the first interval. Of volumes and counts there are only averages a second, and no
+# row has the length of an interval, so that rates and response times are all that is claimed. MB are 2**20 bytes,
+# response times milliseconds, numbers have four decimals.
+# For `ioassay import` the average of each run is an entry, and its intervals are the entry's series. Of volumes (SD,
+# WD) reads and writes have one rate together: it is that of reads or of writes where there is nothing else, and else of
+# the total, beside the mean latencies of both. Of files (FSD) both have their own. vdbench has no percentiles here.
+
+_HEAD = re.compile(r"^ *tod +timestamp +Run +Interval +reqrate +rate +.*$", re.M)
+_AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
+_EVERY = re.compile(r"(?<![0-9])[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]")
+"""Which rows are wanted: the averages of runs, or these and every interval."""
+_NOTHING = "vdbench's flat file has no run that ended ('avg_')"
+_VDBENCH_LEVELS = {
+    "xfersize": "bs",
+    "threads": "workers",
+    "rdpct": "rwmixread",
+    "seekpct": "seek_share",
+    "rhpct": "read_hit_share",
+    "whpct": "write_hit_share",
+    "reqrate": "requested_rate",
+}
+"""Columns that a user sets -> the name of the factor."""
+_MS_NS = 1e6
+_RATES = (".iops", ".bw")
+_DAY_S = 86400.0
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,6})?)")
+
+
+def _rows(text: str, wanted: re.Pattern[str]) -> Iterator[dict[str, str]]:
+    """The rows that have `wanted`, by their columns' names in lower case; InputError for one that does not fit.
+
+    A name that stands twice has its first value; what is not available is left out.
+    """
+    heads = list(_HEAD.finditer(text))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    for head, end in zip(heads, ends, strict=False):
+        names = [name.lower() for name in head[0].split()]
+        for _, line in lines_with(text[:end], wanted, head.end()):
+            words = line.split()
+            if len(words) != len(names):
+                raise InputError(f"vdbench's flat file has a row of {len(words)} columns; expected {len(names)}")
+            pairs = reversed(list(zip(names, words, strict=True)))
+            yield {name: word for name, word in pairs if word != "n/a"}
+
+
+def _has_files(row: Mapping[str, str]) -> bool:
+    return "mb_read" in row or "mb_write" in row
+
+
+def _way(row: Mapping[str, str], both: str) -> str:
+    """What is done to volumes: reads, writes or both."""
+    share = real(row["read%"], "vdbench's read%") if "read%" in row else None
+    return {100.0: "read", 0.0: "write"}.get(share, both) if share is not None else both
+
+
+def _vdbench_outputs(argv: Sequence[str]) -> list[str]:
+    """The flat file in the folder of -o, which is `output` without it."""
+    words = VDBENCH.words(argv)
+    folders = [word for option, word in pairwise(words) if option == "-o"]
+    joined = [word[2:] for word in words[1:] if re.match(r"-o\w", word)]
+    return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")] if words else []
+
+
+def _vdbench_claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+    """Of files (FSD) a read and a write; of devices one claim, whose kind is known where there is only one."""
+    for row in _rows(text, _AVERAGE):
+        cells = {kind: (f"mb_{kind}", f"{kind}_resp") for kind in ("read", "write")}
+        if not _has_files(row):
+            cells = {_way(row, "mixed"): ("mb/sec", "resp")}
+        for kind, (rate, response) in cells.items():
+            numbers = {
+                name: real(row[name], f"vdbench's {name}") for name in (rate, response, "xfersize") if name in row
+            }
+            requested = numbers.get("xfersize", 0.0)
+            if numbers.get(rate):
+                yield Claim(
+                    source="vdbench",
+                    kind=kind,
+                    test=row.get("run", ""),
+                    rate_bytes_per_s=numbers[rate] * MIB,
+                    rate_unit_bytes=step_of(row[rate]) * MIB,
+                    latency_ns={"mean": numbers[response] * _MS_NS} if numbers.get(response) else {},
+                    record_bytes=round(requested) if requested and requested.is_integer() else None,
+                    unreported=("ramp",),
+                )
+
+
+def _vdbench_entries(text: str) -> Iterator[Entry]:
+    """The runs in their order."""
+    intervals: list[dict[str, str]] = []
+    ended = False
+    for row in _rows(text, _EVERY):
+        if intervals and intervals[0].get("run") != row.get("run"):
+            intervals = []  # of a run that was interrupted
+        if _AVERAGE.fullmatch(f" {row.get('interval', '')} "):
+            yield _vdbench_entry(row, intervals)
+            intervals, ended = [], True
+        else:
+            intervals.append(row)
+    if not ended:
+        raise InputError(f"{_NOTHING}; it ends with {last_line(text)}")
+
+
+def _vdbench_entry(row: Mapping[str, str], intervals: Sequence[Mapping[str, str]]) -> Entry:
+    cells = _vdbench_cells(row)
+    metrics = quantities(row, cells, "vdbench")
+    levels = {  # `100.0000` is 100, `70.1000` is 70.1
+        factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
+        for column, factor in _VDBENCH_LEVELS.items()
+        if column in row
+    }
+    if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
+        levels["bs"] = size_level(whole_number(levels["bs"], "vdbench's xfersize"))
+    if not any(name.endswith(_RATES) for name in metrics):
+        return Entry(row.get("run", ""), options=levels, problem="no request was done")
+    series = _series(intervals, {name: cell for name, cell in cells.items() if name in metrics})
+    return Entry(row.get("run", ""), options=levels, metrics=metrics, series=series)
+
+
+def _vdbench_cells(row: Mapping[str, str]) -> dict[str, tuple[str, float]]:
+    """Metric -> the column that has it and the factor of its unit, for a run with this average."""
+    if _has_files(row):
+        own = {"iops": ("{}_rate", 1.0), "bw": ("mb_{}", float(MIB)), "lat.mean": ("{}_resp", _MS_NS)}
+        ways = ("read", "write")
+        return {f"{way}.{name}": (cell.format(way), factor) for way in ways for name, (cell, factor) in own.items()}
+    way = _way(row, "total")
+    return {
+        f"{way}.iops": ("rate", 1.0),
+        f"{way}.bw": ("mb/sec", float(MIB)),
+        f"{way}.lat.mean": ("resp", _MS_NS),
+        f"{way}.lat.max": ("resp_max", _MS_NS),
+        f"{way}.lat.stddev": ("resp_std", _MS_NS),
+        **({f"{one}.lat.mean": (f"{one}_resp", _MS_NS) for one in ("read", "write")} if way == "total" else {}),
+    }
+
+
+def _series(intervals: Sequence[Mapping[str, str]], cells: Mapping[str, tuple[str, float]]) -> list[Series]:
+    """One of each metric, by the time after the first interval; a rate of 0 is a point of it, a time of 0 none."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    begin_s = None
+    for row in intervals:
+        if match := _TIME.fullmatch(row.get("tod", "")):
+            time_s = int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
+            begin_s = time_s if begin_s is None else begin_s
+            for name, (cell, factor) in cells.items():
+                if cell in row and ((value := real(row[cell], f"vdbench's {cell}")) or name.endswith(_RATES)):
+                    points.setdefault(name, []).append(((time_s - begin_s) % _DAY_S, value * factor))
+    return [Series(name, [at for at, _ in found], [value for _, value in found]) for name, found in points.items()]
+
+
+VDBENCH = Tool(
+    "vdbench",
+    *("vdbench", "vdbench.sh", "vdbench.bash"),
+    sign=_HEAD.pattern,
+    claims=_vdbench_claims,
+    missing=_NOTHING,
+    outputs=_vdbench_outputs,
+)
+VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdbench_entries)
+
+
+# Results of the Phoronix Test Suite (composite.xml) for `ioassay import`: each run of a test on a system is an entry.
+# Written after the suite's schema (pts-core/definitions/result-file.xsd of its repository), without a file of our own.
+# `RawString` has the value of each run, which become repetitions; where it is empty there is only their mean, `Value`.
+# Rates in bytes and times are converted to bytes/s and s, other scales keep theirs as part of the metric's name:
+# `score.<scale>` where more is better, `cost.<scale>` where less is. Results of several values (line graphs) are failed
+# trials. The facts about the systems' hardware and software are not read.
+
+_HEAD_CHARS = 2**16
+_BETTER = {"HIB": "score", "LIB": "cost"}
+_TIMES_S = {
+    **dict.fromkeys(("seconds", "sec", "s"), 1.0),
+    **dict.fromkeys(("milliseconds", "ms"), 1e-3),
+    **dict.fromkeys(("microseconds", "us", "µs"), 1e-6),
+    **dict.fromkeys(("nanoseconds", "ns"), 1e-9),
+    "minutes": 60.0,
+}
+_RATE = re.compile(r"([kKMGT]?i?B)/s(?:ec)?")
+_LONGEST_SLUG = 60
+
+
+def _phoronix_entries(text: str) -> list[Entry]:
+    """The runs of each result in the file's order; InputError for what is no result file."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise InputError("declares entities, which no result file of the Phoronix Test Suite does")
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(f"is no XML that the Phoronix Test Suite wrote: {error}") from None
+    runs: dict[tuple[str, str], list[Entry]] = {}
+    for result in root.iter("Result"):
+        _add(result, runs)
+    return [entry for found in runs.values() for entry in found]
+
+
+def _add(result: ElementTree.Element, runs: dict[tuple[str, str], list[Entry]]) -> None:
+    """Add a result to the runs of its test on each system. A test with several scales has one result for each."""
+    title = " ".join(part for part in (_text_of(result, "Title"), _text_of(result, "AppVersion")) if part)
+    test = ": ".join(part for part in (title, _text_of(result, "Description")) if part) or "test"
+    metric, factor = _metric(_text_of(result, "Scale"), _text_of(result, "Proportion"))
+    for stated in result.iter("Entry"):
+        system = _text_of(stated, "Identifier")
+        known = runs.setdefault((test, system), [])
+        values, problem = _values(stated, test)
+        found = [{metric: value * factor} for value in values]
+        if found and len(known) == len(found) and not any(metric in one.metrics or one.problem for one in known):
+            known[:] = [replace(one, metrics={**one.metrics, **new}) for one, new in zip(known, found, strict=True)]
+            continue
+        options = {"test": test, **({"system": system} if system else {})}
+        known += [Entry(test, options=options, metrics=new, problem=problem) for new in found or [{}]]
+
+
+def _values(stated: ElementTree.Element, test: str) -> tuple[list[float], str]:
+    """The value of each run, or why there is none."""
+    mean = _text_of(stated, "Value")
+    if "," in mean:
+        return [], f"has {mean.count(',') + 1} values of a graph; expected one"
+    runs = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
+    if not runs[0]:
+        return [], "has no value: the test failed on this system"
+    return [real(run, f"the value of '{test[:60]}'") for run in runs], ""
+
+
+def _metric(scale: str, proportion: str) -> tuple[str, float]:
+    """The metric of a scale, and the factor that gives its unit."""
+    kind = _BETTER.get(proportion.upper(), "value")
+    if rate := _RATE.fullmatch(scale):
+        return f"{kind}.bw", float(units.parse_size(f"1{rate[1]}"))
+    if scale.lower() in _TIMES_S:
+        return f"{kind}.time", _TIMES_S[scale.lower()]
+    slug = re.sub(r"[^a-z0-9]+", "_", scale.lower().replace("/", " per ")).strip("_")[:_LONGEST_SLUG]
+    return f"{kind}.{slug or 'number'}", 1.0
+
+
+def _text_of(element: ElementTree.Element, name: str) -> str:
+    return " ".join((element.findtext(name) or "").split())
+
+
+PHORONIX_RESULTS = ResultFile(
+    "the Phoronix Test Suite's composite.xml",
+    lambda text: "<PhoronixTestSuite>" in text[:_HEAD_CHARS],
+    _phoronix_entries,
+)
