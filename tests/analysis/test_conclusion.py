@@ -18,7 +18,7 @@ from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import optimum
 from ioassay.factors import CASE
 from ioassay.narrative import conclude_text
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 
 CASES = [

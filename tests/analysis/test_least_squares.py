@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit, least_squares
+from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
 from ioassay.stats.result import Undefined
 
 DEPOSIT = np.array([125, 100, 200, 75, 150, 175, 75, 175, 125, 200, 100], dtype=np.float64)
@@ -94,7 +94,6 @@ def test_degenerate_lines_are_named() -> None:
     assert isinstance(fit_line(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0.95), Undefined)
     flat = line(np.arange(5.0), np.full(5, 7.0))
     assert (flat.slope, flat.p, flat.r2) == (0.0, 1.0, 0.0)
-    assert isinstance(least_squares(np.ones((5, 2)), np.arange(5.0)), Undefined)
 
 
 def test_no_lack_of_fit_without_repetitions_or_with_two_levels() -> None:

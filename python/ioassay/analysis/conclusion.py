@@ -16,8 +16,7 @@ from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, 
 from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import CASE
-from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.ratio_of_means import Ratio, equivalence
+from ioassay.stats.contrasts import MARGIN, Ratio, equivalence
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

@@ -25,9 +25,15 @@ from ioassay.analysis.measurements.cells import Cell, by_key
 from ioassay.factors import setting_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.power import repetitions_needed
-from ioassay.stats.ratio_of_means import Equivalence, Ratio, equivalence, ratio_interval
+from ioassay.stats.contrasts import (
+    MARGIN,
+    Contrasts,
+    Equivalence,
+    Ratio,
+    equivalence,
+    ratio_interval,
+    repetitions_needed,
+)
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host

@@ -17,14 +17,21 @@ from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell, rounds, samples
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.stats import distributions
-from ioassay.stats.anova import OneWay, one_way
+from ioassay.stats.anova import Components, Corrected, Dependence, OneWay, components, corrected, dependence, one_way
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.dependence import Components, Corrected, Dependence, components, corrected, dependence
 from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import Moments, moments
-from ioassay.stats.steady_state import SteadyState, steady_state
-from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
+from ioassay.stats.stationarity import (
+    Correlation,
+    Kendall,
+    Runs,
+    SteadyState,
+    mann_kendall,
+    runs_test,
+    spearman,
+    steady_state,
+)
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

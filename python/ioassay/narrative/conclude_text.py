@@ -18,7 +18,7 @@ from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.ratio_of_means import Ratio as MeasuredRatio
+from ioassay.stats.contrasts import Ratio as MeasuredRatio
 from ioassay.stats.result import mean_of, plain
 
 MOST = 5

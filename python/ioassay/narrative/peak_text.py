@@ -21,8 +21,7 @@ from ioassay.stats.best_level import BestLevel
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts, Pair
 from ioassay.stats.result import Interval, Undefined, mean_of
-from ioassay.stats.saturation import Knee
-from ioassay.stats.scalability import FEWEST_LEVELS, USL, Law, preferred
+from ioassay.stats.scalability import FEWEST_LEVELS, USL, Knee, Law, preferred
 
 FEW = 5
 """Below this number of repetitions an interval is wide because of them."""

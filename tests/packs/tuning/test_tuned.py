@@ -13,7 +13,7 @@ from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
 from ioassay.packs.tuning.questions import tuned, tuned_text
 from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

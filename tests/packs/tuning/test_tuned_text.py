@@ -21,7 +21,7 @@ from ioassay.packs.tuning.questions.tuned import (
     Side,
     Tuned,
 )
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 
 from ...narrative import golden

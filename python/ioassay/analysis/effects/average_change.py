@@ -13,9 +13,7 @@ from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import Scale, average, fit
-from ioassay.stats.contrasts import Contrasts
-from ioassay.stats.power import repetitions_needed
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Contrasts, Ratio, repetitions_needed
 from ioassay.stats.result import Undefined
 
 

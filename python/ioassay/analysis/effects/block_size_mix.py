@@ -17,8 +17,7 @@ from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Scale
-from ioassay.stats.contrasts import Contrasts
-from ioassay.stats.ratio_of_means import Ratio, ratio_interval
+from ioassay.stats.contrasts import Contrasts, Ratio, ratio_interval
 from ioassay.stats.result import Undefined
 from ioassay.study.model import Study
 

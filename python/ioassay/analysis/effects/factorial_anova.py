@@ -1,6 +1,6 @@
 """All factors together: how much does each explain, and does the effect of one depend on another (interaction)?
 
-Whether factors interact is read from the one model of the response (`stats/interaction.py`); all pairs of factors share
+Whether factors interact is read from the one model of the response (`stats/factorial.py`); all pairs of factors share
 the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
 """
 
@@ -17,8 +17,7 @@ from ioassay.factors import Design
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Pair
-from ioassay.stats.factorial import Effect, Factorial, factorial
-from ioassay.stats.interaction import Interaction, interaction
+from ioassay.stats.factorial import Effect, Factorial, Interaction, factorial, interaction
 from ioassay.stats.result import Undefined
 
 

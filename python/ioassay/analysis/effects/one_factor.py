@@ -15,8 +15,7 @@ from ioassay.analysis.effects.regression import Regression
 from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.stats.anova import one_way
-from ioassay.stats.contrasts import Contrasts
-from ioassay.stats.power import repetitions_needed
+from ioassay.stats.contrasts import Contrasts, repetitions_needed
 from ioassay.stats.result import Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

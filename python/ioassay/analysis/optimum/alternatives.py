@@ -25,8 +25,7 @@ from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.stats.best_level import best_level
 from ioassay.stats.condition_means import ConditionMeans, average, fit
-from ioassay.stats.contrasts import Contrasts, Pair
-from ioassay.stats.power import repetitions_needed
+from ioassay.stats.contrasts import Contrasts, Pair, repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

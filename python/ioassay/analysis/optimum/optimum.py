@@ -21,11 +21,9 @@ from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
-from ioassay.stats.contrasts import Contrasts, bend_p
-from ioassay.stats.power import repetitions_needed
+from ioassay.stats.contrasts import Contrasts, bend_p, repetitions_needed
 from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, plain
-from ioassay.stats.saturation import Knee, knee
-from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
+from ioassay.stats.scalability import FEWEST_LEVELS, Knee, Law, amdahl, knee, preferred, usl
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

@@ -14,7 +14,6 @@ all. Of two conditions each is against the other: both deviations from their mea
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -22,9 +21,8 @@ import numpy as np
 
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Ints, Scale
-from ioassay.stats.contrasts import Bools, Contrasts, Pair, bounded_exp, by_df, grid_df
-from ioassay.stats.power import POWER
-from ioassay.stats.result import Floats, Interval
+from ioassay.stats.contrasts import POWER, Bools, Contrasts, Pair, bounded_exp, by_df, grid_df
+from ioassay.stats.result import Floats
 
 _TIE = 1e-12
 """Deviations below this are rounding's, and none."""
@@ -113,11 +111,7 @@ class Deviations:
 
     def pair(self, index: int) -> Pair:
         """One condition against the mean: a ratio, or on the raw scale a difference."""
-        estimate, reach = float(self.estimates[index]), float(self.reach[index])
-        low, high = estimate - reach, estimate + reach
-        if self.family.means.scale == Scale.LOG:
-            estimate, low, high = math.exp(estimate), bounded_exp(low), bounded_exp(high)
-        return Pair(estimate, Interval(low, high, self.family.confidence, "simultaneous"), self.p(index))
+        return self.family.as_pair(self.estimates[index], self.reach[index], self.p(index))
 
     def p(self, index: int) -> float:
         """That a condition does not deviate, adjusted for all and for the families that share the risk."""

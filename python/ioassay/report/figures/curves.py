@@ -231,7 +231,7 @@ def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[A
 def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws: bool) -> list[str]:
     """The band, the law and what it predicts, or where the curve bends, in words."""
     from ioassay.narrative import peak_text
-    from ioassay.stats.saturation import Knee
+    from ioassay.stats.scalability import Knee
 
     said = [f"shaded: {metric_view.as_good()}"] if banded else []
     if found.plateau is None and found.no_plateau:

@@ -20,7 +20,7 @@ from ioassay.analysis.measurements.cells import Cell, cells, plausible
 from ioassay.analysis.run_comparison import Verdict
 from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
 from ioassay.stats.sample import mean_interval
 from ioassay.store import schema

@@ -12,7 +12,7 @@ from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity, Response
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import BROKEN, KEPT, WHOLE, Bound, Outcome, Side, Tuned
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Undefined, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
