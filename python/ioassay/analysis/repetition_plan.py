@@ -36,7 +36,6 @@ class RepetitionPlan:
 
 
 def assumed(study: Study, margin: float, noises: Sequence[float] = ASSUMED) -> list[RepetitionPlan]:
-    """One for each noise."""
     return [RepetitionPlan(study.name, "", noise, margin, _needed(study, margin, noise)) for noise in noises]
 
 

@@ -164,7 +164,11 @@ def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
     if covariance[0] <= 0:
         return Undefined("the log samples of every run are identical")
     rho = covariance / covariance[0]
-    samples, time = sum(array.size for array in arrays), _integrated_time(rho)
+    pairs = rho[: rho.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    kept = pairs[: negative[0]] if negative.size else pairs
+    # The pairs count lag 0 once; every other lag occurs on both sides.
+    samples, time = sum(array.size for array in arrays), max(1.0, float(2 * kept.sum() - 1))
     return Dependence(samples, float(rho[1]), time, samples / time)
 
 
@@ -173,14 +177,6 @@ def _autocovariance(values: Floats, lags: int) -> Floats:
     deviations = values - values.mean()
     spectrum = np.abs(np.fft.rfft(deviations, 2 * values.size)) ** 2
     return np.asarray(np.fft.irfft(spectrum)[: lags + 1])
-
-
-def _integrated_time(rho: Floats) -> float:
-    pairs = rho[: rho.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    kept = pairs[: negative[0]] if negative.size else pairs
-    # The pairs count lag 0 once; every other lag occurs on both sides.
-    return max(1.0, float(2 * kept.sum() - 1))
 
 
 def corrected(anova: OneWay, found: Dependence) -> Corrected:

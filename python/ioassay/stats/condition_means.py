@@ -65,7 +65,6 @@ class ConditionMeans:
 
     @property
     def exact(self) -> bool:
-        """True if no condition scatters."""
         return not self.squared_errors.any()
 
     @property

@@ -79,7 +79,6 @@ class Contrasts:
 
     @cached_property
     def differences(self) -> Floats:
-        """Estimate i minus estimate j."""
         estimates = self.means.estimates
         found: Floats = estimates[:, None] - estimates[None, :]
         size = 1.0 if self.means.scale == Scale.LOG else float(np.abs(estimates).max())
@@ -103,7 +102,6 @@ class Contrasts:
 
     @cached_property
     def df(self) -> Floats:
-        """Degrees of freedom of the differences."""
         k, squared = self.means.sizes.size, self.means.squared_errors
         places = np.stack([np.repeat(np.arange(k), k), np.tile(np.arange(k), k)], axis=1)
         return self.means.df_of_sums(squared[places], places).reshape(k, k)
@@ -147,7 +145,6 @@ class Contrasts:
 
     @property
     def different(self) -> bool:
-        """True if some condition is certainly above another."""
         return bool(self.above.any())
 
     def equal(self, first: int, second: int) -> bool:
@@ -155,7 +152,6 @@ class Contrasts:
         return bool(self.near[first, second] and self.near[second, first])
 
     def pair(self, high: int, low: int) -> Pair:
-        """Condition `high` against condition `low`."""
         return self.as_pair(self.differences[high, low], self.reach[high, low], self.p(high, low))
 
     def as_pair(self, difference: float, reach: float, p: float) -> Pair:

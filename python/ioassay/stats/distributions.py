@@ -34,7 +34,6 @@ def normal_cdfs(z: Floats) -> Floats:
 
 
 def normal_sf(z: float) -> float:
-    """P(Z > z)."""
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 

@@ -21,7 +21,7 @@ _NO_DIRECTION = 1e-11
 class Line:
     """y = intercept + slope x. `slope_interval` is Student's; `aic` compares lines over the same y (None: exact fit).
 
-    `x_mean` and `sxx` (sum of squared deviations of x) are what `mean_interval` needs.
+    `sxx` is the sum of squared deviations of x.
     """
 
     n: int
@@ -41,14 +41,7 @@ class Line:
     sxx: float
 
     def at(self, x: float) -> float:
-        """The line's value at `x`."""
         return self.intercept + self.slope * x
-
-    def mean_interval(self, x: float, confidence: float) -> Interval:
-        """Interval of the mean of y at one `x` (not of a single new value)."""
-        quantile = float(distributions.t_ppf((1 + confidence) / 2, self.df_residual))
-        half = quantile * self.residual_stddev * float(np.sqrt(1 / self.n + (x - self.x_mean) ** 2 / self.sxx))
-        return Interval(self.at(x) - half, self.at(x) + half, confidence, "t")
 
 
 @dataclass(frozen=True)

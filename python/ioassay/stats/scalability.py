@@ -58,7 +58,6 @@ class Law:
     df: int
 
     def at(self, workers: float) -> float:
-        """The throughput that the law gives."""
         return float(_throughput((self.gamma, self.alpha, self.beta), np.array([workers]))[0])
 
 

@@ -62,18 +62,15 @@ def mann_kendall(sequences: Sequence[Floats]) -> Kendall | Undefined:
     if not arrays:
         return Undefined("no condition has 3 repetitions")
     s = float(sum(np.sum(np.triu(np.sign(array[None, :] - array[:, None]), 1)) for array in arrays))
-    variance = float(sum(_variance(array) for array in arrays))
+    variance = 0.0
+    for array in arrays:
+        n, ties = array.size, np.unique(array, return_counts=True)[1]
+        variance += float((n * (n - 1) * (2 * n + 5) - np.sum(ties * (ties - 1) * (2 * ties + 5))) / 18)
     if variance == 0:
         return Undefined("all repetitions are equal")
     z = (s - np.sign(s)) / np.sqrt(variance)
     pairs = sum(array.size * (array.size - 1) / 2 for array in arrays)
     return Kendall(s, variance, float(z), float(2 * distributions.normal_sf(abs(z))), s / pairs, len(arrays))
-
-
-def _variance(array: Floats) -> float:
-    n = array.size
-    _, ties = np.unique(array, return_counts=True)
-    return float((n * (n - 1) * (2 * n + 5) - np.sum(ties * (ties - 1) * (2 * ties + 5))) / 18)
 
 
 def spearman(x: Floats, y: Floats) -> Correlation | Undefined:
@@ -130,7 +127,6 @@ class Window:
 
     @property
     def steady(self) -> bool:
-        """Whether both limits hold."""
         return self.range <= MAX_RANGE and self.slope <= MAX_SLOPE
 
 

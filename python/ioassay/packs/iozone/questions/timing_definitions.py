@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import cells as measurements
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.measurements.passes import CLAIM, RATE, SESSION, SPAN, SUM, WATCHED, Pass
+from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
 from ioassay.stats.sample import median_of

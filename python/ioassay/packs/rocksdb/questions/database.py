@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.measurements.cells import Cells, cells, interval, label
+from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

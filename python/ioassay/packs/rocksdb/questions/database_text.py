@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis.claims import published_results
+from ioassay.analysis import published_results
 from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
