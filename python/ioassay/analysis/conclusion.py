@@ -65,7 +65,14 @@ def mixes(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[M
     """Every case with a `bssplit`, beside the cases with a fixed block size; `families` are those of the cases."""
     measured: list[Mix] = []
     for family in families:
-        sizes = [_sizes(study, cell) for cell in family.cells]
+        # Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction).
+        sizes: list[dict[float, float]] = []
+        for settings in (study.params_at(cell.point) for cell in family.cells):
+            size = level_number("bs", settings.get("bs"))
+            if (split := settings.get("bssplit")) is not None:
+                sizes.append(parse_split(str(split)))
+            else:
+                sizes.append({} if size is None else {size: 1.0})
         fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
         mixed = [index for index, own in enumerate(sizes) if len(own) > 1 and fixed]
         contrasts, alone = family.contrasts, {next(iter(sizes[other])): other for other in fixed}
@@ -80,15 +87,6 @@ def mixes(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[M
             predicted = _predicted(family.part.response, contrasts, index, sizes[index], alone)
             measured.append(Mix(*own, against, outcomes, predicted))
     return measured
-
-
-def _sizes(study: Study, cell: Cell) -> dict[float, float]:
-    """Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction)."""
-    settings = study.params_at(cell.point)
-    if (split := settings.get("bssplit")) is not None:
-        return parse_split(str(split))
-    size = level_number("bs", settings.get("bs"))
-    return {} if size is None else {size: 1.0}
 
 
 def parse_split(split: str) -> dict[float, float]:

@@ -22,7 +22,7 @@ from ioassay.analysis.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
 from ioassay.stats.contrasts import Contrasts, bend_p, repetitions_needed
-from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, plain
+from ioassay.stats.result import Interval, Undefined, as_floats, mean_of, plain
 from ioassay.stats.scalability import FEWEST_LEVELS, Knee, Law, amdahl, knee, preferred, usl
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -329,10 +329,15 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     )
     if not counts_workers(peak, workers=workers):
         return peak
+    scalings = []
+    for index, (number, group) in enumerate(zip(family.numbers, groups, strict=True)):
+        speedup, share = mean_of(group) / mean_of(groups[0]), family.numbers[0] / number
+        known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
+        scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
     processors = records.machine(study).get("cpu", {}).get("cpus")
     peak = replace(
         peak,
-        scaling=_scaling(peak, groups),
+        scaling=tuple(scalings),
         usl=unclear or usl(x, y, confidence),
         amdahl=unclear or amdahl(x, y, confidence),
         processors=processors if isinstance(processors, int) and takes_processors(family.factor) else None,
@@ -395,12 +400,3 @@ def _straight(found: Peak) -> Undefined | None:
     if min(bend_p(contrasts, scale, lower=lower) for scale in scales) * len(scales) >= contrasts.risk:
         return Undefined("the data do not show that the response gains less later")
     return None
-
-
-def _scaling(found: Peak, groups: Sequence[Floats]) -> tuple[Scaling, ...]:
-    numbers, contrasts, scalings = found.numbers or (), found.contrasts, []
-    for index, (number, group) in enumerate(zip(numbers, groups, strict=True)):
-        speedup, share = mean_of(group) / mean_of(groups[0]), numbers[0] / number
-        known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
-        scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
-    return tuple(scalings)

@@ -106,7 +106,13 @@ def resource_use(records: Dataset, study: Study) -> dict[str, dict[Use, float]]:
 
 def _of_trials(records: Dataset, study: Study) -> _Values:
     """What the account of the machine, the witness and the monitor `cpu` say of each trial."""
-    trials, cores = records.trials_of(study), _core_use(records, study)
+    # Trial and core (`all` too) -> busy share in the median interval, where the monitor `cpu` was on.
+    states = monitor_rates.during_load(monitor_rates.cpu(records, study))
+    idle = pl.col("percent").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
+    each = states.group_by("trial", "core", "time_s").agg(busy=1 - idle / 100)
+    shares = each.group_by("trial", "core").agg(pl.col("busy").median())
+    cores = {(trial, core): busy for trial, core, busy in shares.iter_rows()}
+    trials = records.trials_of(study)
     for point in trials.select("trial", *(name for name in study.levels if name in trials.columns)).to_dicts():
         trial = point.pop("trial")
         settings = {**study.params_at(point), **study.settings(point)}
@@ -136,15 +142,6 @@ def _of_trials(records: Dataset, study: Study) -> _Values:
         with suppress(KeyError, ValueError):  # a processor that was not watched, or no list of processors
             names = ["all"] if allowed == "all" else [f"cpu{number}" for number in units.parse_processors(allowed)]
             yield trial, Use.BUSY, sum(cores[trial, name] for name in names) / len(names)
-
-
-def _core_use(records: Dataset, study: Study) -> dict[tuple[str, str], float]:
-    """Trial and core (`all` too) -> busy share in the median interval, where the monitor `cpu` was on."""
-    states = monitor_rates.during_load(monitor_rates.cpu(records, study))
-    idle = pl.col("percent").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
-    each = states.group_by("trial", "core", "time_s").agg(busy=1 - idle / 100)
-    shares = each.group_by("trial", "core").agg(pl.col("busy").median())
-    return {(trial, core): busy for trial, core, busy in shares.iter_rows()}
 
 
 def _grown(records: Dataset, study: Study, monitor: str) -> dict[str, dict[str, tuple[float, float]]]:

@@ -23,7 +23,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -349,11 +349,17 @@ def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
     fit = [worker.address for worker in found if not worker.refusal]
     answers = client.run(about, workers=fit, on_error="return") if fit else {}
     answers = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
-    return [
-        worker if worker.refusal else Worker(worker.address, worker.name, worker.threads, _other_program(answer, mine))
-        for worker in found
-        if worker.refusal or (answer := answers.get(worker.address)) is not None
-    ]
+    judged = []
+    for worker in found:
+        answer, refusal = answers.get(worker.address), worker.refusal
+        if not refusal and answer is None:
+            continue
+        if not refusal and isinstance(answer, Identity):
+            refusal = f"it has {difference}" if (difference := mine.difference(answer)) else ""
+        elif not refusal:
+            refusal = f"it cannot load ioassay {mine.version}: {str(answer) or type(answer).__name__}"
+        judged.append(replace(worker, refusal=refusal))
+    return judged
 
 
 def addresses(client: Client, *, measuring: bool) -> list[str]:
@@ -367,13 +373,6 @@ def _workers(client: Client) -> dict[str, Any]:
     to a question of the client's own, which has no workers."""
     found: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return found
-
-
-def _other_program(answer: object, mine: Identity) -> str:
-    if not isinstance(answer, Identity):
-        return f"it cannot load ioassay {mine.version}: {str(answer) or type(answer).__name__}"
-    difference = mine.difference(answer)
-    return f"it has {difference}" if difference else ""
 
 
 @dataclass(frozen=True)

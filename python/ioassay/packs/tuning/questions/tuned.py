@@ -202,6 +202,11 @@ def measure(records: Dataset, study: Study) -> Tuned:
     row, bounds = search.comparison(default, winner), search.bounds(winner)
     kept = len(bounds) == len(search.constraints) and all(bound.verdict != BROKEN for bound in bounds)
     ended = ["failed" if one["status"] != OK else one.get("search") for one in rows]
+    verdict = None
+    if row is not None and row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
+        verdict = SAME if row.verdict == Verdict.SAME else UNDECIDED
+    elif row is not None:  # more is an improvement where it maximizes, whatever the metric usually means
+        verdict = IMPROVED if (row.mean_b > row.mean_a) == bool(tuning["maximize"]) else WORSE
     return Tuned(
         study=study.name,
         metric=metric,
@@ -214,7 +219,7 @@ def measure(records: Dataset, study: Study) -> Tuned:
         winner=sides[1],
         feasible=kept and (found is None or found["feasible"]),
         row=row,
-        verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
+        verdict=verdict,
         bounds=bounds,
         default_bounds=search.bounds(default),
         history=[
@@ -317,13 +322,6 @@ class _Search:
     def _cell(self, metric: str, point: _Point | None) -> Cell | None:
         found = cells(self.records, self.study, metric).cells
         return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
-
-
-def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
-    """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
-    if row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
-        return SAME if row.verdict == Verdict.SAME else UNDECIDED
-    return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE
 
 
 HEADING = "What did the search find? Winner, default and confirmation"
