@@ -40,7 +40,6 @@ UNSTABLE_CV = 0.05
 LONG_ENOUGH = 50
 """Samples a run from which on its own mean, which is taken out, hides little of the dependence."""
 PASS, TRIAL = "pass", "trial"
-OWN_PASSES = "each condition ran in passes of its own"
 RANKABLE = 5
 """Passes from which even a perfect trend has a rank test below 5 %."""
 NOTABLE = 0.02
@@ -130,7 +129,10 @@ def variation(found: Cells, confidence: float) -> Variation | None:
         labels = [cell.label for cell in found.cells for _ in cell.measured]
         passes = [int(number) for cell in found.cells for number in cell.repetition]
         done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
-        blocks = done if isinstance(done, Undefined) else done.effect(BLOCK) or Undefined(OWN_PASSES)
+        if isinstance(done, Undefined):
+            blocks = done
+        else:
+            blocks = done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
     return Variation(tuple(described), blocks, confidence)
 
 

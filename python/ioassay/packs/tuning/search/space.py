@@ -85,7 +85,7 @@ def _places(text: str) -> int:
 def _plain_numbers(levels: Sequence[Scalar]) -> Scale | None:
     """Integers; numbers with decimals, counted in the last place that one of them has; 50 %; `closed:4`, `closed:32`.
 
-    Text stays text, with one word before all numbers or a per cent sign behind them.
+    Text stays text, with one word before all numbers or a percent sign behind them.
     """
     if any(isinstance(level, bool) for level in levels):
         return None
