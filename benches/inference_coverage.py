@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ioassay.analysis.effects.response_shape import ShapeKind, direction
 from ioassay.analysis.measurements.cells import Cell
+from ioassay.analysis.one_factor import ShapeKind, direction
 from ioassay.analysis.run_comparison import Verdict, judged_pairs
 from ioassay.stats.best_level import best_level, levels_off, plateau, second_peaks
 from ioassay.stats.condition_means import ConditionMeans, fit

@@ -27,8 +27,7 @@ from monitor_cost import median_interval
 
 from ioassay import host
 from ioassay.packs.fio.driver import Fio
-from ioassay.packs.live.live_page import PageServer
-from ioassay.packs.live.run_state import RunState
+from ioassay.packs.live.live_page import PageServer, RunState
 from ioassay.process import supervisor
 from ioassay.roles import Trial
 from ioassay.runner.current_rates import RateReader

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioassay.analysis.optimum import optimum
-from ioassay.analysis.optimum.optimum import Peak
-from ioassay.analysis.optimum.peak_cause import Cause
+from ioassay.analysis import optimum
+from ioassay.analysis.optimum import Peak
+from ioassay.analysis.peak_cause import Cause
 from ioassay.drivers import DRIVERS
 from ioassay.host import cgroup
 from ioassay.narrative import peak_text

@@ -15,8 +15,8 @@ import numpy as np
 
 from corpora import rows
 from ioassay import metrics
-from ioassay.analysis.effects.descriptive import headline
-from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay.analysis.descriptive import headline
+from ioassay.analysis.one_factor import lower_is_better
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.narrative.say import statement

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import conclusion
-from ioassay.analysis.optimum import alternatives, optimum, study_focus
-from ioassay.analysis.optimum.alternatives import Outcome
+from ioassay.analysis import alternatives, conclusion, optimum, study_focus
+from ioassay.analysis.alternatives import Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.stats.contrasts import Pair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ioassay.analysis.optimum import study_focus
+from ioassay.analysis import study_focus
 
 
 def choice(lab: Any, levels: dict[Any, float], noise: float = 0.001, **keys: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from ioassay.analysis.storage import system_calls
-from ioassay.analysis.storage.system_calls import Outcome, SystemCalls
+from ioassay.analysis import system_calls
+from ioassay.analysis.system_calls import Outcome, SystemCalls
 from ioassay.narrative.pipeline import analyse_study
 from ioassay.store.dataset import Dataset
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.claims.claim_verdicts import Outcome, analyse, together
+from ioassay.analysis.claim_verdicts import Outcome, analyse, together
 from ioassay.analysis.run_comparison import compare
 from ioassay.narrative import verdict_text
 from ioassay.narrative.finding import Finding

@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import conclusion
+from ioassay.analysis import conclusion, optimum
 from ioassay.analysis.conclusion import Conclusion, Mean
-from ioassay.analysis.effects import block_size_mix
-from ioassay.analysis.effects.average_change import AverageChange
-from ioassay.analysis.effects.level_contrasts import level_families
-from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
-from ioassay.analysis.optimum import optimum
+from ioassay.analysis.one_factor import AverageChange, Effect, Outcome, ShapeKind, level_families
 from ioassay.factors import CASE
 from ioassay.narrative import conclude_text
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 
 CASES = [
@@ -96,7 +91,7 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
 def test_a_mix_is_compared_with_each_size_and_with_its_parts(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.22)
     (part,) = concluded(lab, study, measure).parts
-    assert isinstance(part, block_size_mix.Mix) and isinstance(part.predicted, Ratio)
+    assert isinstance(part, conclusion.Mix) and isinstance(part.predicted, Ratio)
     predicted_ratio, largest = part.predicted, part.against["64k"]
     assert predicted_ratio.ratio == pytest.approx(0.78, abs=0.02)
     assert predicted_ratio.interval.low < 0.78 < predicted_ratio.interval.high
@@ -108,7 +103,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.1)
     for seed in range(80):
         found = cells(lab.records(lab.run(study, measure, 6, seed=seed)), study, "read.bw")
-        (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
+        (one,) = conclusion.mixes(found, level_families(found, CASE, 0.95), study)
         assert isinstance(one.predicted, Ratio)
         hits += one.predicted.interval.low <= 0.9 <= one.predicted.interval.high
     assert hits >= 70
@@ -118,15 +113,15 @@ def test_a_mix_without_its_parts_has_no_prediction(lab: Any) -> None:
     study = lab.study(case=CASES[:3])
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": 100.0 + r}, 4))
     found = cells(records, study, "read.bw")
-    (one,) = block_size_mix.mixes(found, level_families(found, CASE, 0.95), study)
+    (one,) = conclusion.mixes(found, level_families(found, CASE, 0.95), study)
     assert isinstance(one.predicted, Undefined)
     assert set(one.against) == {"4k", "16k"}
 
 
 def test_block_size_splits_are_read_as_fio_reads_them() -> None:
-    assert block_size_mix.parse_split("4k/30:16k/60:64k/10") == {4096.0: 0.3, 16384.0: 0.6, 65536.0: 0.1}
-    assert block_size_mix.parse_split("4k/50:8k:16k") == {4096.0: 0.5, 8192.0: 0.25, 16384.0: 0.25}
-    assert block_size_mix.parse_split("4k/50:8k/50,4k/10:8k/90") == {}
+    assert conclusion.parse_split("4k/30:16k/60:64k/10") == {4096.0: 0.3, 16384.0: 0.6, 65536.0: 0.1}
+    assert conclusion.parse_split("4k/50:8k:16k") == {4096.0: 0.5, 8192.0: 0.25, 16384.0: 0.25}
+    assert conclusion.parse_split("4k/50:8k/50,4k/10:8k/90") == {}
 
 
 def test_cases_that_are_no_mix_have_best_and_worst(lab: Any) -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioassay.stats.anova import OneWay, one_way
-from ioassay.stats.dependence import Components, Dependence, components, corrected, dependence
+from ioassay.stats.anova import Components, Dependence, OneWay, components, corrected, dependence, one_way
 from ioassay.stats.result import Undefined
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.effects import descriptive
-from ioassay.analysis.effects.descriptive import relative_half_width
+from ioassay.analysis import descriptive
+from ioassay.analysis.descriptive import relative_half_width
 from ioassay.stats.result import Interval, Undefined
 
 VALUES = {"4KiB": [100e6, 101e6, 102e6, 99e6, 98e6], "1MiB": [500e6, 510e6, 490e6, 505e6, 200e6]}

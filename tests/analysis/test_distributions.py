@@ -32,7 +32,6 @@ def test_the_f_distribution_and_its_quantiles(df_one: float, df: float) -> None:
 def test_the_normal_distribution() -> None:
     for z in (-9.0, -1.5, 0.0, 0.3, 2.0, 8.0, 30.0):
         assert distributions.normal_sf(z) == pytest.approx(stats.norm.sf(z), rel=1e-14)
-        assert distributions.normal_cdf(z) == pytest.approx(stats.norm.cdf(z), rel=1e-14)
     for p in (0.0, 1e-12, 0.3, 0.5, 0.999, 1.0):
         assert distributions.normal_ppf(p) == pytest.approx(stats.norm.ppf(p), rel=1e-12)
 

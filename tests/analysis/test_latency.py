@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.effects import descriptive
-from ioassay.analysis.effects.descriptive import Distribution
+from ioassay.analysis import descriptive
+from ioassay.analysis.descriptive import Distribution
 from ioassay.metrics import PERCENTILES
 from ioassay.stats.result import Interval, Undefined
 

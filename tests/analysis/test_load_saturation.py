@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.storage import load_saturation
-from ioassay.analysis.storage.load_saturation import Saturation
+from ioassay.analysis import load_saturation
+from ioassay.analysis.load_saturation import Saturation
 from ioassay.narrative import storage_text
 from ioassay.narrative.pipeline import analyse_all
 from narrative import golden

@@ -16,7 +16,7 @@ import pytest
 from ioassay import metrics, report
 from ioassay._core import Histogram
 from ioassay.analysis import run_comparison
-from ioassay.analysis.effects.descriptive import headline
+from ioassay.analysis.descriptive import headline
 from ioassay.analysis.measurements.cells import cells, pooled
 from ioassay.analysis.measurements.merged_histograms import intervals, pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects import factor_effects, factorial_anova
-from ioassay.analysis.effects.factor_effects import AnovaVariants
-from ioassay.analysis.effects.factorial_anova import JointEffects
-from ioassay.analysis.effects.factorial_anova import Outcome as Joint
-from ioassay.analysis.effects.level_contrasts import extremes, level_families
-from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
+from ioassay.analysis import factor_effects
+from ioassay.analysis.factor_effects import AnovaVariants, JointEffects
+from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.one_factor import Effect, FactorEffects, Outcome, extremes, level_families
 from ioassay.stats.anova import OneWay
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.factorial import Factorial
@@ -115,7 +113,7 @@ def test_two_factors_have_an_interaction_and_slices(lab: Any) -> None:
 def test_single_repetitions_estimate_no_interaction(lab: Any) -> None:
     study = lab.study(factors={"rw": ["rw", "randrw"], "rwmixwrite": [10, 50, 90]})
     rows = lab.run(study, lambda p, _: {"read.bw": 1.0 + p["rwmixwrite"] * (2 if p["rw"] == "rw" else 3)}, 1)
-    together = factorial_anova.joint_effects(cells(lab.records(rows), study, "read.bw"), 0.95)
+    together = factor_effects.joint_effects(cells(lab.records(rows), study, "read.bw"), 0.95)
     assert together is not None and together.outcome == Joint.NOT_ESTIMATED
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.optimum import optimum, study_focus
-from ioassay.analysis.optimum.optimum import NoPlateau, Outcome, Peak
+from ioassay.analysis import optimum, study_focus
+from ioassay.analysis.optimum import NoPlateau, Outcome, Peak
 from ioassay.stats.best_level import Plateau
 
 WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.measurements.resource_use import Use, resource_use
-from ioassay.analysis.optimum import optimum
-from ioassay.analysis.optimum.optimum import LITTLE, Outcome, Peak
-from ioassay.analysis.optimum.peak_cause import Cause, PerOperation
+from ioassay.analysis import optimum
+from ioassay.analysis.optimum import LITTLE, Outcome, Peak
+from ioassay.analysis.peak_cause import Cause, PerOperation, Use, resource_use
 from ioassay.narrative import peak_text, phrases
 from ioassay.records.observation import COUNTERS, Observation
 from ioassay.records.record import Environment

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.power import MOST, POWER, repetitions_for, repetitions_needed
+from ioassay.stats.contrasts import MARGIN, MOST, POWER, Contrasts, repetitions_for, repetitions_needed
 
 
 @pytest.mark.parametrize(("effect", "needed"), [(0.2, 394), (0.5, 64), (0.8, 26), (1.0, 17)])

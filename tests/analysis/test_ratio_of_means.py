@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import Contrasts
-from ioassay.stats.ratio_of_means import Ratio, equivalence, ratio_interval
+from ioassay.stats.contrasts import Contrasts, Ratio, equivalence, ratio_interval
 
 # Rounded: values that differ in their last bit only have a deviation that is rounding, which a unit changes.
 SAMPLE = st.lists(st.floats(50.0, 150.0).map(lambda value: round(value, 6)), min_size=2, max_size=12)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects import one_factor
-from ioassay.analysis.effects.level_contrasts import LINEAR, LOGARITHMIC
-from ioassay.analysis.effects.regression import Outcome, Regression
+from ioassay.analysis import one_factor
+from ioassay.analysis.one_factor import LINEAR, LOGARITHMIC, LineOutcome, Regression
 from ioassay.stats.least_squares import LackOfFit
 
 
@@ -28,7 +27,7 @@ def test_a_linear_response_prefers_the_linear_model(lab: Any) -> None:
     rng = np.random.default_rng(1)
     answer = fitted(lab, [1, 2, 4, 8, 16], lambda p, _: {"read.bw": 1e8 + 1e7 * p["numjobs"] + rng.normal(0, 1e6)})
     line, lack = answer.preferred.line, answer.preferred.lack
-    assert (answer.better, answer.outcome) == (LINEAR, Outcome.STRAIGHT)
+    assert (answer.better, answer.outcome) == (LINEAR, LineOutcome.STRAIGHT)
     assert line.slope_interval.low < 1e7 < line.slope_interval.high
     assert line.intercept == pytest.approx(1e8, rel=0.02)
     assert isinstance(lack, LackOfFit) and lack.p > 0.01
@@ -40,7 +39,7 @@ def test_sizes_are_read_and_a_logarithmic_response_prefers_doublings(lab: Any) -
     answer = fitted(
         lab, sizes, lambda p, _: {"read.bw": 5e7 + 2e7 * np.log2(int(p["bs"][:-3])) + rng.normal(0, 1e6)}, name="bs"
     )
-    assert (answer.better, answer.outcome) == (LOGARITHMIC, Outcome.STRAIGHT)
+    assert (answer.better, answer.outcome) == (LOGARITHMIC, LineOutcome.STRAIGHT)
     assert answer.preferred.line.slope == pytest.approx(2e7, rel=0.02)
 
 
@@ -55,14 +54,14 @@ def test_a_level_of_zero_leaves_only_the_linear_model(lab: Any) -> None:
 def test_a_curve_that_no_line_fits_is_curved(lab: Any) -> None:
     rng = np.random.default_rng(4)
     steep = fitted(lab, [1, 2, 4, 8, 16], lambda p, _: {"read.bw": 1e8 * p["numjobs"] ** 3 + rng.normal(0, 1e5)})
-    assert steep.outcome == Outcome.CURVED and not any(model.fits(0.95) for model in steep.models)
+    assert steep.outcome == LineOutcome.CURVED and not any(model.fits(0.95) for model in steep.models)
     peak = fitted(lab, [1, 2, 4, 8, 16], lambda p, _: {"read.bw": 1e8 * (1 + (p["numjobs"] == 4)) + rng.normal(0, 1e5)})
     assert not any(model.fits(0.95) for model in peak.models)
 
 
 def test_noise_has_no_slope(lab: Any) -> None:
     rng = np.random.default_rng(5)
-    assert fitted(lab, [1, 2, 4], lambda p, _: {"read.bw": rng.normal(1e8, 1e6)}).outcome == Outcome.NO_SLOPE
+    assert fitted(lab, [1, 2, 4], lambda p, _: {"read.bw": rng.normal(1e8, 1e6)}).outcome == LineOutcome.NO_SLOPE
 
 
 def test_words_and_two_levels_have_no_regression(lab: Any) -> None:

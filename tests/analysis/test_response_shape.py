@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from corpora import cases
-from ioassay.analysis.effects.level_contrasts import level_families
-from ioassay.analysis.effects.response_shape import Shape, ShapeKind, shape
 from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.one_factor import Shape, ShapeKind, level_families, shape
 
 LEVELS = [1, 2, 4, 6, 8]
 

@@ -199,7 +199,8 @@ def test_drives_without_an_identity_are_no_other_drives(lab: Any) -> None:
         return {"identity": {"key": "k"}, "disk": {"devices": devices}}
 
     hosts = [host({"identity": "a"}), host({"identity": "b"}), host({"name": "sda"}), host("sda", None)]
-    assert [run_comparison._drives(one) for one in hosts] == [{"a"}, {"b"}, set(), set()]
+    found = [[*run_comparison._fact_differences(hosts[0], one)] for one in hosts]
+    assert found == [[], [run_comparison.DRIVES], [], []]
 
 
 def test_results_are_worst_first_and_rows_in_another_unit_are_with_theirs(lab: Any) -> None:

@@ -11,10 +11,10 @@ from scipy.signal import lfilter
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import Samples
 from ioassay.analysis.stability import PASS, TRIAL, DriftOutcome, DriftTest, Stability, analyse, drift, within_trial
-from ioassay.stats.dependence import Dependence
+from ioassay.stats.anova import Dependence
 from ioassay.stats.factorial import Effect
 from ioassay.stats.result import Undefined
-from ioassay.stats.trend_tests import Kendall
+from ioassay.stats.stationarity import Kendall
 
 
 def dependent(rng: np.random.Generator, mean: float, size: int = 200, phi: float = 0.8) -> np.ndarray:

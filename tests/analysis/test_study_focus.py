@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL, conclusion
-from ioassay.analysis.optimum import study_focus
-from ioassay.analysis.optimum.optimum import Outcome
-from ioassay.analysis.optimum.peak_cause import Cause, Explanation
+from ioassay.analysis import OVERALL, conclusion, study_focus
+from ioassay.analysis.optimum import Outcome
+from ioassay.analysis.peak_cause import Cause, Explanation
 from ioassay.narrative import conclude_text, peak_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all

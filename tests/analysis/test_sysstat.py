@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.measurements import monitor_rates, sysstat
+from ioassay.analysis.measurements import monitor_rates
 from ioassay.monitors import monitor
 
 SECONDS = 5000.0
@@ -93,7 +93,7 @@ def test_shares_of_cores_are_those_of_the_real_mpstat(lab: Any, since_boot: Path
     told = {row.pop("cpu"): row for row in report(since_boot, "mpstat", "-P", "ALL")["cpu-load"]}
     study, records = stored(lab, reading("cpu", since_boot))
     ours: dict[str, dict[str, float]] = {}
-    for row in sysstat.mpstat(records, study).iter_rows(named=True):
+    for row in monitor_rates.mpstat(records, study).iter_rows(named=True):
         ours.setdefault(row["core"].removeprefix("cpu"), {})[row["state"]] = row["percent"]
     assert ours.keys() == told.keys()
     for core, states in told.items():
@@ -122,7 +122,7 @@ def grown(prefix: str, growth: dict[str, float], of: str, times: list[float]) ->
 
 def test_time_of_guests_is_in_no_other_state_and_all_add_up(lab: Any) -> None:
     study, records = stored(lab, grown("all.", CPU, "cpu", [0.0, 1.0, 3.0]))
-    found = sysstat.mpstat(records, study, "all")
+    found = monitor_rates.mpstat(records, study, "all")
     last = found.filter(pl.col("time_s") == 3.0)
     assert dict(zip(last["state"], last["percent"], strict=True)) == pytest.approx(
         {"usr": 20.0, "nice": 0.0, "sys": 20.0, "idle": 40.0, "iowait": 5.0, "guest": 10.0, "gnice": 5.0}
@@ -134,7 +134,7 @@ def test_a_whole_trial_weighs_its_intervals_by_their_length(lab: Any) -> None:
     busy = [("cpu", "all.user", t, v) for t, v in ((0.0, 0.0), (1.0, 100.0), (1.01, 101.0), (2.0, 101.0))]
     idle = [("cpu", "all.idle", t, v) for t, v in ((0.0, 0.0), (1.0, 0.0), (1.01, 0.0), (2.0, 99.0))]
     study, records = stored(lab, [*busy, *idle])
-    found = sysstat.mpstat(records, study, whole=True)
+    found = monitor_rates.mpstat(records, study, whole=True)
     assert dict(zip(found["state"], found["percent"], strict=True)) == pytest.approx({"usr": 50.5, "idle": 49.5})
     assert set(found["time_s"]) == {2.0}
 
@@ -143,7 +143,7 @@ def test_paging_has_minor_faults_and_the_efficiency_of_reclaim(lab: Any) -> None
     growth = {"paged_in_kib": 4.0, "faults": 100.0, "major_faults": 10.0, "scanned_kswapd_pages": 30.0,
               "scanned_direct_pages": 10.0, "reclaimed_kswapd_pages": 20.0, "reclaimed_direct_pages": 10.0}  # fmt: skip
     study, records = stored(lab, grown("", growth, "memory", [0.0, 2.0]))
-    found = sysstat.paging(records, study)
+    found = monitor_rates.paging(records, study)
     assert dict(zip(found["quantity"], found["value"], strict=True)) == pytest.approx(
         {"paged_in": 4096.0, "faults": 100.0, "major_faults": 10.0, "minor_faults": 90.0, "scanned": 40.0,
          "reclaimed": 30.0, "reclaim_efficiency": 75.0}
@@ -153,7 +153,7 @@ def test_paging_has_minor_faults_and_the_efficiency_of_reclaim(lab: Any) -> None
 def test_a_whole_trial_is_one_row_also_where_a_counter_went_backwards(lab: Any) -> None:
     readings = {"faults": (0.0, 10.0, 20.0), "major_faults": (5.0, 6.0, 0.0)}
     rows = [("memory", name, float(t), v) for name, values in readings.items() for t, v in enumerate(values)]
-    found = sysstat.paging(*reversed(stored(lab, rows)), whole=True).filter(pl.col("value") > 0)
+    found = monitor_rates.paging(*reversed(stored(lab, rows)), whole=True).filter(pl.col("value") > 0)
     assert dict(zip(found["quantity"], found["value"], strict=True)) == {
         "faults": 10.0, "major_faults": 1.0, "minor_faults": 9.0}  # fmt: skip
     assert set(found["time_s"]) == {2.0}
@@ -161,7 +161,7 @@ def test_a_whole_trial_is_one_row_also_where_a_counter_went_backwards(lab: Any) 
 
 def test_network_rates_belong_to_their_interface_even_with_a_dot_in_its_name(lab: Any) -> None:
     study, records = stored(lab, grown("eth0.100.", {"rx_bytes": 500.0, "tx_errors": 1.0}, "net", [0.0, 2.0]))
-    found = sysstat.network(records, study)
+    found = monitor_rates.network(records, study)
     assert found.select("interface", "quantity", "value").rows() == [
         ("eth0.100", "rx_bytes", 500.0),
         ("eth0.100", "tx_errors", 1.0),
@@ -171,7 +171,7 @@ def test_network_rates_belong_to_their_interface_even_with_a_dot_in_its_name(lab
 def test_switches_and_interrupts_are_per_second(lab: Any) -> None:
     growth = {"context_switches": 1000.0, "interrupts": 300.0, "forks": 2.0, "net_rx.softirqs": 7.0}
     study, records = stored(lab, [*grown("", growth, "cpu", [0.0, 4.0]), ("cpu", "running", 4.0, 3.0)])
-    found = sysstat.system(records, study)
+    found = monitor_rates.system(records, study)
     assert dict(zip(found["quantity"], found["value"], strict=True)) == pytest.approx(
         {"context_switches": 1000.0, "interrupts": 300.0, "forks": 2.0}
     )
@@ -179,5 +179,5 @@ def test_switches_and_interrupts_are_per_second(lab: Any) -> None:
 
 def test_a_run_that_was_not_watched_gives_empty_frames(lab: Any) -> None:
     study, records = stored(lab, [])
-    for found in (sysstat.mpstat, sysstat.paging, sysstat.network, sysstat.system):
+    for found in (monitor_rates.mpstat, monitor_rates.paging, monitor_rates.network, monitor_rates.system):
         assert found(records, study).is_empty(), found.__name__

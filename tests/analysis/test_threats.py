@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.threats import threat_checks
-from ioassay.analysis.threats.threat import Code, Threat
+from ioassay.analysis import threats
+from ioassay.analysis.threats import Code, Threat
 from ioassay.narrative import answers, threats_text
 
 FACTORS = {"bs": ["4KiB", "64KiB"]}
@@ -21,7 +21,7 @@ def raised(lab: Any, measure: Any = None, repetitions: int = 6, host: Any = None
     for row in rows.trials:
         row["duration_s"] = 10.0
         row["started_unix_s"] = 1.7e9 + 11 * row["order"]
-    return {threat.code: threat for threat in threat_checks.analyse(lab.records(rows, host=host), study)}
+    return {threat.code: threat for threat in threats.analyse(lab.records(rows, host=host), study)}
 
 
 def test_a_clean_run_has_no_threats(lab: Any) -> None:
@@ -40,7 +40,7 @@ def test_a_run_that_ended_early_is_incomplete(lab: Any) -> None:
     rows.trials.extend([])
     records = lab.records(rows)
     object.__setattr__(records, "planned", {"study": 20})
-    (threat,) = [one for one in threat_checks.analyse(records, study) if one.code == Code.INCOMPLETE]
+    (threat,) = [one for one in threats.analyse(records, study) if one.code == Code.INCOMPLETE]
     assert threat.evidence == {"recorded": 12, "planned": 20, "run": "run"}
 
 
@@ -134,7 +134,7 @@ def test_facts_of_a_host_are_held_against_what_it_measured(lab: Any) -> None:
     def found(names: list[str]) -> dict[str, Any]:
         study = lab.study(run={"hosts": names})
         records = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3), host=host)
-        return {threat.code: threat.evidence for threat in threat_checks.analyse(records, study)}
+        return {threat.code: threat.evidence for threat in threats.analyse(records, study)}
 
     assert found(["a", "b", "c"])["clock"] == {"source": "hpet", "hosts": ["a"]}
     assert found(["a", "b", "c"])["virtual"]["hosts"] == ["a", "b"]
@@ -238,7 +238,7 @@ def test_a_pause_in_the_run_is_named(lab: Any) -> None:
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
     for row in rows.trials:
         row["started_unix_s"] = 1.7e9 + 11 * row["order"] + (7200 if row["order"] > 5 else 0)
-    found = {threat.code: threat for threat in threat_checks.analyse(lab.records(rows), study)}
+    found = {threat.code: threat for threat in threats.analyse(lab.records(rows), study)}
     assert found["interrupted"].evidence["pauses"] == 1
     assert found["interrupted"].evidence["longest_s"] == pytest.approx(7210)
 
@@ -250,14 +250,14 @@ def test_a_pause_of_five_minutes_is_none(lab: Any, pause_s: float, raises: bool)
     for row in rows.trials:
         row["duration_s"] = 10.0
         row["started_unix_s"] = 1.7e9 + 10 * row["order"] + (pause_s if row["order"] > 5 else 0)
-    codes = {threat.code for threat in threat_checks.analyse(lab.records(rows), study)}
+    codes = {threat.code for threat in threats.analyse(lab.records(rows), study)}
     assert (Code.INTERRUPTED in codes) == raises
 
 
 def test_short_trials_and_adaptive_repetition_are_said(lab: Any) -> None:
     study = lab.study(factors=FACTORS, until={"metric": "read.bw", "ci": 0.05, "min": 3, "max": 30})
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
-    found = {threat.code: threat for threat in threat_checks.analyse(lab.records(rows), study)}
+    found = {threat.code: threat for threat in threats.analyse(lab.records(rows), study)}
     assert found["short"].evidence["median_s"] == 1.0
     assert found["sequential-stopping"].evidence["trials"] == 12
     assert "incomplete" not in found

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ioassay.stats.result import Undefined
-from ioassay.stats.trend_tests import (
+from ioassay.stats.stationarity import (
     Correlation,
     Kendall,
     Runs,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.storage import workload_profile
-from ioassay.analysis.storage.workload_profile import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
+from ioassay.analysis import descriptive
+from ioassay.analysis.descriptive import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
 from ioassay.narrative import describe_text
 from ioassay.packs.fio.commands import quick
 from ioassay.report import first_screen
@@ -42,7 +42,7 @@ def measured(lab: Any, directions: tuple[str, ...] = ("read",), repetitions: int
 
 def test_every_case_has_a_row_in_the_order_of_the_study(lab: Any) -> None:
     study, records, requests = measured(lab, case=cases(3))
-    found = workload_profile.profiles(records, study)
+    found = descriptive.profiles(records, study)
     assert [profile.workload for profile in found] == ["depth 1", "depth 2", "depth 4"]
     for profile in found:
         every = requests[profile.workload, "read"]
@@ -57,21 +57,21 @@ def test_every_case_has_a_row_in_the_order_of_the_study(lab: Any) -> None:
 
 def test_reads_and_writes_of_one_workload_are_two_rows(lab: Any) -> None:
     study, records, _ = measured(lab, ("read", "write"), case=cases(1))
-    table = first_screen.profile_table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(descriptive.profiles(records, study))
     assert table is not None
     assert [row.workload for row in table.rows] == ["depth 1, reads", "depth 1, writes"]
 
 
 def test_what_sweeps_a_factor_has_a_figure_instead(lab: Any) -> None:
     study, records, _ = measured(lab, factors={"iodepth": [1, 2, 4]})
-    assert workload_profile.profiles(records, study) == []
+    assert descriptive.profiles(records, study) == []
     study, records, _ = measured(lab, case=cases(MOST_WORKLOADS + 1))
-    assert workload_profile.profiles(records, study) == []
+    assert descriptive.profiles(records, study) == []
 
 
 def test_a_single_condition_is_a_row(lab: Any) -> None:
     study, records, _ = measured(lab, repetitions=1)
-    (profile,) = workload_profile.profiles(records, study)
+    (profile,) = descriptive.profiles(records, study)
     assert profile.values[RATE].ci95 is None and profile.values[RATE].half_width is None
     screen = first_screen.first_screen(records, [])
     assert screen.profile is not None and screen.layout == "below"
@@ -81,14 +81,14 @@ def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
     study = lab.study(responses=["read.iops"], case=cases(1))
     metrics = {"read.iops": 10.0, "read.lat.p50": 1e5}
     records = lab.records(lab.run(study, lambda *_: metrics, repetitions=2))
-    table = first_screen.profile_table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(descriptive.profiles(records, study))
     assert table is not None and table.columns == ["IOPS", "p50"]
     assert not table.decades and table.rows[0].outline == ""
 
 
 def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> None:
     study, records, requests = measured(lab, case=cases(2))
-    table = first_screen.profile_table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(descriptive.profiles(records, study))
     assert table is not None
     assert [mark.label for mark in table.decades] == ["100 µs"]
     for row in table.rows:
@@ -104,7 +104,7 @@ def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> Non
 
 def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
     study, records, _ = measured(lab, case=cases(1), repetitions=2)  # 8 of 8,000 requests lie beyond 99.9 %
-    table = first_screen.profile_table(workload_profile.profiles(records, study))
+    table = first_screen.profile_table(descriptive.profiles(records, study))
     assert table is not None
     assert [cell.text.endswith("*") for cell in table.rows[0].values] == [False, False, False, False, True]
     assert "* fewer than 10 requests lie beyond" in table.caption

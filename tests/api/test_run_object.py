@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ioassay as ia
-from ioassay.analysis.effects.descriptive import ConditionMean
+from ioassay.analysis.descriptive import ConditionMean
 from ioassay.narrative.answers import Answer
 from ioassay.report import ci_summaries
 from ioassay.roles import Trial

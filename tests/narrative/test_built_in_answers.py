@@ -13,7 +13,7 @@ import pytest
 
 import ioassay
 from contradictions import contradictions
-from ioassay.analysis.effects.descriptive import headline
+from ioassay.analysis.descriptive import headline
 from ioassay.narrative import answers, describe_text
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis.storage.system_calls import Outcome, Point, SystemCalls
+from ioassay.analysis.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import storage_text
 
 

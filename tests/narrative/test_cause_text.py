@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis.measurements.resource_use import Use
-from ioassay.analysis.optimum import optimum
-from ioassay.analysis.optimum.optimum import Peak
-from ioassay.analysis.optimum.peak_cause import Cause, Explanation, PerOperation, Reading
+from ioassay.analysis import optimum
+from ioassay.analysis.optimum import Peak
+from ioassay.analysis.peak_cause import Cause, Explanation, PerOperation, Reading, Use
 from ioassay.narrative import peak_text
 from ioassay.narrative.finding import Finding
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis.optimum import alternatives, study_focus
-from ioassay.analysis.optimum.alternatives import Choice, Outcome
+from ioassay.analysis import alternatives, study_focus
+from ioassay.analysis.alternatives import Choice, Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.store.dataset import Dataset
 

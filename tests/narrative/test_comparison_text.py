@@ -12,7 +12,7 @@ from corpora import cases
 from ioassay.analysis.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import comparison_text
 from ioassay.narrative.finding import Finding
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 
 NONE = Undefined("one repetition only")

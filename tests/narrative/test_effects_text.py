@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import golden
-from ioassay.analysis.effects import descriptive, factor_effects, one_factor, regression
-from ioassay.analysis.effects.factorial_anova import JointEffects
-from ioassay.analysis.effects.factorial_anova import Outcome as Joint
-from ioassay.analysis.effects.one_factor import FactorEffects
+from ioassay.analysis import descriptive, factor_effects, one_factor
+from ioassay.analysis.factor_effects import InteractionOutcome as Joint
+from ioassay.analysis.factor_effects import JointEffects
+from ioassay.analysis.one_factor import FactorEffects
 from ioassay.narrative import describe_text, effect_text
 
 
@@ -100,7 +100,7 @@ def test_regression(lab: Any) -> None:
     for study in (lab.study(factors=factors), lab.study(factors={"rwmixwrite": [0, 25, 50]})):
         answers += one_factor.effects(lab.records(lab.run(study, measure, 6)), study, "read.bw")
     lines = [effect.line for answer in answers for effect in answer.effects if effect.line]
-    assert {line.outcome for line in lines} == set(regression.Outcome)
+    assert {line.outcome for line in lines} == set(one_factor.LineOutcome)
     found = effect_text.findings(answers)
     assert [finding.tables[0].columns.count("slope") for finding in found] == [0, 1, 1]
     golden.check("regression", found)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis.optimum import optimum
-from ioassay.analysis.optimum.optimum import Optimum, Outcome
+from ioassay.analysis import optimum
+from ioassay.analysis.optimum import Optimum, Outcome
 from ioassay.narrative import peak_text
 from ioassay.stats.scalability import USL
 

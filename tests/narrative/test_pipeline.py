@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import ANALYSES, OVERALL
-from ioassay.analysis.effects.descriptive import headline
+from ioassay.analysis.descriptive import headline
 from ioassay.errors import StudyError
 from ioassay.narrative import NARRATORS
 from ioassay.narrative.pipeline import analyse_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import golden
-from ioassay.analysis.threats.threat import Code, Threat
+from ioassay.analysis.threats import Code, Threat
 from ioassay.narrative import threats_text
 from ioassay.narrative.say import templates
 

@@ -10,7 +10,7 @@ import polars as pl
 import synthetic
 
 from ioassay.analysis.run_comparison import Comparison, Row, Verdict
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 from ioassay.store.dataset import Dataset
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.effects.descriptive import ConditionMean
+from ioassay.analysis.descriptive import ConditionMean
 from ioassay.narrative.finding import Finding, Table
 from ioassay.report import host_facts, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 ANALYSES: dict[str, str] = listed(
     "analyses",
     {
-        "load": "ioassay.analysis.storage.load_saturation",
+        "load": "ioassay.analysis.load_saturation",
         "conclude": "ioassay.analysis.conclusion",
-        "choice": "ioassay.analysis.optimum.alternatives",
-        "costs": "ioassay.analysis.storage.latency_shares",
+        "choice": "ioassay.analysis.alternatives",
+        "costs": "ioassay.analysis.latency_shares",
         "conditions": "ioassay.analysis.machine_conditions",
-        "verdict": "ioassay.analysis.claims.claim_verdicts",
-        "describe": "ioassay.analysis.effects.descriptive",
+        "verdict": "ioassay.analysis.claim_verdicts",
+        "describe": "ioassay.analysis.descriptive",
         "stability": "ioassay.analysis.stability",
-        "effect": "ioassay.analysis.effects.factor_effects",
-        "peak": "ioassay.analysis.optimum.optimum",
-        "calls": "ioassay.analysis.storage.system_calls",
-        "caveats": "ioassay.analysis.threats.threat_checks",
+        "effect": "ioassay.analysis.factor_effects",
+        "peak": "ioassay.analysis.optimum",
+        "calls": "ioassay.analysis.system_calls",
+        "caveats": "ioassay.analysis.threats",
     },
 )
 """In report order: the conclusion first, threats to validity last."""
@@ -53,9 +53,9 @@ PATHS: dict[str, str] = listed("paths", {})
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
-    "peaks": "ioassay.analysis.optimum.study_focus",
-    "choices": "ioassay.analysis.optimum.alternatives",
-    "unclaimed": "ioassay.analysis.claims.claim_verdicts",
+    "peaks": "ioassay.analysis.study_focus",
+    "choices": "ioassay.analysis.alternatives",
+    "unclaimed": "ioassay.analysis.claim_verdicts",
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their
 findings belong to no study (`study` is '') and stand at the top of the page."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from ioassay.analysis.measurements.memo import memoized
+from ioassay.analysis.measurements import memoized
 from ioassay.factors import HOST
 from ioassay.records.record import OK, Environment
 from ioassay.store.dataset import Dataset
@@ -98,7 +98,18 @@ def reasons(environment: Environment) -> list[Reason]:
     }
     if environment.clock_ratio is not None:
         values[Disturbance.CLOCK] = environment.clock_ratio
-    grades = {name: _grade(value, *LIMITS[name]) for name, value in values.items()}
+    grades = {}
+    for name, value in values.items():
+        doubtful, unfit = LIMITS[name]
+        sign = -1 if unfit < doubtful else 1  # of clocks, small values are bad
+        grades[name] = max(
+            (
+                grade
+                for grade, limit in ((Grade.DOUBTFUL, doubtful), (Grade.UNFIT, unfit))
+                if sign * value >= sign * limit
+            ),
+            default=Grade.FIT,
+        )
     if environment.idle_share is not None and environment.idle_share >= FREE:
         grades[Disturbance.PROGRAMS] = min(grades[Disturbance.PROGRAMS], Grade.DOUBTFUL)
     found = [Reason(grades[name], name, value) for name, value in values.items() if grades[name]]
@@ -106,7 +117,6 @@ def reasons(environment: Environment) -> list[Reason]:
 
 
 def grade(environment: Environment) -> Grade:
-    """Whether a trial's numbers can be relied on."""
     return max((reason.grade for reason in reasons(environment)), default=Grade.FIT)
 
 
@@ -129,7 +139,6 @@ def is_unfit(records: Dataset, study: Study) -> bool:
 
 
 def of_run(records: Dataset) -> Conditions | None:
-    """What all studies of a run ran under."""
     found: dict[str, list[Environment]] = {}
     for study in records.studies:
         for host, environments in _environments(records, study).items():
@@ -193,9 +202,3 @@ def summary(study: str, environments: Sequence[Environment]) -> Conditions:
         programs=sorted(shares, key=shares.__getitem__, reverse=True)[:MOST_PROGRAMS],
         devices=sorted({name for one in environments for name, share in one.devices.items() if share >= shared}),
     )
-
-
-def _grade(value: float, doubtful: float, unfit: float) -> Grade:
-    if unfit < doubtful:  # small values are bad
-        value, doubtful, unfit = -value, -doubtful, -unfit
-    return Grade.UNFIT if value >= unfit else Grade.DOUBTFUL if value >= doubtful else Grade.FIT

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ioassay.analysis.measurements.cells import cells
 from ioassay.factors import level_axis_numbers
 from ioassay.stats.condition_means import ConditionMeans, Scale, fit
-from ioassay.stats.power import repetitions_for
+from ioassay.stats.contrasts import repetitions_for
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -36,7 +36,6 @@ class RepetitionPlan:
 
 
 def assumed(study: Study, margin: float, noises: Sequence[float] = ASSUMED) -> list[RepetitionPlan]:
-    """One for each noise."""
     return [RepetitionPlan(study.name, "", noise, margin, _needed(study, margin, noise)) for noise in noises]
 
 

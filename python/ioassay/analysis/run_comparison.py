@@ -19,15 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis import machine_conditions
-from ioassay.analysis.claims import claim_verdicts
+from ioassay.analysis import claim_verdicts, machine_conditions
 from ioassay.analysis.measurements.cells import Cell, by_key
 from ioassay.factors import setting_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.power import repetitions_needed
-from ioassay.stats.ratio_of_means import Equivalence, Ratio, equivalence, ratio_interval
+from ioassay.stats.contrasts import (
+    MARGIN,
+    Contrasts,
+    Equivalence,
+    Ratio,
+    equivalence,
+    ratio_interval,
+    repetitions_needed,
+)
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
@@ -214,7 +219,6 @@ class Comparison:
 
     @property
     def worst(self) -> Row | None:
-        """The row where B loses most."""
         return next((row for row, *_ in self.results if row.verdict == Verdict.SLOWER), None)
 
 
@@ -240,7 +244,14 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
             rows += _rows(study.name, response, pairs, margin, confidence, exact=exact)
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
-    runs = {"A": a, "B": b}
+    unfit, contradicted = [], []
+    for letter, run in (("A", a), ("B", b)):
+        conditions = machine_conditions.of_run(run)
+        if conditions is not None and conditions.grade == machine_conditions.Grade.UNFIT:
+            unfit.append(letter)
+        measured = (study for study in run.studies if run.is_measured(study))
+        if any(one.contradicted for study in measured for one in claim_verdicts.analyse(run, study)):
+            contradicted.append(letter)
     return Comparison(
         a=str(a.root),
         b=str(b.root),
@@ -250,19 +261,9 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
         differences=(*differences, *_host_differences(a, b)),
-        unfit=tuple(letter for letter, records in runs.items() if _is_unfit(records)),
-        contradicted=tuple(letter for letter, records in runs.items() if _is_contradicted(records)),
+        unfit=tuple(unfit),
+        contradicted=tuple(contradicted),
     )
-
-
-def _is_unfit(records: Dataset) -> bool:
-    conditions = machine_conditions.of_run(records)
-    return conditions is not None and conditions.grade == machine_conditions.Grade.UNFIT
-
-
-def _is_contradicted(records: Dataset) -> bool:
-    measured = (study for study in records.studies if records.is_measured(study))
-    return any(one.contradicted for study in measured for one in claim_verdicts.analyse(records, study))
 
 
 def judged_pairs(
@@ -387,7 +388,10 @@ def _fact_differences(a: Host, b: Host) -> Iterator[Difference]:
         name = next((name for name in ("machine", "name") if name in left and name in right), None)
         if name and left[name] != right[name]:
             yield MACHINE
-        drives = [_drives(host) for host in hosts]
+        devices = [section(host, "disk").get("devices") or () for host in hosts]
+        drives = [
+            {str(one["identity"]) for one in own if isinstance(one, Mapping) and "identity" in one} for own in devices
+        ]
         if all(drives) and drives[0] != drives[1]:
             yield DRIVES
     tools = [list(section(host, "tools")) for host in hosts]
@@ -401,9 +405,3 @@ def _fact_differences(a: Host, b: Host) -> Iterator[Difference]:
     only = [[tool for tool in own if tool not in other] for own, other in (tools, tools[::-1])]
     if all(only) and any("/" in tool for tool in (*only[0], *only[1])):  # by its path, and not what is installed
         yield replace(PROGRAMS, a=only[0], b=only[1])
-
-
-def _drives(host: Host) -> set[str]:
-    """The hashes of the drives under the path that was measured."""
-    devices = section(host, "disk").get("devices") or ()
-    return {str(device["identity"]) for device in devices if isinstance(device, Mapping) and "identity" in device}

@@ -13,18 +13,25 @@ from enum import StrEnum
 
 import numpy as np
 
+from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell, rounds, samples
-from ioassay.analysis.measurements.memo import memoized
 from ioassay.stats import distributions
-from ioassay.stats.anova import OneWay, one_way
+from ioassay.stats.anova import Components, Corrected, Dependence, OneWay, components, corrected, dependence, one_way
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.dependence import Components, Corrected, Dependence, components, corrected, dependence
-from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
+from ioassay.stats.factorial import BLOCK, Effect, factorial
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import Moments, moments
-from ioassay.stats.steady_state import SteadyState, steady_state
-from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
+from ioassay.stats.stationarity import (
+    Correlation,
+    Kendall,
+    Runs,
+    SteadyState,
+    mann_kendall,
+    runs_test,
+    spearman,
+    steady_state,
+)
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -53,13 +60,11 @@ class Stability:
 
     @property
     def response(self) -> str:
-        """What was measured."""
         return self.cells.response
 
 
 @memoized
 def analyse(records: Dataset, study: Study) -> list[Stability]:
-    """Each response of which anything can be said."""
     confidence, answers = study.analysis.confidence, []
     for response in records.responses(study):
         found = cells(records, study, response)
@@ -101,12 +106,10 @@ class Variation:
 
     @property
     def worst(self) -> ConditionVariation:
-        """The condition that varies most."""
         return max(self.conditions, key=lambda condition: condition.cv)
 
     @property
     def median_cv(self) -> float:
-        """The median of the conditions' coefficients of variation."""
         return float(np.median([condition.cv for condition in self.conditions]))
 
     @property
@@ -118,20 +121,19 @@ class Variation:
 def variation(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None where nothing was repeated."""
     described = [ConditionVariation(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
-    return Variation(tuple(described), _block_effect(found), confidence) if described else None
-
-
-def _block_effect(found: Cells) -> Effect | Undefined:
-    """Do whole passes over the conditions differ? The block's line of an analysis of ln(value)."""
+    if not described:
+        return None
     everything = np.concatenate([cell.measured for cell in found.cells])
-    if everything.min() <= 0:
-        return Undefined("values at or below 0 have no logarithm")
-    labels = [cell.label for cell in found.cells for _ in cell.measured]
-    passes = [int(number) for cell in found.cells for number in cell.repetition]
-    done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
-    if not isinstance(done, Factorial):
-        return done
-    return done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
+    blocks: Effect | Undefined = Undefined("values at or below 0 have no logarithm")
+    if everything.min() > 0:
+        labels = [cell.label for cell in found.cells for _ in cell.measured]
+        passes = [int(number) for cell in found.cells for number in cell.repetition]
+        done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
+        if isinstance(done, Undefined):
+            blocks = done
+        else:
+            blocks = done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
+    return Variation(tuple(described), blocks, confidence)
 
 
 # Log samples
@@ -173,27 +175,24 @@ class LogSampleComparison:
 
     @property
     def shortest(self) -> int:
-        """Samples of the shortest run."""
         return min(among.naive.df_within // (among.naive.df_between + 1) + 1 for among in self.conditions)
 
 
 def log_sample_comparison(found: Cells, logged: Mapping[str, Samples], confidence: float) -> LogSampleComparison | None:
     """All conditions; None where no condition has logs of two repetitions."""
-    judged = [among for cell in found.cells if (among := _among(cell, logged, confidence)) is not None]
+    judged = []
+    for cell in found.cells:
+        runs = of_cell(cell, logged)
+        naive = one_way(runs)
+        if isinstance(naive, Undefined):
+            continue
+        dependent, parts, share = dependence(runs), components(runs, confidence), None
+        if isinstance(parts, Components) and isinstance(dependent, Dependence):
+            between = max(naive.ms_between - dependent.time * naive.ms_within, 0.0) / parts.mean_size
+            share = between / (between + naive.ms_within)
+        fixed = dependent if isinstance(dependent, Undefined) else corrected(naive, dependent)
+        judged.append(Among(cell, naive, dependent, fixed, parts, share))
     return LogSampleComparison(tuple(judged), confidence) if judged else None
-
-
-def _among(cell: Cell, logged: Mapping[str, Samples], confidence: float) -> Among | None:
-    runs = of_cell(cell, logged)
-    naive = one_way(runs)
-    if isinstance(naive, Undefined):
-        return None
-    found, parts, share = dependence(runs), components(runs, confidence), None
-    if isinstance(parts, Components) and isinstance(found, Dependence):
-        between = max(naive.ms_between - found.time * naive.ms_within, 0.0) / parts.mean_size
-        share = between / (between + naive.ms_within)
-    fixed = found if isinstance(found, Undefined) else corrected(naive, found)
-    return Among(cell, naive, found, fixed, parts, share)
 
 
 # Drift over the run
@@ -254,7 +253,6 @@ class Drift:
 
     @property
     def test(self) -> DriftTest:
-        """The deciding tests."""
         if self.rank_p is None:
             return DriftTest.T
         return DriftTest.MANN_KENDALL if self.unit == PASS else DriftTest.SEASONAL_KENDALL
@@ -369,22 +367,18 @@ class Steadiness:
 
     @property
     def unsteady(self) -> list[str]:
-        """Labels of the conditions that are not steady over their repetitions."""
         return [label for label, state in self.by_repetition.items() if not state.attained]
 
     @property
     def within(self) -> list[WithinTrial]:
-        """The trials with logs."""
         return [trial for condition in self.conditions for trial in condition.trials.values()]
 
     @property
     def trials(self) -> int:
-        """Number of trials with logs."""
         return len(self.within)
 
     @property
     def trials_attained(self) -> int:
-        """Number of those that ended in steady state."""
         return sum(trial.state.attained for trial in self.within)
 
     @property

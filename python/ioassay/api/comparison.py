@@ -39,7 +39,7 @@ class Comparison:
         import polars as pl
 
         from ioassay.narrative import comparison_text
-        from ioassay.stats.ratio_of_means import Ratio
+        from ioassay.stats.contrasts import Ratio
 
         rows = [
             {

@@ -116,7 +116,7 @@ class Run:
         """
         import polars as pl
 
-        from ioassay.analysis.claims import claim_verdicts
+        from ioassay.analysis import claim_verdicts
         from ioassay.narrative import explanation_text
 
         numbers = ("operations", "bytes", "seconds", "rate_bytes_per_s")

@@ -68,7 +68,7 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
 
 def markdown(store: RunStore, *, redact: bool) -> str:
     """The summary of a run: see `Run.markdown`."""
-    from ioassay.analysis.effects.descriptive import headline
+    from ioassay.analysis.descriptive import headline
     from ioassay.host import privacy
     from ioassay.report import ci_summaries
     from ioassay.store import bundle

@@ -93,7 +93,7 @@ _COLUMNS = ("condition", "metric", "A", "B", "B/A", "interval", "verdict")
 
 
 def _cells(line: Line) -> list[str]:
-    from ioassay.stats.ratio_of_means import Ratio
+    from ioassay.stats.contrasts import Ratio
 
     row, bounds = line.row, line.row.interval
     ratio = _ratio(row.ratio.ratio) if isinstance(row.ratio, Ratio) else "-"

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis.claims import published_results
+from ioassay.analysis import published_results
+from ioassay.analysis.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.optimum.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.factors import CASE, factor_label, level_key
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Finding, Table, bounds, left_out

@@ -6,19 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, Mean, Part, ratio_outcome
-from ioassay.analysis.effects.average_change import AverageChange
-from ioassay.analysis.effects.block_size_mix import Mix
-from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.optimum.optimum import SEPARATE_SLICES
-from ioassay.analysis.optimum.study_focus import Focus
+from ioassay.analysis.conclusion import Conclusion, Mean, Mix, Part, ratio_outcome
+from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
+from ioassay.analysis.optimum import SEPARATE_SLICES
+from ioassay.analysis.study_focus import Focus
 from ioassay.factors import CASE
 from ioassay.narrative import choice_text, effect_text, finding, peak_text, phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.ratio_of_means import Ratio as MeasuredRatio
+from ioassay.stats.contrasts import Ratio as MeasuredRatio
 from ioassay.stats.result import mean_of, plain
 
 MOST = 5

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ioassay.analysis import machine_conditions
-from ioassay.analysis.claims import claim_verdicts
-from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, Outcome
+from ioassay.analysis import claim_verdicts, machine_conditions
+from ioassay.analysis.claim_verdicts import ClaimVerdicts, Outcome
 from ioassay.analysis.machine_conditions import Conditions, Disturbance, Grade
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import Say, say

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.effects.descriptive import (
+from ioassay.analysis.descriptive import (
     FEW_BEYOND,
     ConditionMean,
     Description,
     Distribution,
     Summary,
+    Value,
 )
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.storage.workload_profile import Value
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Finding, Table, bounds

@@ -7,16 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.effects.average_change import AverageChange
-from ioassay.analysis.effects.factor_effects import AnovaVariants, Answer
-from ioassay.analysis.effects.factorial_anova import JointEffects
-from ioassay.analysis.effects.factorial_anova import Outcome as Joint
-from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
-from ioassay.analysis.effects.regression import Outcome as LineOutcome
-from ioassay.analysis.effects.regression import Regression
-from ioassay.analysis.effects.response_shape import Shape, ShapeKind
+from ioassay.analysis.factor_effects import AnovaVariants, Answer, JointEffects
+from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.analysis.one_factor import (
+    AverageChange,
+    Effect,
+    FactorEffects,
+    LineOutcome,
+    Outcome,
+    Regression,
+    Shape,
+    ShapeKind,
+    lower_is_better,
+)
 from ioassay.factors import factor_label, level_reading, level_text, step_label
 from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Finding, Table, bounds

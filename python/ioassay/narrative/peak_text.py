@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ioassay import units
-from ioassay.analysis.measurements.resource_use import SHARES, Use
-from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
-from ioassay.analysis.optimum.peak_cause import Cause, PerOperation, Reading
-from ioassay.analysis.optimum.peak_cause import Counter as ResourceCounter
-from ioassay.analysis.optimum.study_focus import Sweep
+from ioassay.analysis.optimum import Optimum, Outcome, Peak
+from ioassay.analysis.peak_cause import SHARES, Cause, PerOperation, Reading, Use
+from ioassay.analysis.peak_cause import Counter as ResourceCounter
+from ioassay.analysis.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
 from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
@@ -21,8 +20,7 @@ from ioassay.stats.best_level import BestLevel
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts, Pair
 from ioassay.stats.result import Interval, Undefined, mean_of
-from ioassay.stats.saturation import Knee
-from ioassay.stats.scalability import FEWEST_LEVELS, USL, Law, preferred
+from ioassay.stats.scalability import FEWEST_LEVELS, USL, Knee, Law, preferred
 
 FEW = 5
 """Below this number of repetitions an interval is wide because of them."""

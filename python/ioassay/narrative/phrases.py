@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
-from ioassay.stats.power import MOST
+from ioassay.stats.contrasts import MOST
 from ioassay.stats.result import Interval, Undefined
 
 NAIVE_REASON = (

@@ -12,11 +12,11 @@ from ioassay.narrative import finding, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Place, Response, Trend
+from ioassay.stats.anova import Dependence
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.dependence import Dependence
 from ioassay.stats.factorial import Effect
 from ioassay.stats.result import plain
-from ioassay.stats.steady_state import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
+from ioassay.stats.stationarity import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
 
 CRITERION = say("stability.criterion", rounds=ROUNDS, range=MAX_RANGE, slope=MAX_SLOPE)
 _FEW = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.storage.latency_shares import LatencyShares
-from ioassay.analysis.storage.load_saturation import MARGIN, Saturation
-from ioassay.analysis.storage.system_calls import Outcome, Point, SystemCalls
+from ioassay.analysis.latency_shares import LatencyShares
+from ioassay.analysis.load_saturation import MARGIN, Saturation
+from ioassay.analysis.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import phrases
 from ioassay.narrative.explanation_text import part_name, parts_sentence
 from ioassay.narrative.finding import Column, Finding, Table, bounds

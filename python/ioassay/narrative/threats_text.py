@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.threats.threat import Code, Threat
+from ioassay.analysis.threats import Code, Threat
 from ioassay.factors import factor_label
 from ioassay.narrative import phrases, stability_text
 from ioassay.narrative.finding import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, Unclaimed, counted
+from ioassay.analysis.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, Unclaimed, counted
 from ioassay.narrative.explanation_text import meaning, sentence, text
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.say import Say, say

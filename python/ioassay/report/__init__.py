@@ -122,7 +122,7 @@ def figures_of(records: Dataset) -> Iterator[tuple[Study | None, Figure]]:
 def _view(
     records: Dataset, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
 ) -> dict[str, object]:
-    from ioassay.analysis.effects.descriptive import headline
+    from ioassay.analysis.descriptive import headline
     from ioassay.narrative import answers, conditions_text
     from ioassay.report import first_screen, host_facts, study_sections, trial_list, warnings
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
-from ioassay.analysis.effects.descriptive import ConditionMean
+from ioassay.analysis.descriptive import ConditionMean
 from ioassay.analysis.run_comparison import Comparison, Verdict
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric, metric

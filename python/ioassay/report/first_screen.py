@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay import units
-from ioassay.analysis.effects.descriptive import FEW_BEYOND
-from ioassay.analysis.storage import workload_profile
-from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME, Profile
+from ioassay.analysis import descriptive
+from ioassay.analysis.descriptive import FEW_BEYOND, LATENCIES, RATE, VOLUME, Profile
 from ioassay.metrics import format_metric
 from ioassay.narrative import describe_text
 from ioassay.narrative.finding import NOTHING
@@ -110,7 +109,7 @@ def first_screen(records: Dataset, drawn: Sequence[Drawn]) -> FirstScreen:
     if overall:
         return FirstScreen(None, overall[:1])
     if len(records.studies) == 1:
-        profile = profile_table(workload_profile.profiles(records, records.studies[0]))
+        profile = profile_table(descriptive.profiles(records, records.studies[0]))
         explains = records.studies[0].may_explain and figures[:1] and figures[0].kind == PARTS
         return FirstScreen(profile, [] if profile and not explains else figures[:1])
     firsts = [next((figure for figure in figures if figure.study == study.name), None) for study in records.studies]

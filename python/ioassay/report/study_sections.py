@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ioassay.analysis.effects.descriptive import ConditionMean
+from ioassay.analysis.descriptive import ConditionMean
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import answers, describe_text, heading, phrases
 from ioassay.narrative.answers import Answer

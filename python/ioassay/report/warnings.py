@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from ioassay.analysis.threats.threat import Code
+from ioassay.analysis.threats import Code
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
 from ioassay.records.record import FAILED, SKIPPED

@@ -56,7 +56,7 @@ class Following:
 
     def _settled(self, suite: Suite, study: Study) -> tuple[Suite, Study]:
         """With the levels that it waited for; as it was, and all its points skipped, where one is not known."""
-        from ioassay.analysis.optimum import study_focus
+        from ioassay.analysis import study_focus
         from ioassay.store import frames
 
         records, levels = frames.load(self.store), dict[str, Scalar]()

@@ -175,7 +175,7 @@ class _Patience:
     def enough(self, trial: Trial) -> bool:
         if self.until is None or not self.decides(trial):
             return False
-        from ioassay.analysis.effects.descriptive import relative_half_width
+        from ioassay.analysis.descriptive import relative_half_width
         from ioassay.analysis.measurements import merged_histograms
 
         known, histograms = self.values.get(_key(trial.point), {}), self.histograms.get(_key(trial.point), {})

@@ -32,11 +32,6 @@ class BestLevel:
     as_good: tuple[int, ...]
     probability: tuple[float, ...]
 
-    @property
-    def certain(self) -> bool:
-        """True if one level is certainly better than all others."""
-        return len(self.candidates) == 1
-
 
 @dataclass(frozen=True)
 class Plateau:
@@ -61,26 +56,21 @@ def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> Best
 
     A level is as good if it is not below any other by more than the margin (an intersection of one-sided tests).
     """
-    better, near = _oriented(family, lower)
-    scores = -family.means.estimates if lower else family.means.estimates
-    return BestLevel(
-        _first_of_best(family, lower),
-        tuple(int(index) for index in np.flatnonzero(~better.any(axis=0))),
-        tuple(int(index) for index in np.flatnonzero(near.all(axis=1))),
-        tuple(float(share) for share in _probability(family, scores, seed)),
-    )
-
-
-def _probability(family: Contrasts, scores: Floats, seed: int) -> Floats:
-    """How often each level is best among draws about the estimates, with Student's deviations of the model."""
-    means = family.means
+    means, (better, near) = family.means, _oriented(family, lower)
+    scores = -means.estimates if lower else means.estimates
     if means.exact:
         first = scores >= scores.max() - 1e-12 * max(abs(float(scores.max())), 1.0)
-        return np.asarray(first / first.sum())
-    random = np.random.default_rng(seed)
-    deviations = random.standard_t(means.df, (DRAWS, scores.size))
-    winners = np.argmax(scores + np.sqrt(means.squared_errors) * deviations, axis=1)
-    return np.bincount(winners, minlength=scores.size) / DRAWS
+        probability = first / first.sum()
+    else:  # how often each is best among draws about the estimates, with Student's deviations of the model
+        deviations = np.random.default_rng(seed).standard_t(means.df, (DRAWS, scores.size))
+        winners = np.argmax(scores + np.sqrt(means.squared_errors) * deviations, axis=1)
+        probability = np.bincount(winners, minlength=scores.size) / DRAWS
+    return BestLevel(
+        _first_of_best(family, lower),
+        tuple(np.flatnonzero(~better.any(axis=0)).tolist()),
+        tuple(np.flatnonzero(near.all(axis=1)).tolist()),
+        tuple(probability.tolist()),
+    )
 
 
 def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
@@ -100,7 +90,8 @@ def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
         first -= 1
     while last + 1 < good.size and good[last + 1]:
         last += 1
-    beyond = _certainly_beyond(family, lower)
+    worse = family.differences if lower else -family.differences
+    beyond = np.asarray((worse - family.reach > family.bound).any(axis=1))  # certainly worse than some other
     earliest = first
     while earliest and not beyond[earliest - 1]:
         earliest -= 1
@@ -120,12 +111,6 @@ def levels_off(family: Contrasts, numbers: Sequence[float] | None, found: Platea
     return bool(abs(means[found.last] - means[found.first]) < _OFF * abs(straight_on))
 
 
-def _certainly_beyond(family: Contrasts, lower: bool) -> Bools:
-    """Levels that are certainly worse than some other by more than the margin."""
-    worse = family.differences if lower else -family.differences
-    return np.asarray((worse - family.reach > family.bound).any(axis=1))
-
-
 def second_peaks(family: Contrasts, *, lower: bool = False) -> tuple[int, ...]:
     """Levels on either side of the best that a level between them is certainly worse than: one a side at most."""
     better, _ = _oriented(family, lower)
@@ -133,14 +118,13 @@ def second_peaks(family: Contrasts, *, lower: bool = False) -> tuple[int, ...]:
     best = _first_of_best(family, lower)
     found = []
     for side in (range(best - 2, -1, -1), range(best + 2, scores.size)):
-        apart = [index for index in side if _valley(better, best, index)]
+        apart = [
+            index
+            for index in side
+            if any(better[best, low] and better[index, low] for low in range(min(best, index) + 1, max(best, index)))
+        ]
         found += [max(apart, key=lambda index: float(scores[index]))] if apart else []
     return tuple(sorted(found))
-
-
-def _valley(better: Bools, best: int, index: int) -> bool:
-    between: Sequence[int] = range(min(best, index) + 1, max(best, index))
-    return any(better[best, low] and better[index, low] for low in between)
 
 
 def _first_of_best(family: Contrasts, lower: bool) -> int:

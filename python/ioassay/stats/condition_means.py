@@ -65,7 +65,6 @@ class ConditionMeans:
 
     @property
     def exact(self) -> bool:
-        """True if no condition scatters."""
         return not self.squared_errors.any()
 
     @property
@@ -79,12 +78,8 @@ class ConditionMeans:
         names = ("means", "estimates", "squared_errors", "own_df", "sizes")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
-    def df_of_sum(self, parts: Floats) -> float:
-        """Degrees of freedom of a variance that is the sum of `parts`, shape (k,)."""
-        return float(self.df_of_sums(parts[None, :], np.arange(self.sizes.size)[None, :])[0])
-
     def df_of_sums(self, parts: Floats, places: Ints) -> Floats:
-        """The same of several sums, whose parts are those of the conditions `places`, both (m, n): Satterthwaite.
+        """Satterthwaite's, of variances that are sums; their parts are those of the conditions `places`, both (m, n).
 
         What a part has from the prior it shares with all others, so only the rest of the parts are independent.
         """
@@ -96,12 +91,6 @@ class ConditionMeans:
         spread = shared.sum(axis=1) ** 2 / self.prior_df + own.sum(axis=1)
         found: Floats = parts.sum(axis=1) ** 2 / np.where(spread > 0, spread, 1.0)
         return np.minimum(found, self.total_df)
-
-    def df_of_pairs(self) -> Floats:
-        """The same of the sum of the squared errors of each pair, shape (k, k)."""
-        k = self.sizes.size
-        places = np.stack([np.repeat(np.arange(k), k), np.tile(np.arange(k), k)], axis=1)
-        return self.df_of_sums(self.squared_errors[places], places).reshape(k, k)
 
 
 def fit(
@@ -136,7 +125,10 @@ def fit(
     units = means if scale == Scale.LOG else np.ones(means.size)
     relative = [array / unit for array, unit in zip(arrays, units, strict=True)]
     without_passes = _blocked_scatter(relative, passes, strata or [0] * sizes.size)
-    squares, df = without_passes or _scatter(relative)
+    squares, df = without_passes or (
+        np.array([sum_of_squares(values) for values in relative]),
+        np.array([values.size - 1 for values in relative], dtype=np.float64),
+    )
     variances, prior_df = _moderated(squares, df)
     total, blocked = float(df.sum()), without_passes is not None
     return ConditionMeans(scale, means, estimates, variances / sizes, df, prior_df, total, sizes, blocked)
@@ -151,12 +143,6 @@ def _complete(relative: Sequence[Floats], passes: Sequence[Ints]) -> Floats | No
     if not all(np.array_equal(np.asarray(numbers)[at], first) for numbers, at in zip(passes, order, strict=True)):
         return None
     return np.stack([values[at] for values, at in zip(relative, order, strict=True)])
-
-
-def _scatter(relative: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Sum of squares about each mean, and its degrees of freedom."""
-    squares = np.array([sum_of_squares(values) for values in relative])
-    return squares, np.array([values.size - 1 for values in relative], dtype=np.float64)
 
 
 def average(means: ConditionMeans, table: Sequence[Sequence[int]]) -> ConditionMeans:
@@ -185,7 +171,9 @@ def average(means: ConditionMeans, table: Sequence[Sequence[int]]) -> ConditionM
 def _blocked_scatter(
     relative: Sequence[Floats], passes: Sequence[Ints] | None, strata: Sequence[int]
 ) -> tuple[Floats, Floats] | None:
-    """What `_scatter` returns, without what whole passes differ by; None where passes need no block.
+    """Sums of squares about each mean and their degrees of freedom, without what whole passes differ by.
+
+    None where passes need no block.
 
     A block that explains nothing costs degrees of freedom, and one left out only widens intervals. The degrees of
     freedom of a two-way layout are in equal parts those of its conditions.

@@ -11,6 +11,10 @@ Three kinds of claims, each with a stated risk, never one from the lack of anoth
 - *Slope*: a straight line over numbers rises or falls. Where there are numbers, pairs and lines share the risk.
 
 What no claim covers is undecided. All use the same differences and standard errors, so they cannot contradict.
+
+Means are compared by their ratios, because storage results span decades and 'twice as fast' needs no unit. The log of
+a ratio is estimated: its interval is the same whichever mean is divided by the other. How many repetitions show a
+difference of the margin follows from the same intervals.
 """
 
 from __future__ import annotations
@@ -23,9 +27,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ioassay.stats import distributions, studentized_range
+from ioassay.stats import distributions
 from ioassay.stats.condition_means import ConditionMeans, Scale
-from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Floats, Interval
 
 Bools = npt.NDArray[np.bool_]
@@ -76,7 +79,6 @@ class Contrasts:
 
     @cached_property
     def differences(self) -> Floats:
-        """Estimate i minus estimate j."""
         estimates = self.means.estimates
         found: Floats = estimates[:, None] - estimates[None, :]
         size = 1.0 if self.means.scale == Scale.LOG else float(np.abs(estimates).max())
@@ -100,8 +102,9 @@ class Contrasts:
 
     @cached_property
     def df(self) -> Floats:
-        """Degrees of freedom of the differences."""
-        return self.means.df_of_pairs()
+        k, squared = self.means.sizes.size, self.means.squared_errors
+        places = np.stack([np.repeat(np.arange(k), k), np.tile(np.arange(k), k)], axis=1)
+        return self.means.df_of_sums(squared[places], places).reshape(k, k)
 
     @cached_property
     def reach(self) -> Floats:
@@ -142,7 +145,6 @@ class Contrasts:
 
     @property
     def different(self) -> bool:
-        """True if some condition is certainly above another."""
         return bool(self.above.any())
 
     def equal(self, first: int, second: int) -> bool:
@@ -150,15 +152,14 @@ class Contrasts:
         return bool(self.near[first, second] and self.near[second, first])
 
     def pair(self, high: int, low: int) -> Pair:
-        """Condition `high` against condition `low`."""
-        difference, reach = float(self.differences[high, low]), float(self.reach[high, low])
-        ends = (difference - reach, difference + reach)
+        return self.as_pair(self.differences[high, low], self.reach[high, low], self.p(high, low))
+
+    def as_pair(self, difference: float, reach: float, p: float) -> Pair:
+        """A difference on the scale of the estimates and half the width of its interval, as they are shown."""
+        shown, low, high = (float(one) for one in (difference, difference - reach, difference + reach))
         if self.means.scale == Scale.LOG:
-            shown, ends = math.exp(difference), (bounded_exp(ends[0]), bounded_exp(ends[1]))
-        else:
-            shown = difference
-        interval = Interval(*ends, self.confidence, "simultaneous")
-        return Pair(shown, interval, self.p(high, low))
+            shown, low, high = bounded_exp(shown), bounded_exp(low), bounded_exp(high)
+        return Pair(shown, Interval(low, high, self.confidence, "simultaneous"), p)
 
     def ratio(self, high: int, low: int) -> Ratio:
         """The same on the logarithmic scale, with the error of the logarithm."""
@@ -172,13 +173,10 @@ class Contrasts:
         if error == 0:
             return float(difference == 0)
         q, k = np.array([difference / error * math.sqrt(2)]), max(self.means.estimates.size, 2)
-        below = float(studentized_range.cdf(q, k, np.array([grid_df(float(self.df[first, second]))]))[0])
-        return min(1.0, (1 - below) * self.share * self._pairs_cost)
-
-    @property
-    def _pairs_cost(self) -> float:
-        """By what the p of a pair is multiplied so that it is below the whole risk where its interval excludes 0."""
-        return 1 / (1 - LINES_SHARE) if self.lines else 1.0
+        below = float(distributions.range_cdf(q, k, np.array([grid_df(float(self.df[first, second]))]))[0])
+        # Below the whole risk where the interval of the pair excludes 0.
+        cost = 1 / (1 - LINES_SHARE) if self.lines else 1.0
+        return min(1.0, (1 - below) * self.share * cost)
 
     @cached_property
     def largest(self) -> tuple[int, int]:
@@ -238,8 +236,10 @@ def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, fl
     # Rounding leaves something of equal means.
     if abs(estimate) <= TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
         estimate = 0.0
-    whole = float(parts.sum())
-    return (estimate, math.sqrt(whole), grid_df(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)
+    if not (whole := float(parts.sum())):
+        return estimate, 0.0, math.inf
+    df = means.df_of_sums(parts[None, :], np.arange(parts.size)[None, :])
+    return estimate, math.sqrt(whole), grid_df(float(df[0]))
 
 
 def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = False) -> float:
@@ -279,9 +279,117 @@ def grid_df(df: float) -> float:
 @lru_cache(maxsize=4096)
 def range_quantile(level: float, means: int, df: float) -> float:
     """What t is for one difference: the quantile of the studentized range over the square root of 2."""
-    return float(studentized_range.quantile(level, means, np.array([df]))[0]) / math.sqrt(2)
+    return float(distributions.range_quantile(level, means, np.array([df]))[0]) / math.sqrt(2)
 
 
 def bounded_exp(value: float) -> float:
     """A ratio from its logarithm, within what a float holds."""
     return math.exp(min(max(value, -700.0), 700.0))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The first mean divided by the second.
+
+    `se` is the standard error of the ratio's natural logarithm, with `df` degrees of freedom (infinite when the
+    repetitions are identical); `p` tests the ratio 1.
+    """
+
+    ratio: float
+    interval: Interval
+    se: float
+    df: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two one-sided tests: a small `p` proves the ratio within 1 / (1 + margin) and 1 + margin.
+
+    `interval` has the confidence 1 - 2 alpha; it lies within the margin exactly when `equivalent`.
+    """
+
+    margin: float
+    p: float
+    interval: Interval
+    equivalent: bool
+
+
+def ratio_interval(log_ratio: float, se: float, df: float, confidence: float) -> Interval:
+    """The interval of a ratio from its logarithm, the standard error of that, and its degrees of freedom."""
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * se
+    return Interval(float(np.exp(log_ratio - half)), float(np.exp(log_ratio + half)), confidence, "log ratio, t")
+
+
+def equivalence(found: Ratio, margin: float, alpha: float) -> Equivalence:
+    """Is the ratio within the margin? Schuirmann's two one-sided tests (Journal of Pharmacokinetics 15, 1987).
+
+    On the log scale with symmetric bounds, as bioequivalence is judged (FDA, "Statistical approaches to
+    establishing bioequivalence", 2001).
+    """
+    bound, log_ratio = float(np.log1p(margin)), float(np.log(found.ratio))
+    if found.se == 0:
+        inside = abs(log_ratio) <= bound
+        return Equivalence(margin, 0.0 if inside else 1.0, found.interval, inside)
+    below = distributions.t_sf((log_ratio + bound) / found.se, found.df)
+    above = distributions.t_sf(-(log_ratio - bound) / found.se, found.df)
+    p = float(max(below, above))
+    return Equivalence(margin, p, ratio_interval(log_ratio, found.se, found.df, 1 - 2 * alpha), p <= alpha)
+
+
+POWER = 0.8
+"""The chance with which the difference is to be seen: Cohen, "Statistical Power Analysis" (1988), 2.4."""
+MOST = 1000
+
+
+def repetitions_needed(family: Contrasts) -> int:
+    """The repetitions of each condition with which this family shows a difference of its margin, MOST at most."""
+    means = family.means
+    deviation = math.sqrt(float((means.squared_errors * means.sizes).mean()))
+    if deviation == 0:
+        return 2
+    if family.bound == 0:
+        return MOST  # all means are 0, and no number is a share of them
+    scatter, conditions, risk = deviation / family.bound, means.sizes.size, family.pair_risk
+    return fewest(lambda n: _seen(n, scatter, conditions, risk))
+
+
+def repetitions_for(
+    variation: float,
+    conditions: int,
+    confidence: float,
+    *,
+    margin: float = MARGIN,
+    lines: bool = False,
+    share: int = 1,
+) -> int:
+    """The same of conditions that all scatter by `variation`, a share of the mean.
+
+    `lines`: their levels are numbers; `share`: how many such families share the risk.
+    """
+    risk = (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
+    return fewest(lambda n: _seen(n, variation / math.log1p(margin), conditions, risk))
+
+
+def fewest(seen: Callable[[int], bool]) -> int:
+    """The smallest number from 2 to MOST for which `seen` holds: by doubling, then halving."""
+    low, high = 1, 2
+    while high < MOST and not seen(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if seen(middle) else (middle, high)
+    return min(high, MOST)
+
+
+def _seen(n: int, scatter: float, conditions: int, risk: float) -> bool:
+    """Whether the half-width of all pairs, and what power asks beyond it, fit into the margin.
+
+    `scatter` is the deviation of one repetition in margins.
+
+    Two means at the margin from each other are told apart with POWER then, and two equal ones are shown to be within
+    it more often still: that takes one-sided tests only.
+    """
+    df = float(conditions * (n - 1))
+    reach = range_quantile(1 - risk, max(conditions, 2), df) + distributions.t_ppf(POWER, df)
+    return reach * scatter * math.sqrt(2 / n) <= 1

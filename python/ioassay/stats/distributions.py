@@ -1,7 +1,11 @@
-"""Probabilities and quantiles of the distributions that tests and intervals need: normal, t, F, chi-squared.
+"""Probabilities and quantiles of the distributions that tests need: normal, t, F, chi-squared, studentized range.
 
 They are those of scipy to 1e-10 or better (tests/analysis/test_distributions.py), which takes longer to import than
 all analyses of a run take. `sf` is the probability above a value, `ppf` the value below which a probability lies.
+
+The studentized range is computed for many pairs at once, since eleven block sizes make 55 pairs per response. The
+range's distribution of a known variance is tabulated once per number of means, and the remaining integral over the
+variance is a sum. It agrees with `scipy.stats.studentized_range`, which takes milliseconds a pair, to 1e-8.
 """
 
 from __future__ import annotations
@@ -24,18 +28,12 @@ _STANDARD = NormalDist()
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
-def normal_cdf(z: float) -> float:
-    """P(Z <= z)."""
-    return 0.5 * math.erfc(-z / math.sqrt(2))
-
-
 def normal_cdfs(z: Floats) -> Floats:
-    """The same of an array, of its shape."""
+    """P(Z <= z) of an array, of its shape."""
     return np.asarray(0.5 * np.asarray(_erfc(-z / math.sqrt(2)), dtype=np.float64))
 
 
 def normal_sf(z: float) -> float:
-    """P(Z > z)."""
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 
@@ -227,3 +225,85 @@ def _gamma_tails(a: float, x: float) -> tuple[float, float]:
 
 def _away(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
+
+
+_LARGEST_RANGE = 40.0
+_KNOTS = 1601
+
+
+def range_cdf(q: Floats, means: int, df: Floats) -> Floats:
+    """P(range of `means` standard normal means / estimated deviation <= q); `q` and `df` of one shape (n,).
+
+    Integral over the deviation s = chi(df) / sqrt(df): Lund and Lund, algorithm AS 190 (Applied Statistics 32, 1983).
+    """
+    return _integrate(np.asarray(q, dtype=np.float64), means, *deviation_nodes(np.asarray(df, dtype=np.float64)))
+
+
+def range_quantile(probability: float, means: int, df: Floats) -> Floats:
+    """The q whose `range_cdf` is `probability`, for each of `df` (shape (n,)), to 14 digits.
+
+    Regula falsi in the form that is called Illinois: a bracket whose one end stays has its value halved.
+    """
+    deviation, mass = deviation_nodes(np.asarray(df, dtype=np.float64))
+    low, high = np.zeros(deviation.shape[0]), np.ones(deviation.shape[0])
+    below = np.full(low.shape, -probability)
+    while ((above := _integrate(high, means, deviation, mass) - probability) < 0).any() and high.max() < 1e6:
+        low, below = np.where(above < 0, high, low), np.where(above < 0, above, below)
+        high = np.where(above < 0, high * 2, high)
+    last, q = np.zeros(low.shape), high
+    for _ in range(100):
+        previous, q = q, np.where(above > below, low - below * (high - low) / np.maximum(above - below, 1e-300), low)
+        if (np.abs(q - previous) <= 1e-14 * q).all():
+            break
+        value = _integrate(q, means, deviation, mass) - probability
+        side = np.sign(value)
+        again = np.where(side == last, 0.5, 1.0)
+        low, below, above = (
+            np.where(side < 0, q, low),
+            np.where(side < 0, value, below * np.where(side > 0, again, 1.0)),
+            np.where(side < 0, above * again, above),
+        )
+        high, above = np.where(side >= 0, q, high), np.where(side >= 0, value, above)
+        last = side
+    return q
+
+
+def _integrate(q: Floats, means: int, deviation: Floats, mass: Floats) -> Floats:
+    below = _between(means, np.minimum(q[:, None] * deviation, _LARGEST_RANGE))
+    return np.asarray(np.clip(np.sum(mass * below, axis=1), 0.0, 1.0))
+
+
+@lru_cache(maxsize=64)
+def _known_variance(means: int) -> tuple[Floats, Floats]:
+    """P(range of `means` standard normals <= w) = k ∫ φ(z) (Φ(z) - Φ(z - w))^(k-1) dz and its slope on a grid."""
+    inside, near, weights = _shared()
+    table = means * np.sum(weights * inside ** (means - 1), axis=1)
+    slope = means * (means - 1) * np.sum(weights * near * inside ** (means - 2), axis=1)
+    return np.minimum(table, 1.0), slope
+
+
+@lru_cache(maxsize=1)
+def _shared() -> tuple[Floats, Floats, Floats]:
+    """What the tables of all numbers of means are made of: Φ(z) - Φ(z - w), φ(z - w), and φ(z) with its weights."""
+    w = np.linspace(0.0, _LARGEST_RANGE, _KNOTS)[:, None]
+    nodes, weights = gauss()
+    # z runs over the largest of the means: beyond 9 its density is below 1e-18.
+    z = nodes * 9.0
+    inside = normal_cdfs(z) - normal_cdfs(z - w)
+    return inside, _density(z - w), weights * 9.0 * _density(z)
+
+
+def _density(z: Floats) -> Floats:
+    return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+
+
+def _between(means: int, w: Floats) -> Floats:
+    """The table at any w in its range: cubic Hermite interpolation, whose error is below 1e-9 at this distance."""
+    table, slope = _known_variance(means)
+    step = _LARGEST_RANGE / (_KNOTS - 1)
+    place = np.minimum((w / step).astype(np.intp), _KNOTS - 2)
+    part = w / step - place
+    rest = 1 - part
+    low, high = table[place], table[place + 1]
+    bent = rest * slope[place] - part * slope[place + 1]
+    return np.asarray(low * rest**2 * (1 + 2 * part) + high * part**2 * (3 - 2 * part) + step * part * rest * bent)

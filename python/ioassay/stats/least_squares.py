@@ -1,4 +1,4 @@
-"""Linear least squares of any design, and of a straight line with its lack of fit."""
+"""Linear least squares: the residuals of any design, and a straight line with its lack of fit."""
 
 from __future__ import annotations
 
@@ -18,26 +18,10 @@ _NO_DIRECTION = 1e-11
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A least squares fit: `coefficients` and their `standard_errors` in the order of the design's columns.
-
-    `r2` is about the mean of y, and so supposes that the design holds a constant.
-    """
-
-    coefficients: tuple[float, ...]
-    standard_errors: tuple[float, ...]
-    df_residual: int
-    ss_residual: float
-    residual_stddev: float
-    r2: float
-    rank: int
-
-
-@dataclass(frozen=True)
 class Line:
     """y = intercept + slope x. `slope_interval` is Student's; `aic` compares lines over the same y (None: exact fit).
 
-    `x_mean` and `sxx` (sum of squared deviations of x) are what `mean_interval` needs.
+    `sxx` is the sum of squared deviations of x.
     """
 
     n: int
@@ -57,14 +41,7 @@ class Line:
     sxx: float
 
     def at(self, x: float) -> float:
-        """The line's value at `x`."""
         return self.intercept + self.slope * x
-
-    def mean_interval(self, x: float, confidence: float) -> Interval:
-        """Interval of the mean of y at one `x` (not of a single new value)."""
-        quantile = float(distributions.t_ppf((1 + confidence) / 2, self.df_residual))
-        half = quantile * self.residual_stddev * float(np.sqrt(1 / self.n + (x - self.x_mean) ** 2 / self.sxx))
-        return Interval(self.at(x) - half, self.at(x) + half, confidence, "t")
 
 
 @dataclass(frozen=True)
@@ -75,35 +52,6 @@ class LackOfFit:
     df_lack: int
     df_pure: int
     p: float
-
-
-def least_squares(design: Floats, y: Floats) -> Fit | Undefined:
-    """Coefficients by Householder QR of the column-scaled `design`, shape (n, columns), n > columns."""
-    design, y = np.asarray(design, dtype=np.float64), as_floats(y)
-    n, columns = design.shape
-    if n <= columns:
-        return Undefined(f"{n} values for {columns} coefficients; expected more values")
-    scale = np.linalg.norm(design, axis=0)
-    if not scale.all():
-        return Undefined("a column of the design is zero")
-    q, r = np.linalg.qr(design / scale)
-    if np.abs(np.diag(r)).min() < n * np.finfo(np.float64).eps:
-        return Undefined("the columns of the design depend on each other")
-    coefficients = np.linalg.solve(r, q.T @ y) / scale
-    ss_residual = float(np.sum((y - design @ coefficients) ** 2))
-    inverse = np.linalg.solve(r, np.eye(columns))
-    variance = ss_residual / (n - columns)
-    errors = np.sqrt(variance * np.sum(inverse**2, axis=1)) / scale
-    total = sum_of_squares(y)
-    return Fit(
-        coefficients=tuple(map(float, coefficients)),
-        standard_errors=tuple(map(float, errors)),
-        df_residual=n - columns,
-        ss_residual=ss_residual,
-        residual_stddev=float(np.sqrt(variance)),
-        r2=1 - ss_residual / total if total > 0 else 1.0,
-        rank=columns,
-    )
 
 
 def residual_ss(design: Floats, y: Floats) -> tuple[float, int]:
@@ -125,13 +73,17 @@ def residual_ss(design: Floats, y: Floats) -> tuple[float, int]:
 
 
 def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
-    """Ordinary least squares of y on x, about their means (which keeps the digits of a large offset)."""
+    """Ordinary least squares of y on x. `aic`, n ln(RSS / n) + 2 k, counts the variance as a parameter.
+
+    Akaike, "A new look at the statistical model identification" (IEEE Transactions on Automatic Control 19, 1974).
+    """
     x, y = as_floats(x), as_floats(y)
     if x.size < 3:
         return Undefined(f"{x.size} values; a line with an interval needs at least 3")
     sxx, syy = sum_of_squares(x), sum_of_squares(y)
     if sxx == 0:
         return Undefined("all values are at one level")
+    # About the means, which keeps the digits of a large offset.
     x_mean, y_mean = mean_of(x), mean_of(y)
     slope = float(np.sum((x - x_mean) * (y - y_mean))) / sxx
     ss_residual = float(np.sum((y - y_mean - slope * (x - x_mean)) ** 2))
@@ -155,7 +107,7 @@ def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
         r2=1 - ss_residual / syy if syy > 0 else 0.0,
         f=f,
         p=float(distributions.f_sf(f, 1, df)) if f is not None else (0.0 if slope != 0 else 1.0),
-        aic=None if exact else aic(ss_residual, n, 3),
+        aic=None if exact else float(n * np.log(ss_residual / n) + 2 * 3),
         x_mean=x_mean,
         sxx=sxx,
     )
@@ -179,14 +131,6 @@ def hc3_slope(x: Floats, y: Floats, line: Line, confidence: float) -> tuple[floa
     half = distributions.t_ppf((1 + confidence) / 2, line.df_residual) * error
     p = 2 * distributions.t_sf(abs(line.slope) / error, line.df_residual) if error > 0 else 0.0
     return error, Interval(line.slope - half, line.slope + half, confidence, "HC3"), p
-
-
-def aic(ss_residual: float, n: int, parameters: int) -> float:
-    """Akaike's criterion of a normal model, n ln(RSS / n) + 2 k; the variance counts as a parameter.
-
-    Akaike, "A new look at the statistical model identification" (IEEE Transactions on Automatic Control 19, 1974).
-    """
-    return float(n * np.log(ss_residual / n) + 2 * parameters)
 
 
 def lack_of_fit(x: Floats, y: Floats, line: Line) -> LackOfFit | Undefined:

@@ -120,13 +120,9 @@ def outliers(values: Sequence[float] | Floats, risk: float = OUTLIER_RISK) -> li
         scores = (left - mean_of(left)) / deviation
         furthest = int(np.argmax(np.abs(scores)))
         removed.append(Outlier(int(index[furthest]), float(scores[furthest])))
-        if abs(scores[furthest]) > _critical(left.size, risk):
+        # The largest studentized deviate that chance explains: Rosner's equation 2.5.
+        t = distributions.t_ppf(1 - risk / (2 * left.size), left.size - 2)
+        if abs(scores[furthest]) > (left.size - 1) * t / math.sqrt((left.size - 2 + t**2) * left.size):
             kept = step
         left, index = np.delete(left, furthest), np.delete(index, furthest)
     return removed[:kept]
-
-
-def _critical(size: int, risk: float) -> float:
-    """Largest studentized deviate of `size` normal values that chance explains: Rosner's equation 2.5."""
-    t = float(distributions.t_ppf(1 - risk / (2 * size), size - 2))
-    return (size - 1) * t / float(np.sqrt((size - 2 + t**2) * size))

@@ -1,7 +1,11 @@
-"""How throughput grows with the number of workers: Amdahl's law and the universal scalability law, fitted.
+"""How a response grows with a load: Amdahl's law, the universal scalability law, and the knee of the curve.
 
-Both are least squares of every repetition on the number of workers N, with the throughput of one worker as a free
+The laws are least squares of every repetition on the number of workers N, with the throughput of one worker as a free
 parameter, because the measured one is as noisy as the others. A fit that means nothing is not shown: the reason is.
+
+The knee, where a response stops gaining as it did, is where two straight lines meet. It is not Kneedle's (Satopaa et
+al., 2011), which finds a point on every curve, also on one that has no knee, and gives no interval. Two lines are
+tested against one, and the place where they meet has a likelihood.
 """
 
 from __future__ import annotations
@@ -17,9 +21,13 @@ from ioassay.stats import distributions
 from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 FEWEST_LEVELS = 4
+"""Of a law, and of a knee."""
 _STEPS, _SETTLED = 500, 1e-12
 LEAST_R2 = 0.8
 USL, AMDAHL = "usl", "amdahl"
+LINEAR, LOGARITHMIC = "linear", "log2"
+_PLACES = 400
+"""Where the lines of a knee may meet."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,6 @@ class Law:
     df: int
 
     def at(self, workers: float) -> float:
-        """The throughput that the law gives."""
         return float(_throughput((self.gamma, self.alpha, self.beta), np.array([workers]))[0])
 
 
@@ -77,8 +84,13 @@ def preferred(first: Law | Undefined | None, second: Law | Undefined | None) -> 
 
 def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> Law | Undefined:
     x, y = as_floats(workers), as_floats(throughput)
-    if (refused := _refusal(x, y, free)) is not None:
-        return refused
+    levels = np.unique(x).size
+    if x.min() <= 0 or y.min() <= 0:
+        return Undefined("workers and throughput must be above 0")
+    if levels < FEWEST_LEVELS:
+        return Undefined(f"{levels} levels; a law needs at least {FEWEST_LEVELS}")
+    if x.size <= free + 1:
+        return Undefined(f"{x.size} values for {free} parameters; too few for their intervals")
     unit = float(np.abs(y).max())
     found = _solve(x, y / unit, free)
     if isinstance(found, Undefined):
@@ -98,6 +110,7 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
     if bounds[0].low <= 0:
         return Undefined("the throughput of one worker cannot be told from nothing: levels near 1 are missing")
     peak = _peak(parameters, covariance, bounds, df) if free == 3 else None
+    means = np.array([mean_of(y[x == level] / unit) for level in np.unique(x)])
     return Law(
         kind=USL if free == 3 else AMDAHL,
         gamma=float(gamma) * unit,
@@ -111,21 +124,10 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
         limit=float(gamma / alpha) * unit if free == 2 and bounds[1].low > 0 else None,
         r2=float(r2),
         lack_p=_lack(x, y / unit, squares, free),
-        worst=_worst(x, y / unit, (gamma, alpha, beta)),
+        worst=float(np.max(np.abs(means / _throughput((gamma, alpha, beta), np.unique(x)) - 1))),
         n=int(x.size),
         df=int(df),
     )
-
-
-def _refusal(x: Floats, y: Floats, free: int) -> Undefined | None:
-    levels = np.unique(x).size
-    if x.min() <= 0 or y.min() <= 0:
-        return Undefined("workers and throughput must be above 0")
-    if levels < FEWEST_LEVELS:
-        return Undefined(f"{levels} levels; a law needs at least {FEWEST_LEVELS}")
-    if x.size <= free + 1:
-        return Undefined(f"{x.size} values for {free} parameters; too few for their intervals")
-    return None
 
 
 def _throughput(parameters: Any, x: Floats) -> Floats:
@@ -234,8 +236,107 @@ def _lack(x: Floats, y: Floats, squares: float, free: int) -> float | None:
     return float(distributions.f_sf(left / more / (pure / freedom), more, freedom))
 
 
-def _worst(x: Floats, y: Floats, parameters: Any) -> float:
+@dataclass(frozen=True)
+class Knee:
+    """Two lines meet at `x`; `before` and `after` are their slopes in y per x (per doubling on the log2 scale).
+
+    `p` tests one line against two.
+    """
+
+    x: float
+    interval: Interval
+    before: float
+    after: float
+    scale: str
+    p: float
+
+
+def knee(x: Floats, y: Floats, confidence: float, *, lower: bool = False) -> Knee | Undefined:
+    """The knee of y over x, values of every repetition, both of shape (n,).
+
+    Continuous two-phase regression; the interval holds the places at which the sum of squares is not larger than the
+    least by more than F allows: Hinkley, "Inference about the intersection in two-phase regression" (Biometrika 56,
+    1969); Seber and Wild, "Nonlinear Regression" (1989), 9.3. It supposes that all levels scatter alike. x is taken
+    as it is or by its base-2 logarithm, whichever two lines fit better. A knee is one only where y gains
+    before it and gains less (or loses) after it; `lower` says that falling is gaining.
+    """
+    x, y = as_floats(x), as_floats(y)
     levels = np.unique(x)
-    said = _throughput(parameters, levels)
-    means = np.array([mean_of(y[x == level]) for level in levels])
-    return float(np.max(np.abs(means / said - 1)))
+    if levels.size < FEWEST_LEVELS:
+        return Undefined(f"{levels.size} levels; a knee needs at least {FEWEST_LEVELS}")
+    if x.size < 7:
+        return Undefined(f"{x.size} values; two lines and the place where they meet need at least 7")
+    unit = float(np.ptp(y)) or 1.0
+    shown = (y - y.min()) / unit
+    scales = [LINEAR, *([LOGARITHMIC] if levels.min() > 0 else [])]
+    # Two levels or more on each side: a line through one level fits anything.
+    searches = [_searched(x, shown, scale, *_on_scale(levels[[1, -2]], scale)) for scale in scales]
+    coarse = min(searches, key=lambda one: one.least)
+    inside, step = coarse.inside(confidence), coarse.places[1] - coarse.places[0]
+    low, high = max(inside.min() - step, coarse.places[0]), min(inside.max() + step, coarse.places[-1])
+    found = _searched(x, shown, coarse.scale, low, high)  # a second look, as fine as the interval is narrow
+    place, least = float(found.places[found.squares.argmin()]), found.least
+    p = 1.0  # of the second line: F with the two parameters that it adds
+    if found.straight > 1e-12:
+        f = (found.straight - least) / 2 / (least / found.df) if least > 1e-15 else np.inf
+        p = distributions.f_sf(f, 2, found.df)
+    if p >= 1 - confidence:
+        return Undefined("two straight lines fit no better than one")
+    bent = np.column_stack([np.ones_like(found.u), found.u, np.maximum(found.u - place, 0)])
+    before, bend = (float(value) for value in np.linalg.lstsq(bent, shown, rcond=None)[0][1:])
+    gains = -1.0 if lower else 1.0
+    if gains * before <= 0 or gains * bend >= 0:
+        return Undefined("the curve does not gain first and less later")
+    inside = found.inside(confidence)
+    x_place, *ends = (
+        float(2**one) if found.scale == LOGARITHMIC else float(one) for one in (place, inside.min(), inside.max())
+    )
+    return Knee(
+        x=x_place,
+        interval=Interval(ends[0], ends[1], confidence, "profile"),
+        before=before * unit,
+        after=(before + bend) * unit,
+        scale=found.scale,
+        p=p,
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Sums of squares of two lines that meet at each of `places`, and of one line, on one scale of x."""
+
+    scale: str
+    u: Floats
+    places: Floats
+    squares: Floats
+    straight: float
+
+    @property
+    def least(self) -> float:
+        return float(self.squares.min())
+
+    @property
+    def df(self) -> int:
+        return self.u.size - 4
+
+    def inside(self, confidence: float) -> Floats:
+        """The places that F does not exclude."""
+        allowed = self.least * (1 + float(distributions.f_ppf(confidence, 1, self.df)) / self.df) + 1e-12
+        return self.places[self.squares <= allowed]
+
+
+def _searched(x: Floats, y: Floats, scale: str, low: float, high: float) -> _Search:
+    """The search over places from `low` to `high`, on the scale."""
+    u = _on_scale(x, scale)
+    places = np.linspace(low, high, _PLACES + 1)
+    # What the straight line leaves of y, and of each bend; the bend takes its share of the rest.
+    base = np.linalg.qr(np.column_stack([np.ones_like(u), u]))[0]
+    bends = np.maximum(u[:, None] - places[None, :], 0)
+    rest, bends = y - base @ (base.T @ y), bends - base @ (base.T @ bends)
+    straight = float(rest @ rest)
+    squares = np.maximum(straight - (bends.T @ rest) ** 2 / np.sum(bends**2, axis=0), 0.0)
+    return _Search(scale, u, places, squares, straight)
+
+
+def _on_scale(x: Floats, scale: str) -> Floats:
+    return np.asarray(np.log2(x)) if scale == LOGARITHMIC else x

@@ -4,7 +4,7 @@
 
 Until that study has its records, the parameter has a stand-in, the first level there: it is checked and estimated with
 it, and no trial runs with it. What is pending is in `model.Relative`. Which level is best is found by
-`analysis.optimum.study_focus`, when `runner.best_levels` asks.
+`analysis.study_focus`, when `runner.best_levels` asks.
 """
 
 from __future__ import annotations

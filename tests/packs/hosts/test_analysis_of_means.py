@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from ioassay.packs.hosts.analysis_of_means import Deviations, deviations, modulus_cdf, modulus_quantile
+from ioassay.packs.hosts.questions.host_comparison import Deviations, deviations, modulus_cdf, modulus_quantile
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import average, fit
 from ioassay.stats.contrasts import Contrasts

@@ -19,9 +19,8 @@ import pytest
 
 from ioassay.errors import UsageError
 from ioassay.packs.hosts import executors as of_dask
-from ioassay.packs.hosts.executors import dask_executor, executor_name
+from ioassay.packs.hosts.executors import Scheduler, dask_executor
 from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
-from ioassay.packs.hosts.executors.executor_name import Scheduler
 from ioassay.runner import executors
 from ioassay.runner.worker_pool import NoWorker
 
@@ -120,7 +119,7 @@ def test_a_search_asks_as_many_at_once_as_there_are_workers(tmp_path: Path) -> N
 @cases("cluster", "executor_names")
 def test_a_name_means_workers_and_a_wrong_one_is_told_what_is_wanted(case: dict[str, str]) -> None:
     if "means" in case:
-        assert repr(executor_name.read(case["text"])) == case["means"]
+        assert repr(of_dask.read(case["text"])) == case["means"]
         return
     with pytest.raises(UsageError, match="^--executor") as raised:
         executors.places(case["text"])

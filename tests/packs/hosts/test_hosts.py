@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects import level_contrasts
+from ioassay.analysis import one_factor
 from ioassay.analysis.machine_conditions import Disturbance, Grade
 from ioassay.packs.hosts.questions import host_comparison, hosts_text
 from ioassay.packs.hosts.questions.host_comparison import HostComparison, Standing
@@ -201,7 +201,7 @@ def test_a_disturbed_host_is_named_and_makes_the_run_doubtful_only(lab: Any) -> 
 
 def test_other_questions_do_not_compare_hosts(lab: Any) -> None:
     records, study = fleet(lab, ["a", "b", "c"], {"c": 0.5}, factors={"iodepth": [1, 16]})
-    assert list(level_contrasts.families(records, study, "read.iops")) == ["iodepth"]
+    assert list(one_factor.families(records, study, "read.iops")) == ["iodepth"]
 
 
 def test_a_study_of_one_machine_has_no_such_question(lab: Any) -> None:

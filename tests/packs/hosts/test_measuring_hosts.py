@@ -23,10 +23,10 @@ from ioassay.api.execution import Checks, begin, resume
 from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
-from ioassay.packs.hosts import host_session
-from ioassay.packs.hosts.executors import dask_workers
+from ioassay.packs.hosts import host_worker
+from ioassay.packs.hosts.executors import dask_clusters
 from ioassay.packs.hosts.fleet import ClockOffset, CommonStart, clock_offset, warnings_of
-from ioassay.packs.hosts.host_session import Examined, Opening, Session
+from ioassay.packs.hosts.host_worker import Examined, Opening, Session
 from ioassay.roles import Consent
 from ioassay.runner.hosts import Measured
 from ioassay.study import plan as trial_plan
@@ -333,8 +333,8 @@ def test_a_host_computes_nothing(tmp_path: Path, fleet: Fleet) -> None:
     """Trials of pure drivers would disturb what it measures."""
     address = fleet[0].removeprefix("dask://")
     with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
-        assert dask_workers.addresses(client, measuring=False) == []
-        assert len(dask_workers.addresses(client, measuring=True)) == 2
+        assert dask_clusters.addresses(client, measuring=False) == []
+        assert len(dask_clusters.addresses(client, measuring=True)) == 2
 
 
 def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
@@ -416,7 +416,7 @@ def test_a_session_of_a_run_that_is_gone_ends_by_itself(tmp_path: Path, monkeypa
     asker = threading.Thread(target=lambda: answers.append(session.measure(next(trial_plan.trials(suite)))))
     asker.start()
     until(lambda: LONG in children(os.getpid()))
-    monkeypatch.setattr(host_session, "LEASE_S", 0.1)
+    monkeypatch.setattr(host_worker, "LEASE_S", 0.1)
     asker.join()
     (measured,) = answers
     reason = json.loads(measured.files["record.json"])["reason"]

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from tests.patience import PATIENCE_S
 
-from ioassay.packs.live.live_page import PageServer
-from ioassay.packs.live.run_state import RunState
+from ioassay.packs.live.live_page import PageServer, RunState
 from ioassay.records.record import Record
 from ioassay.roles import CurrentRates, Rates, Trial
 
@@ -123,7 +122,7 @@ ALONE = """
 import sys
 from pathlib import Path
 from ioassay.packs.live.live_page import PageServer
-from ioassay.packs.live.run_state import RunState
+from ioassay.packs.live.live_page import RunState
 from ioassay.roles import Trial
 state = RunState("Title", Path("/r"), 1, 9.0, [Trial("0", "s", "fio", {"x": 1}, {}, {}, {}, 0, 1, 0)])
 server = PageServer(state)

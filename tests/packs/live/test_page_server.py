@@ -17,8 +17,7 @@ from tests.corpora import cases
 from tests.patience import PATIENCE_S, until
 
 from ioassay.packs.live import live_page
-from ioassay.packs.live.live_page import PageServer
-from ioassay.packs.live.run_state import RunState
+from ioassay.packs.live.live_page import PageServer, RunState
 from ioassay.roles import CurrentRates, Rates, Trial
 
 TRIAL = Trial("1", "s", "fio", {"x": 1}, {}, {}, {}, 0, 1, 0)
@@ -140,13 +139,13 @@ def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
 def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's patience has no end here: whoever waited for the client would never come back."""
     monkeypatch.setattr(live_page._Handler, "timeout", None)
-    scene.server._http.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections have it from here
+    scene.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections have it from here
     with scene.connect() as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         stuck.sendall(f"GET {scene.path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         news = events(scene.follow())
         next(news)
-        until(lambda: scene.server._http._followers == 2)
+        until(lambda: scene.server._followers == 2)
         for number in range(5000):  # far more than the buffers hold
             scene.state.started(Trial(f"t{number}", "s" * 100, "fio", {"x": number}, {}, {}, {}, 0, 1, 0))
         scene.tick(1000)
@@ -157,7 +156,7 @@ def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene, monk
         scene.state.end("complete", "")
         assert list(news)[-1]["end"] == "complete"
         scene.server.stop()
-        assert scene.server._http._followers == 1  # it never got the end
+        assert scene.server._followers == 1  # it never got the end
 
 
 GARBAGE = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.drivers.null import Null
-from ioassay.packs.live.run_state import Cursor, RunState
+from ioassay.packs.live.live_page import Cursor, RunState
 from ioassay.records.record import Environment, Record
 from ioassay.roles import CurrentRates, Rates, Trial
 from ioassay.runner.current_rates import RateReader

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.measurements import loads
+from ioassay.analysis.one_factor import Outcome as EffectOutcome
 from ioassay.narrative.finding import Finding
 from ioassay.packs.rocksdb.questions import database
 from ioassay.packs.rocksdb.questions.database import DRIVE, FLASH, Database, Outcome

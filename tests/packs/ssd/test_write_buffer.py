@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects import one_factor
-from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis import one_factor
+from ioassay.analysis.one_factor import Outcome
 from ioassay.narrative.finding import Finding, Table
 from ioassay.packs.ssd.questions import reductions_text, write_buffer
 from ioassay.packs.ssd.questions.published_reductions import published_reductions

@@ -12,9 +12,8 @@ import pytest
 
 from ioassay.api.progress import Progress
 from ioassay.packs.tuning.search import campaign, request
-from ioassay.packs.tuning.search.campaign import Campaign
+from ioassay.packs.tuning.search.campaign import Campaign, Script
 from ioassay.packs.tuning.search.request import Request
-from ioassay.packs.tuning.search.schedule import Script
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally

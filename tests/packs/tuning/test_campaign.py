@@ -23,7 +23,7 @@ from ioassay.errors import InputError, UsageError
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
 from ioassay.packs.tuning.search import campaign
-from ioassay.packs.tuning.search.schedule import Shorts, confirmation, repetitions_for
+from ioassay.packs.tuning.search.campaign import Shorts, confirmation, repetitions_for
 from ioassay.roles import Parsed, Trial
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore

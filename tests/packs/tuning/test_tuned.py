@@ -11,9 +11,9 @@ import pytest
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
-from ioassay.packs.tuning.questions import tuned, tuned_text
+from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -227,7 +227,7 @@ def test_a_search_that_has_not_ended_has_a_leading_point(lab: Any) -> None:
 def test_a_run_that_is_no_search_has_no_answer(lab: Any) -> None:
     study = lab.study("s", factors={"iodepth": [1, 2]})
     records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0}))
-    assert tuned_text.analyse(records, study) == []
+    assert tuned.analyse(records, study) == []
 
 
 def test_other_analyses_of_a_search_count_its_confirmation_only(lab: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ioassay.analysis.run_comparison import Row
-from ioassay.packs.tuning.questions import tuned_text
+from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import (
     BROKEN,
     IMPROVED,
@@ -21,7 +21,7 @@ from ioassay.packs.tuning.questions.tuned import (
     Side,
     Tuned,
 )
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 
 from ...narrative import golden
@@ -104,4 +104,4 @@ def test_every_outcome_has_answers(outcome: Outcome) -> None:
 
 
 def test_sentences() -> None:
-    golden.check("tuned", [tuned_text.finding(one) for answers in ANSWERS.values() for one in answers])
+    golden.check("tuned", [tuned.finding(one) for answers in ANSWERS.values() for one in answers])

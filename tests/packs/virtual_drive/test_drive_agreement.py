@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.claims import claim_verdicts
+from ioassay.analysis import claim_verdicts
 from ioassay.narrative.pipeline import analyse_study
 from ioassay.packs.virtual_drive.questions.drive import agreement, finding
 from ioassay.records.observation import Observation

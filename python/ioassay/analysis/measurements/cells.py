@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ioassay import metrics
-from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.memo import memoized
+from ioassay.analysis.measurements import memoized, merged_histograms
 from ioassay.factors import CASE, Design, level_key, level_word
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined
@@ -54,7 +53,6 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """The condition in words."""
         return label(self.point)
 
 
@@ -79,7 +77,6 @@ class Cells:
 
     @property
     def groups(self) -> list[Floats]:
-        """The values, one array a condition."""
         return [cell.values for cell in self.cells]
 
     @property
@@ -155,7 +152,6 @@ def that_count(trials: pl.DataFrame) -> pl.DataFrame:
 
 
 def _conditions(design: Design, trials: pl.DataFrame) -> list[list[dict[str, Any]]]:
-    """The trials of each condition."""
     found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in trials.iter_rows(named=True):
         found.setdefault(design.key(row), []).append(row)
@@ -243,7 +239,6 @@ class MissingConditions:
     """True where these are all conditions of the study."""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, as findings have it."""
         named = {name: getattr(self, name) for name in ("status", "reason", "trials")}
         return {**named, "points": [dict(point) for point in self.points]}
 
@@ -260,15 +255,10 @@ def missing(records: Dataset, study: Study) -> list[MissingConditions]:
     for (status, reason), own in groups.items():
         points = [design.point(rows[0]) for rows in own]
         every = len(bad) == len(conditions) and len(own) == planned
-        factor = _whole_factor(study, points, planned)
+        factor = None
+        for name, levels in study.levels.items():
+            missed = {level_key(name, point[name]) for point in points}
+            if factor is None and len(points) == len(missed) * (planned // max(len(levels), 1)):
+                factor = name
         found.append(MissingConditions(status, reason, points, sum(map(len, own)), factor, every))
     return found
-
-
-def _whole_factor(study: Study, points: Sequence[Mapping[str, Scalar]], planned: int) -> str | None:
-    """The factor of which these points are some levels in every combination with the others."""
-    for name, levels in study.levels.items():
-        own = {level_key(name, point[name]) for point in points}
-        if len(points) == len(own) * (planned // max(len(levels), 1)):
-            return name
-    return None

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from ioassay.analysis.measurements import monitor_rates
-from ioassay.analysis.measurements.memo import memoized
+from ioassay.analysis.measurements import memoized, monitor_rates
 from ioassay.store.dataset import IDENTITY, Dataset
 from ioassay.study.model import Study
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
-from ioassay.analysis.measurements.memo import memoized
 from ioassay.pack import listed
 from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats

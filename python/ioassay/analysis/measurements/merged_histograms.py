@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ioassay.analysis.measurements.memo import memoized
+from ioassay.analysis.measurements import memoized
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
@@ -60,7 +60,6 @@ def of_rows(hist: pl.DataFrame, direction: str, kind: str) -> dict[str, Histogra
 
 
 def merged(parts: Sequence[Histogram]) -> Histogram:
-    """All requests together."""
     from ioassay._core import Histogram
 
     whole = Histogram()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis import machine_conditions
-from ioassay.analysis.measurements.memo import memoized
+from ioassay.analysis.measurements import memoized
 from ioassay.formats import conventions
 from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
 from ioassay.records.record import OK, Claim, Scalar
@@ -61,7 +61,6 @@ class Pass:
 
     @property
     def claimed_s(self) -> float | None:
-        """Length of the claimed interval."""
         return session_times.claimed_seconds(self.claim)
 
     def rates(self) -> dict[str, float]:

@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any
 from ioassay import debug_log
 from ioassay.errors import IoassayError, RunError, UsageError
 from ioassay.packs.hosts import host_worker
-from ioassay.packs.hosts.executors import dask_clusters, dask_workers
-from ioassay.packs.hosts.executors.dask_workers import Worker
-from ioassay.packs.hosts.executors.executor_name import Scheduler
-from ioassay.packs.hosts.host_session import Examined, Opening, Release, State
-from ioassay.packs.hosts.host_worker import Refusal
+from ioassay.packs.hosts.executors import Scheduler, dask_clusters
+from ioassay.packs.hosts.executors.dask_clusters import Worker
+from ioassay.packs.hosts.host_worker import Examined, Opening, Refusal, Release, State
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent, Trial
 from ioassay.runner import hosts
@@ -81,7 +79,6 @@ class CommonStart:
         self._changed = threading.Condition()
 
     def arrive(self, host: str, offset: ClockOffset) -> None:
-        """The host's tool is held."""
         with self._changed:
             self._slowest_s = max(self._slowest_s, offset.uncertainty_s)
             self._take(host)
@@ -214,15 +211,12 @@ class Fleet:
             raise refusals[0]
 
     def facts(self) -> dict[str, Any]:
-        """See Hosts."""
         return {name: dict(found.facts) for name, found in self._examined.items()}
 
     def devices(self) -> list[Storage]:
-        """See Hosts."""
         return [replace(device, host=name) for name, found in self._examined.items() for device in found.devices]
 
     def warnings(self) -> list[Warning_]:
-        """See Hosts."""
         return warnings_of(
             self._examined, [study for line in self._lines.values() for study in line.opening.suite.studies]
         )
@@ -233,23 +227,19 @@ class Fleet:
         return max(16 * len(self._lines), 64)
 
     def submit(self, trial: Trial) -> Future[Measured]:
-        """See Hosts."""
         return self._enqueue(_Wanted(trial))
 
     def submit_together(self, trials: Sequence[Trial]) -> Sequence[Future[Measured]]:
-        """See Hosts."""
         hosts = [str(trial.point["host"]) for trial in trials]
         study = next(one for one in self._lines[hosts[0]].opening.suite.studies if one.name == trials[0].study)
         start = CommonStart(hosts, [name for name in study.hosts if name not in hosts])
         return [self._enqueue(_Wanted(trial, start=start)) for trial in trials]
 
     def news(self) -> Iterable[News]:
-        """See Hosts."""
         while not self._news.empty():
             yield self._news.get()
 
     def cancel(self) -> None:
-        """See Hosts."""
         self._cancelled.set()
         for future in list(self._waiting):
             future.cancel()
@@ -281,7 +271,7 @@ class Fleet:
     def _examine(self) -> list[Worker]:
         """Workers that measure. RunError where the scheduler does not answer."""
         try:
-            return dask_workers.examine(self._client, dask_workers.addresses(self._client, measuring=True))
+            return dask_clusters.examine(self._client, dask_clusters.addresses(self._client, measuring=True))
         except OSError as error:
             raise RunError(f"{self._title} does not answer: {error}") from None
 
@@ -391,7 +381,10 @@ class Fleet:
             state = self._state(line, token)
             if state is not None:
                 answered_s = time.monotonic()
-                self._tell(trial, state)
+                if state.trial == trial.id and state.preparing:
+                    self._news.put(News(trial, preparing=state.preparing, share=state.share))
+                elif state.trial == trial.id and not state.held:
+                    self._news.put(News(trial, state.rates))
             elif self._has_ended(line.worker):
                 raise _HostLost("its worker ended")
             elif (silent_s := time.monotonic() - answered_s) > PATIENCE_S:
@@ -420,14 +413,6 @@ class Fleet:
         debug_log.debug(_SUBJECT, f"{host}: {trial.id} starts together; {ahead}")
         return True
 
-    def _tell(self, trial: Trial, state: State) -> None:
-        if state.trial != trial.id:
-            return
-        if state.preparing:
-            self._news.put(News(trial, preparing=state.preparing, share=state.share))
-        elif not state.held:
-            self._news.put(News(trial, state.rates))
-
     # Calls to a worker
 
     def _submit(self, worker: Worker, function: Callable[..., Any], *arguments: Any, **options: Any) -> _Task:
@@ -441,7 +426,7 @@ class Fleet:
             retries=0,
             workers=[worker.address],
             allow_other_workers=False,
-            resources={dask_workers.RESOURCE: 1},
+            resources={dask_clusters.RESOURCE: 1},
         )
         return _Task(future)
 
@@ -458,7 +443,7 @@ class Fleet:
     def _has_ended(self, worker: Worker) -> bool:
         """Whether the scheduler says that a worker is not there any more."""
         try:
-            return worker.address not in dask_workers.addresses(self._client, measuring=True)
+            return worker.address not in dask_clusters.addresses(self._client, measuring=True)
         except OSError as error:
             debug_log.debug(_SUBJECT, f"{self._title} does not answer: {error}")
             return False
@@ -492,7 +477,14 @@ def opened(
     """See runner.hosts.opened: those that have joined a scheduler."""
     fleet = Fleet(scheduler)
     try:
-        suite = _named(suite, fleet, executor)
+        if any(ALL_HOSTS in study.hosts for study in suite.studies):
+            names = fleet.names()
+            if not names:
+                raise UsageError(
+                    f"run.hosts is all, and {executor} has no host; expected one at least: {fleet.join} --name NAME"
+                )
+            studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
+            suite = suite.model_copy(update={"studies": studies})
         token = secrets.token_hex(8)
         openings = [
             Opening(f"{token}-{name}", name, suite, replace(consent, names=own), without_tools)
@@ -504,19 +496,6 @@ def opened(
         fleet.close()
         raise
     return suite, fleet
-
-
-def _named(suite: Suite, fleet: Fleet, executor: str) -> Suite:
-    """The suite with the names of the hosts that there are in place of `all`."""
-    if not any(ALL_HOSTS in study.hosts for study in suite.studies):
-        return suite
-    names = fleet.names()
-    if not names:
-        raise UsageError(
-            f"run.hosts is all, and {executor} has no host; expected one at least: {fleet.join} --name NAME"
-        )
-    studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
-    return suite.model_copy(update={"studies": studies})
 
 
 def warnings_of(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:

@@ -6,10 +6,8 @@ A search is a run whose plan grows by what was recorded; the core reads and repo
     search/space.py      the study's factors as axes of the search; parses --range
         request.py       the goal with its constraints, and all that a search is asked, as it is stored
         search.py        proposes the next point; runs nothing and stores nothing
-        candidate_grid.py    the points as coordinates, and a design that covers them
         acquisition.py       what measured points say about all points, and what one more measurement is worth
-        schedule.py      the trials of a search, step by step, from the records before them
-        campaign.py      runs these trials, one after another, as records of a run
+        campaign.py      the trials of a search, step by step, from the records before them, as records of a run
 """
 
 from ioassay.pack import Pack
@@ -17,7 +15,7 @@ from ioassay.pack import Pack
 _API = "ioassay.packs.tuning.parameter_search"
 PACK = Pack(
     "The search for the best parameters of a study",
-    analyses={"tuned": "ioassay.packs.tuning.questions.tuned_text"},
+    analyses={"tuned": "ioassay.packs.tuning.questions.tuned"},
     figures={"search": "ioassay.packs.tuning.figures.tuning_search"},
     commands={
         "tune": (

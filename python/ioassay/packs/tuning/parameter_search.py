@@ -18,10 +18,8 @@ from ioassay.api.run_results import Run
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
 from ioassay.packs.tuning.search import campaign, request
-from ioassay.packs.tuning.search.campaign import Campaign
+from ioassay.packs.tuning.search.campaign import Campaign, Script
 from ioassay.packs.tuning.search.request import Goal, Request, examined
-from ioassay.packs.tuning.search.schedule import Script
-from ioassay.packs.tuning.search.space import Axis
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent
 from ioassay.runner import worker_pool
@@ -33,11 +31,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.narrative.finding import Finding
-    from ioassay.records.record import Scalar, Warning_
+    from ioassay.records.record import Scalar
     from ioassay.runner.preflight import PreparedStudy
-    from ioassay.store.run_folder import RunStore
     from ioassay.study import model
-    from ioassay.study.model import Suite
 
 FEWEST_TRIALS = 2
 MARGIN = 0.05
@@ -79,9 +75,9 @@ class Search(Run):
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the search measured, also where the finding is withheld."""
-        from ioassay.packs.tuning.questions import tuned, tuned_text
+        from ioassay.packs.tuning.questions import tuned
 
-        return tuned_text.statistics(tuned.measure(self.records, self.records.studies[0]))
+        return tuned.statistics(tuned.measure(self.records, self.records.studies[0]))
 
     @property
     def best(self) -> dict[str, Scalar] | None:
@@ -205,14 +201,17 @@ def begin(
     workers: int | None = None,
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
-
     first, *others = chosen.suite.studies
     if others:
         number, names = len(chosen.studies), ", ".join(chosen.studies)
         raise UsageError(
             f"{chosen.source}: is a suite of {number} studies; expected one study to tune, such as {names}"
         )
+    from ioassay.analysis.threats import different_work
+    from ioassay.narrative import threats_text
+
     assert settings.trials is not None
+    odd = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     with execution.named(chosen.source):
         if first.hosts:
             raise StudyError("names hosts, and a search measures this machine; expected none", key="run.hosts")
@@ -221,6 +220,9 @@ def begin(
         axes, default = request.space(
             study, ranges, settings.defaults, listed=settings.listed, stated=driver.stated_level
         )
+        if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
+            remedy = f"--range {differ[0]}=NAME keeps to one"
+            odd.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
         at_once = workers or worker_pool.processors()
         asked = Request(
             goal=goal,
@@ -241,12 +243,11 @@ def begin(
         root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
         opening = campaign.opening(searched, asked, bench.driver)
         store = RunStore.create(root, _alone(searched), execution.facts([bench]), opening, asked.as_table())
-    return _execution(store, asked, bench, [*chosen.left_out, *_odd(goal, axes), *warnings])
+    return _execution(store, asked, bench, [*chosen.left_out, *odd, *warnings])
 
 
 def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
     """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
-
     store = RunStore.open(root)
     bundle.require_resumable(root)
     asked = campaign.resumed(store)
@@ -258,18 +259,6 @@ def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Ex
 def _execution(store: RunStore, asked: Request, bench: PreparedStudy, warnings: Sequence[Warning_]) -> Execution:
     script = Script(store.suite().studies[0], asked, bench.driver)
     return Execution(store, [bench], warnings, Campaign(store, script))
-
-
-def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
-    """What is odd about a goal over these axes."""
-    from ioassay.analysis.threats.threat_checks import different_work
-    from ioassay.narrative import threats_text
-
-    found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
-    if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
-        remedy = f"--range {differ[0]}=NAME keeps to one"
-        found.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
-    return found
 
 
 def _checked(

@@ -283,7 +283,7 @@ def _costs(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
         path = path_of(study)
         counted = path.bars(records, study, cells) if path else []
         return [(point, trials, {name: (ns, "") for name, ns in parts.items()}) for point, trials, parts in counted]
-    from ioassay.analysis.storage import latency_shares
+    from ioassay.analysis import latency_shares
 
     costs: list[_Bar] = []
     for one in latency_shares.shares_of(records, cells):

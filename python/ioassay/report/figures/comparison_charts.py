@@ -22,7 +22,7 @@ from ioassay.records.record import OK
 from ioassay.report.figures import axes, chart, metric_view, panels
 from ioassay.report.figures.chart import channel, concat, layer
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import Ratio
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns

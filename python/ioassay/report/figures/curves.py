@@ -1,6 +1,6 @@
 """A metric along a factor of numbers, or along the order of trials: kinds `trend`, `scaling`, `lines` and `order`.
 
-Numbers of scaling are those of the question `peak` (`analysis/optimum/optimum.py`); where it tells no law, none is
+Numbers of scaling are those of the question `peak` (`analysis/optimum.py`); where it tells no law, none is
 drawn. Of lines in panels, conditions that saturated have no steady value; they are crosses at the upper edge and no
 points of a line. Lines that lie over each other stay apart: each level has a shape of its own, drawn hollow, the first
 largest, and lines take turns in their dashes. Where levels of x are words, marks stand side by side, without lines.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -27,7 +26,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
-    from ioassay.analysis.optimum.optimum import Peak
+    from ioassay.analysis.optimum import Peak
     from ioassay.stats.least_squares import Line
     from ioassay.stats.scalability import Law
 
@@ -195,8 +194,8 @@ def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
 
 def _measured(records: Dataset, study: Study, spec: ScalingSpec) -> Peak:
     """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
-    from ioassay.analysis.effects.level_contrasts import families
-    from ioassay.analysis.optimum import optimum
+    from ioassay.analysis import optimum
+    from ioassay.analysis.one_factor import families
 
     selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
     groups = families(records, study, spec.y).get(spec.x, [])
@@ -206,7 +205,7 @@ def _measured(records: Dataset, study: Study, spec: ScalingSpec) -> Peak:
         raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
     if not parts:
         raise NoData(f"only one level of {spec.x} has values; scaling needs two")
-    found = optimum.measure(parts[0], replace(optimum.ask_of(records, study), workers=True))
+    found = optimum.measure(records, study, parts[0], workers=True)
     if found.numbers is None:
         raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
     return found
@@ -231,7 +230,7 @@ def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[A
 def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws: bool) -> list[str]:
     """The band, the law and what it predicts, or where the curve bends, in words."""
     from ioassay.narrative import peak_text
-    from ioassay.stats.saturation import Knee
+    from ioassay.stats.scalability import Knee
 
     said = [f"shaded: {metric_view.as_good()}"] if banded else []
     if found.plateau is None and found.no_plateau:

@@ -97,7 +97,7 @@ def latency_name(direction: str, kind: str) -> str:
 
 def few_slower() -> int:
     """The requests that have to be slower than a percentile, so that no single ones decide it."""
-    from ioassay.analysis.effects import descriptive
+    from ioassay.analysis import descriptive
 
     return descriptive.FEW_BEYOND
 

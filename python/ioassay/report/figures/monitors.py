@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay._core import percentile
-from ioassay.analysis.measurements import monitor_rates, sysstat
+from ioassay.analysis.measurements import monitor_rates
 from ioassay.factors import factor_label, is_size, level_label
 from ioassay.metrics import format_metric
 from ioassay.report.figures import Kind, axes, chart, level_marks, selection
@@ -292,7 +292,7 @@ def _rates(
         return found, {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}, unit, "Memory"
     names = {field: _NAMES.get(field, field) for field in fields}
     if monitor == "net":
-        found = sysstat.network(records, study).rename({"interface": "device", "quantity": "field"})
+        found = monitor_rates.network(records, study).rename({"interface": "device", "quantity": "field"})
         return found, names, unit, "Network"
     return monitor_rates.disk(records, study).rename({"quantity": "field"}), names, unit, _LABELS.get(unit, "Disk")
 
@@ -364,7 +364,7 @@ def level_means(
     records: Dataset, study: Study, trials: pl.DataFrame, factor: str, core: str = "all"
 ) -> tuple[dict[Any, dict[str, float]], dict[Any, int]]:
     """Level -> band -> mean share in per cent, and level -> number of trials."""
-    found = sysstat.mpstat(records, study, core, whole=True)
+    found = monitor_rates.mpstat(records, study, core, whole=True)
     joined = found.join(trials.select("trial", level=factor), on="trial").drop_nulls("level")
     if joined.is_empty():
         raise NoData(f"nothing watched '{core}' in the study '{study.name}'; it needs watch.monitors = [\"cpu\"]")

@@ -1,7 +1,7 @@
 """All studies of a run at a glance: one small panel a study, each over what it sweeps, with its own axes and units.
 
 A panel shows the study's response, the best level, and the levels that are as good: the numbers of the question `peak`
-(`analysis/optimum/optimum.py`) and of the intervals that all figures show. A study of which nothing went well keeps its
+(`analysis/optimum.py`) and of the intervals that all figures show. A study of which nothing went well keeps its
 panel, which says why. Says nothing that the studies' own figures do not.
 """
 
@@ -24,7 +24,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
-    from ioassay.analysis.optimum.optimum import Peak
+    from ioassay.analysis.optimum import Peak
 
 _TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' time went in every sweep"}
 _GAP_PX = 18
@@ -180,7 +180,7 @@ def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, st
 
 def _peaks(records: Dataset, study: Study, where: Mapping[str, Scalar], name: str, x: str) -> list[Peak]:
     """The best level along x, once for each combination of the other factors; none where nothing is better."""
-    from ioassay.analysis.optimum import optimum
+    from ioassay.analysis import optimum
 
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []

@@ -3,7 +3,7 @@
 `observed_command` observes one command, from before its first instruction to its end, and returns an
 `observation.Observation`, or counts its system calls by name, with strace where BPF cannot run.
 `single_command` runs a command under the witness, `attachment` watches processes that run already. Nothing is judged
-here; see `ioassay.analysis.claims.claim_verdicts`.
+here; see `ioassay.analysis.claim_verdicts`.
 """
 
 from ioassay.verify.witness.attachment import Attachment, Running

@@ -12,7 +12,7 @@ from ioassay import metrics
 from ioassay.cli import closing, console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.analysis.storage.workload_profile import Profile
+    from ioassay.analysis.descriptive import Profile
     from ioassay.api.run_results import Run
 
 
@@ -45,7 +45,7 @@ def quick(
     execution = session.ready(partial(study.begin, output), live=live)
     run = session.measure(execution, wait_quiet_s=wait_quiet_s, live=live)
     if json:
-        from ioassay.analysis.effects import descriptive
+        from ioassay.analysis import descriptive
 
         disk = run.records.host.get("disk", {})
         console.emit(
@@ -64,8 +64,8 @@ def quick(
 
 def _table(run: Run) -> list[str]:
     """A row a workload. IOPS and bandwidth differ by the block size alone, so they share one interval."""
-    from ioassay.analysis.storage import workload_profile
-    from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME
+    from ioassay.analysis import descriptive
+    from ioassay.analysis.descriptive import LATENCIES, RATE, VOLUME
     from ioassay.narrative import describe_text
 
     quantities = (RATE, VOLUME, *LATENCIES)
@@ -75,7 +75,7 @@ def _table(run: Run) -> list[str]:
             *(_format(profile, name) for name in quantities),
             describe_text.half_width(profile.metric(RATE), profile.values[RATE]),
         ]
-        for profile in workload_profile.profiles(run.records, run.records.studies[0])
+        for profile in descriptive.profiles(run.records, run.records.studies[0])
     ]
     return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "p99.9", "IOPS, 95 %"], shown)
 

@@ -11,7 +11,6 @@ from ioassay.errors import UsageError
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command("worker")(worker)
 
 

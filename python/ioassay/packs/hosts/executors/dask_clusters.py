@@ -6,35 +6,39 @@ asked for its jobs by its own command, whose output is read as its manual has it
 and Torque, bjobs(1) of LSF): dask-jobqueue submits and cancels jobs and asks after none, so that a run whose jobs all
 fail at once would wait for workers indefinitely.
 What Dask logs goes to the debug log: a worker that dies is an event of the run, and the run says what it means.
+
+Workers of a cluster may compute where they are the same program as this one. Python's version is asked without pickles,
+since a worker with another one might not even read the question. Dask pickles functions by name, so that a worker
+without ioassay fails to load them and runs nothing. Each worker keeps its files in its own folder, which its nanny
+removes when the worker is gone.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import signal
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import debug_log, units
-from ioassay.errors import RunError, UsageError
-from ioassay.packs.hosts.executors.executor_name import BatchJobs, HostCluster, Scheduler
+from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.packs.hosts.executors import SYSTEMS, BatchJobs, HostCluster, Scheduler
 from ioassay.process import supervisor
-from ioassay.runner import worker_pool
+from ioassay.runner import delivery, worker_pool
+from ioassay.runner.delivery import Identity, UnfitWorker
+from ioassay.runner.input_files import Cache, Part
 
 if TYPE_CHECKING:
+    import distributed
     from distributed import Client
 
-
-import re
-import signal
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-from ioassay.errors import ToolError
 
 _CONNECT_S = 10.0
 _LOGGERS = ("distributed", "distributed.client", "dask_jobqueue", "tornado.application", "tornado.general", "asyncio")
@@ -69,7 +73,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
             host="127.0.0.1",
             security=True,
             dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False, "extensions": _extensions()},
+            scheduler_kwargs=_scheduler_options(),
             dashboard=False,
             worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
@@ -89,12 +93,13 @@ def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
         folder = stack.enter_context(_prepared(Path()))
         import dask_jobqueue
 
-        classes = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster"}
         try:
-            cluster = getattr(dask_jobqueue, classes[wanted.system])(**_job_options(wanted, folder))
+            cluster = getattr(dask_jobqueue, SYSTEMS[wanted.system].cluster)(**_job_options(wanted, folder))
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: no cluster can be made: {first_line(error)}") from None
-        stack.callback(_close_keys, cluster)
+        for name, file in vars(cluster).items():  # files of keys, which are removed before their folder goes
+            if name.startswith("_job_") and hasattr(file, "close"):
+                stack.callback(file.close)
         stack.callback(_close, cluster)
         try:
             cluster.sync(_submit, cluster, wanted.jobs)
@@ -109,20 +114,16 @@ def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
 def running(wanted: Scheduler) -> Iterator[Client]:
     """A client of a scheduler that runs already."""
     address = require_consent(wanted)
-    with silenced():
-        import distributed
-
+    with ExitStack() as stack:
+        stack.enter_context(silenced())
         try:
-            client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+            client = stack.enter_context(_client(address))
         except (OSError, TimeoutError) as error:
             raise RunError(
                 f"no Dask scheduler answers at {address}: {first_line(error)}; expected one, such as: "
                 f"dask scheduler --host {wanted.host} --port {wanted.port}"
             ) from None
-        try:
-            yield client
-        finally:
-            _close(client)
+        yield client
 
 
 def require_consent(wanted: Scheduler) -> str:
@@ -188,10 +189,10 @@ def silenced() -> Iterator[None]:
 
 
 @contextmanager
-def _client(cluster: Any) -> Iterator[Client]:
+def _client(cluster_or_address: Any) -> Iterator[Client]:
     import distributed
 
-    client = distributed.Client(cluster, timeout=_CONNECT_S, set_as_default=False)
+    client = distributed.Client(cluster_or_address, timeout=_CONNECT_S, set_as_default=False)
     try:
         yield client
     finally:
@@ -204,13 +205,6 @@ def _close(closable: Any) -> None:
         closable.close(timeout=_CONNECT_S)
     except Exception as error:
         debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {first_line(error)}")
-
-
-def _close_keys(cluster: Any) -> None:
-    """Remove the files of keys that the cluster keeps open, before their folder goes."""
-    for name, file in vars(cluster).items():
-        if name.startswith("_job_") and hasattr(file, "close"):
-            file.close()
 
 
 async def _submit(cluster: Any, jobs: int) -> None:
@@ -236,10 +230,10 @@ class _NoSpans:
         """Nothing is kept of what workers measured of spans."""
 
 
-def _extensions() -> dict[str, Any]:
+def _scheduler_options() -> dict[str, Any]:
     from distributed import scheduler
 
-    return {**scheduler.DEFAULT_EXTENSIONS, "spans": _NoSpans}
+    return {"dashboard": False, "extensions": {**scheduler.DEFAULT_EXTENSIONS, "spans": _NoSpans}}
 
 
 def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
@@ -251,17 +245,13 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
         "security": True,
         "shared_temp_directory": str(folder),
         "log_directory": str(folder),
-        "scheduler_options": {
-            "dashboard_address": "127.0.0.1:0",
-            "dashboard": False,
-            "extensions": _extensions(),
-        },
+        "scheduler_options": {"dashboard_address": "127.0.0.1:0", **_scheduler_options()},
         "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.dask_clusters"],
         "silence_logs": False,
     }
     named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
-    account = {"lsf": "project"}.get(wanted.system, "account")
-    return {**options, **{key: value for key, value in {**named, account: wanted.account}.items() if value}}
+    named[SYSTEMS[wanted.system].account] = wanted.account
+    return {**options, **{key: value for key, value in named.items() if value}}
 
 
 def first_line(error: BaseException) -> str:
@@ -279,52 +269,11 @@ _MOST_IDS = 4
 
 
 @dataclass(frozen=True)
-class _System:
-    """How one batch system is asked."""
-
-    command: Callable[[Sequence[str]], list[str]]
-    """Of ids to the words that list their jobs."""
-    line: re.Pattern[str]
-    """A job in the output: its `id` and its `state`."""
-    ended: frozenset[str]
-    """States of jobs that are listed and have ended."""
-    gone: re.Pattern[str]
-    """What it writes of a job that it does not know any more. Any other failure says nothing about the jobs."""
-
-
-_SYSTEMS: Mapping[str, _System] = {
-    "slurm": _System(
-        lambda ids: ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(ids)}"],
-        re.compile(r"^\s*(?P<id>\d+)\S* +(?P<state>\w+)", re.M),
-        frozenset(
-            {
-                *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
-                *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
-            }
-        ),
-        re.compile(r"Invalid job id"),
-    ),
-    "pbs": _System(
-        lambda ids: ["qstat", *ids],
-        re.compile(r"^(?P<id>\d+)\S*\s.*\s(?P<state>[A-Z])\s+\S+\s*$", re.M),
-        frozenset({"C", "F", "X"}),
-        re.compile(r"Unknown Job Id|Job has finished"),
-    ),
-    "lsf": _System(
-        lambda ids: ["bjobs", "-noheader", "-o", "jobid stat", *ids],
-        re.compile(r"^\s*(?P<id>\d+) +(?P<state>\w+)", re.M),
-        frozenset({"DONE", "EXIT"}),
-        re.compile(r"is not found"),
-    ),
-}
-
-
-@dataclass(frozen=True)
 class SubmittedJobs:
     """Jobs by their ids, and the folder that their logs are in."""
 
     system: str
-    """Of `executor_name.SYSTEMS`."""
+    """Of `SYSTEMS`."""
     ids: Sequence[str]
     logs: Path
 
@@ -336,17 +285,19 @@ class SubmittedJobs:
 
     def left(self) -> Mapping[str, str] | None:
         """State by id of those that wait or run; None where the batch system does not say."""
-        how = _SYSTEMS[self.system]
+        how = SYSTEMS[self.system]
+        *words, last = how.command
+        ids = [last + ",".join(self.ids)] if last.endswith("=") else [last, *self.ids]
         try:
-            answer = supervisor.capture(how.command(self.ids), timeout_s=_PATIENCE_S)
+            answer = supervisor.capture([*words, *ids], timeout_s=_PATIENCE_S)
         except ToolError as error:
             debug_log.info("cluster", f"{self.system}: jobs cannot be asked for: {error}")
             return None
         said = f"{answer.stdout}\n{answer.stderr}"
-        if answer.exit_code != 0 and not how.gone.search(said):
+        if answer.exit_code != 0 and not re.search(how.gone, said):
             debug_log.info("cluster", f"{self.system}: jobs cannot be asked for: {said.strip()[:_LONGEST_LINE]}")
             return None
-        states = {match["id"]: match["state"] for match in how.line.finditer(answer.stdout)}
+        states = {match["id"]: match["state"] for match in re.finditer(how.line, answer.stdout, re.M)}
         return {id: state.lower() for id, state in states.items() if id in self.ids and state not in how.ended}
 
     def last_words(self) -> str:
@@ -362,3 +313,94 @@ class SubmittedJobs:
 def dask_setup(worker: object) -> None:
     """Called by Dask in the process of a worker of ours (`preload`): Ctrl-C is for the run, which ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+RESOURCE = "ioassay-measures"
+"""A worker that has one of it measures, and computes nothing."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker that was examined."""
+
+    address: str
+    name: str
+    threads: int
+    refusal: str = ""
+    """Why it gets no trial; '' for one that does."""
+
+    @property
+    def title(self) -> str:
+        return f"worker '{self.name}' at {self.address}"
+
+
+def examine(client: Client, addresses: Iterable[str]) -> list[Worker]:
+    """Ask workers which program they are; those that have gone meanwhile are left out."""
+    wanted, mine = set(addresses), delivery.identity()
+    known = {address: entry for address, entry in _workers(client).items() if address in wanted}
+    versions = client.get_versions()["workers"]
+    found = []
+    for address, entry in known.items():
+        if address not in versions:
+            continue
+        seen = ".".join(str(versions[address]["packages"]["python"]).split(".")[:2])
+        refusal = "" if seen == mine.python else f"it has Python {seen}; expected {mine.python}"
+        found.append(Worker(address, str(entry["name"]), int(entry["nthreads"]), refusal))
+    fit = [worker.address for worker in found if not worker.refusal]
+    answers = client.run(about, workers=fit, on_error="return") if fit else {}
+    answers = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
+    judged = []
+    for worker in found:
+        answer, refusal = answers.get(worker.address), worker.refusal
+        if not refusal and answer is None:
+            continue
+        if not refusal and isinstance(answer, Identity):
+            refusal = f"it has {difference}" if (difference := mine.difference(answer)) else ""
+        elif not refusal:
+            refusal = f"it cannot load ioassay {mine.version}: {str(answer) or type(answer).__name__}"
+        judged.append(replace(worker, refusal=refusal))
+    return judged
+
+
+def addresses(client: Client, *, measuring: bool) -> list[str]:
+    """Of the workers that compute, or of those that measure their hosts and compute nothing."""
+    workers = _workers(client).items()
+    return [address for address, entry in workers if bool(entry.get("resources", {}).get(RESOURCE)) is measuring]
+
+
+def _workers(client: Client) -> dict[str, Any]:
+    """Asked of the scheduler itself, OSError where it does not answer: `Client.scheduler_info` has at times the answer
+    to a question of the client's own, which has no workers."""
+    found: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call gave and which worker it ran on; `unfit` says why that one must not have another call."""
+
+    address: str
+    value: Any = None
+    unfit: str = ""
+
+
+def about() -> Identity:
+    return delivery.identity()
+
+
+def receive(part: Part, dask_worker: distributed.Worker) -> bool:
+    """Keep a piece of an input file; True once the file is whole. Dask says which worker this is."""
+    return Cache(Path(dask_worker.local_directory) / delivery.INPUTS).receive(part)
+
+
+def answer(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Answer:
+    """Call a function; trials are computed in the worker's own folder."""
+    from distributed import get_worker
+
+    here = get_worker()
+    if function is delivery.compute:
+        options = {**options, "folder": Path(here.local_directory)}
+    try:
+        return Answer(here.address, function(*arguments, **options))
+    except UnfitWorker as error:
+        return Answer(here.address, unfit=str(error))

@@ -25,9 +25,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ioassay import debug_log
-from ioassay.packs.hosts.executors import dask_workers
-from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
-from ioassay.packs.hosts.executors.dask_workers import Answer, Worker
+from ioassay.packs.hosts.executors import dask_clusters
+from ioassay.packs.hosts.executors.dask_clusters import Answer, SubmittedJobs, Worker
 from ioassay.runner import input_files
 from ioassay.runner.delivery import Lacking
 from ioassay.runner.input_files import InputFile
@@ -123,7 +122,7 @@ class DaskExecutor(Executor):
         self._owner = threading.Thread(target=self._run, name="ioassay-cluster", daemon=True)
         self._owner.start()
         client.subscribe_topic("all", lambda event: self._events.put(partial(self._hear, event[1])))
-        self._events.put(lambda: self._examine(dask_workers.addresses(client, measuring=False)))
+        self._events.put(lambda: self._examine(dask_clusters.addresses(client, measuring=False)))
 
     @property
     def workers(self) -> int:
@@ -132,7 +131,6 @@ class DaskExecutor(Executor):
 
     @property
     def shares(self) -> Shares:
-        """Where calls were computed so far."""
         known = list(self._workers.values())
         return Shares(dict(self._shares), [worker for worker in known if worker.refusal])
 
@@ -195,7 +193,7 @@ class DaskExecutor(Executor):
         call.allowed, call.began_unix_s = workers, time.time()
         arguments = (call.function, call.arguments, call.options)
         call.task = self._client.submit(
-            dask_workers.answer, *arguments, key=call.key, pure=False, workers=list(workers), allow_other_workers=False
+            dask_clusters.answer, *arguments, key=call.key, pure=False, workers=list(workers), allow_other_workers=False
         )
         self._calls[call.key] = call
         self._await(call.task, call.key)
@@ -308,8 +306,8 @@ class DaskExecutor(Executor):
 
         def ask() -> None:
             try:
-                found = dask_workers.examine(
-                    self._client, new.intersection(dask_workers.addresses(self._client, measuring=False))
+                found = dask_clusters.examine(
+                    self._client, new.intersection(dask_clusters.addresses(self._client, measuring=False))
                 )
             except Exception as error:  # the scheduler went away, which is noticed elsewhere
                 debug_log.info(_SUBJECT, f"workers cannot be examined: {error}")
@@ -386,7 +384,7 @@ class DaskExecutor(Executor):
             try:
                 for offset, length in input_files.parts(file):
                     piece = input_files.part(file, offset, length)
-                    self._client.run(dask_workers.receive, piece, workers=[address])
+                    self._client.run(dask_clusters.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"
             self._events.put(partial(self._note_supply, place, why))

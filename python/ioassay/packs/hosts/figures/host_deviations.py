@@ -33,7 +33,6 @@ class Spec(FigureSpec):
 
 
 def suggested(study: Study) -> list[Figure]:
-    """See default_figures."""
     return [Figure(kind="hosts", name="hosts")] if len(study.hosts) > 1 else []
 
 

@@ -96,7 +96,6 @@ class HostTotals:
 
     @property
     def overlap(self) -> float | None:
-        """The smallest of all points."""
         return min((one.overlap for one in self.points if one.overlap is not None), default=None)
 
 
@@ -120,7 +119,12 @@ def totals(records: Dataset, study: Study) -> HostTotals | None:
     )
     present = tuple(name for name in known if any(name in one.values for part in each for one in part.clients))
     instants = [instant for key in order for instant in found[key].values() if len(instant) == len(study.hosts)]
-    return HostTotals(study.hosts, present, each, _starts(instants)) if present else None
+    starts = None
+    if _are_timed(instants):
+        late = [[row[LATE] for row in instant.values()] for instant in instants]
+        uncertain = max(row[UNCERTAINTY] for instant in instants for row in instant.values())
+        starts = Starts(max(max(one) - min(one) for one in late), uncertain)
+    return HostTotals(study.hosts, present, each, starts) if present else None
 
 
 def _known(records: Dataset, study: Study, response: str) -> dict[str, Any]:
@@ -161,17 +165,15 @@ def _means(host: str, groups: Sequence[Sequence[str]], known: _Known, confidence
     found = {}
     for response, values in known.items():
         if groups and all(trial in values for group in groups for trial in group):
-            found[response] = _estimate(response, [[values[trial] for trial in group] for group in groups], confidence)
+            own = [[values[trial] for trial in group] for group in groups]
+            if percentile := metrics.latency_percentile(response):
+                merged = [merged_histograms.merged(group) for group in own]
+                each = merged_histograms.pseudo_values(merged, [percentile.percent]).ravel()
+            else:
+                each = np.array([sum(group) for group in own])
+            bounds = metrics.metric(response).bounds
+            found[response] = Estimate(mean_of(each), mean_interval(each, confidence, bounds))
     return HostMeans(host, len(groups), found)
-
-
-def _estimate(response: str, groups: Sequence[Sequence[Any]], confidence: float) -> Estimate:
-    if percentile := metrics.latency_percentile(response):
-        merged = [merged_histograms.merged(group) for group in groups]
-        each = merged_histograms.pseudo_values(merged, [percentile.percent]).ravel()
-    else:
-        each = np.array([sum(group) for group in groups])
-    return Estimate(mean_of(each), mean_interval(each, confidence, metrics.metric(response).bounds))
 
 
 def _fairness(study: Study, groups: Sequence[Sequence[float]]) -> Fairness | None:
@@ -186,14 +188,6 @@ def _fairness(study: Study, groups: Sequence[Sequence[float]]) -> Fairness | Non
 
 def _are_timed(instants: Sequence[_Instant]) -> bool:
     return bool(instants) and all(row.get(LATE) is not None for instant in instants for row in instant.values())
-
-
-def _starts(instants: Sequence[_Instant]) -> Starts | None:
-    if not _are_timed(instants):
-        return None
-    late = [[row[LATE] for row in instant.values()] for instant in instants]
-    uncertain = max(row[UNCERTAINTY] for instant in instants for row in instant.values())
-    return Starts(max(max(one) - min(one) for one in late), uncertain)
 
 
 def _overlap(instant: _Instant) -> float:

@@ -68,7 +68,12 @@ def _differences(comparison: HostComparison) -> Iterator[Say]:
         found = _deviating(comparison, standing)
         if found and (standing == Standing.SLOW or not _deviating(comparison, Standing.SLOW)):
             (response, deviation), *rest = next(iter(found.values()))
-            reference = _reference(response, deviation)
+            every, agree = len(response.hosts), len(response.reference)
+            if every == 2:
+                reference = say("hosts.one", host=next(one.host for one in response.hosts if one is not deviation))
+            else:
+                code = "hosts.all" if agree == every else "hosts.rest" if agree == every - 1 else "hosts.agree"
+                reference = say(code, n=agree)
             yield say(f"hosts.{standing}", **_known(response, deviation), reference=reference)
             if rest:
                 also = [say("hosts.also_in", **_known(*one)) for one in rest]
@@ -95,13 +100,6 @@ def _known(one: ResponseComparison, deviation: HostDeviation) -> dict[str, objec
     metric = one.response if one.scale == Scale.RAW else ""
     size = Deviation(deviation.estimate, deviation.interval, metric)
     return {"host": deviation.host, "response": Response(one.response), "size": size}
-
-
-def _reference(one: ResponseComparison, deviation: HostDeviation) -> Say:
-    every, agree = len(one.hosts), len(one.reference)
-    if every == 2:
-        return say("hosts.one", host=next(other.host for other in one.hosts if other is not deviation))
-    return say("hosts.all" if agree == every else "hosts.rest" if agree == every - 1 else "hosts.agree", n=agree)
 
 
 def _no_difference(comparison: HostComparison) -> Iterator[Say]:

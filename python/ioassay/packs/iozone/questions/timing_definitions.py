@@ -20,10 +20,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import cells as measurements
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.measurements.passes import CLAIM, RATE, SESSION, SPAN, SUM, WATCHED, Pass
+from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.factors import level_key, level_phrase
 from ioassay.hints import document
 from ioassay.narrative import effect_text, phrases

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ioassay.analysis.claims import published_results
-from ioassay.analysis.effects.average_change import AverageChange, average_change
+from ioassay.analysis import published_results
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.measurements.cells import Cells, cells, interval, label
+from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say

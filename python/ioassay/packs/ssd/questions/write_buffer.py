@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ioassay.analysis.effects import level_contrasts
+from ioassay.analysis import one_factor
 from ioassay.factors import Design, level_key, level_number
 from ioassay.packs.ssd.questions.published_reductions import PublishedChange, published_changes
 from ioassay.records.record import OK, Scalar
@@ -371,7 +371,7 @@ def _places(records: Dataset, study: Study, response: str | None) -> Iterator[Pl
     for row in records.trials_of(study).iter_rows(named=True):
         if row["status"] == OK:
             groups.setdefault(design.key(row), []).append(row)
-    families = level_contrasts.families(records, study, response).get(POLICY, []) if response else []
+    families = one_factor.families(records, study, response).get(POLICY, []) if response else []
     compared = {design.key(family.cells[0].point): family for family in families}
     for key, rows in sorted(groups.items(), key=lambda group: design.place(group[1][0])):
         saturated = frozenset(str(row[POLICY]) for row in rows if row.get(SATURATED_METRIC))

@@ -22,7 +22,6 @@ from ioassay.roles import Consent
 if TYPE_CHECKING:
     from ioassay.packs.tuning.parameter_search import Search
     from ioassay.packs.tuning.search.request import Request
-    from ioassay.packs.tuning.search.space import Axis
     from ioassay.records.record import Scalar
 
 _MARGIN, _FULL = "5%", "full"
@@ -41,7 +40,6 @@ _Many = list[str] | None
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command("tune")(tune)
 
 
@@ -133,7 +131,13 @@ def tune(
     if json:
         console.emit(_result(found))
     else:
-        _say(found)
+        asked, use = found.request, []
+        if found.confirmed and not found.finding.withheld:
+            point = found.numbers["best"]["point"]
+            use.append(" ".join(f"{axis.name}={level_word(point[axis.name])}" for axis in asked.axes))
+            others = " (which runs the other cases too)" if any(axis.name == CASE for axis in asked.axes) else ""
+            use.append(f"to use it: {_use(asked, found.numbers)}{others}")
+        closing.say(found, use)
     session.refuse_contradicted(found)
     if found.best is None:
         raise console.Exit(1)
@@ -173,26 +177,24 @@ def _budget_s(text: str | None) -> float | None:
 
 
 def _result(search: Search) -> dict[str, Any]:
-    """The result as --json prints it."""
     request, found = search.request, search.numbers
     goal, run = request.goal, search.as_dict()
     kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmed", "confirmation")
     constraints = [constraint.text for constraint in goal.constraints]
+    axes: list[dict[str, Any]] = []
+    for axis in request.axes:
+        few = len(axis.levels) <= _FEW
+        ends = {"levels": list(axis.levels)} if few else {"from": axis.levels[0], "to": axis.levels[-1]}
+        axes.append({"name": axis.name, "number": len(axis.levels), **ends})
     return {
         "goal": {"metric": goal.metric, "maximize": goal.maximize, "constraints": constraints},
-        "space": {"axes": [_axis(axis) for axis in request.axes], **found["space"]},
+        "space": {"axes": axes, **found["space"]},
         **{key: found[key] for key in kept},
         "statement": search.finding.statement,
         "use": _use(request, found) if search.confirmed and not search.finding.withheld else None,
         "history": found["history"],
         **{key: run[key] for key in ("run", "report", "figures", "warnings", "failures", "skips", "kept_files")},
     }
-
-
-def _axis(axis: Axis) -> dict[str, Any]:
-    few = len(axis.levels) <= _FEW
-    ends = {"levels": list(axis.levels)} if few else {"from": axis.levels[0], "to": axis.levels[-1]}
-    return {"name": axis.name, "number": len(axis.levels), **ends}
 
 
 def _use(request: Request, found: Mapping[str, Any]) -> str:
@@ -204,13 +206,3 @@ def _use(request: Request, found: Mapping[str, Any]) -> str:
     named = [axis.name for axis in request.axes if axis.name != CASE]
     words = [f"--factor {shlex.quote(f'{name}={level_word(point[name])}')}" for name in named]
     return " ".join(["ioassay run", request.source, *words])
-
-
-def _say(search: Search) -> None:
-    """The result for people."""
-    request, found, use = search.request, search.numbers, []
-    if search.confirmed and not search.finding.withheld:
-        use.append(" ".join(f"{axis.name}={level_word(found['best']['point'][axis.name])}" for axis in request.axes))
-        others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
-        use.append(f"to use it: {_use(request, found)}{others}")
-    closing.say(search, use)

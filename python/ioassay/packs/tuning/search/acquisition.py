@@ -13,7 +13,7 @@ because the probability itself vanishes far from the feasible region.
 A model that has seen one hill believes that everything is as smooth as that hill. Two things keep looking for others:
 the worth is averaged with that under lengths half as long, and `promise` asks where the value may be highest with
 lengths half as long and three deviations (N. Srinivas et al., "Gaussian Process Optimization in the Bandit Setting",
-ICML 2010). Long searches also propose points where good ones lie dense and others do not (`proposed`).
+ICML 2010).
 
 What measured points say about all points is a Gaussian process over the grid, with noise: C. E. Rasmussen,
 C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2, 4.2 and 5. The kernel is Matern 5/2 with
@@ -34,8 +34,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-
-from ioassay.packs.tuning.search.candidate_grid import Grid, Key
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -82,9 +80,14 @@ class Surrogate:
         self._counts = observed.counts
         self._within = observed.within / self._scale**2
         self._degrees = observed.degrees
-        self._prior = prior
         self._squares = self._squared(self._rows, self._rows)
-        self._fit()
+        # The most probable lengths, signal, own part and noise.
+        axes = len(self._ordered)
+        centres, widths = np.array([prior.length] * axes + [prior.signal, prior.own, prior.noise]).T
+        away = np.array([0.7] * axes + [0.0, 0.0, -1.0])
+        starts = (centres, centres - away, centres + away)
+        fits = [descend(lambda theta: self._surprise(theta, centres, widths), start) for start in starts]
+        self._solve(min(fits, key=lambda fit: fit[1])[0])
 
     @property
     def noise(self) -> float:
@@ -99,15 +102,6 @@ class Surrogate:
         variance = np.maximum(self._peak - np.einsum("ij,ij->i", weights, known), _FLOOR)
         covariance = self._cross(rows, among) - weights @ self._cross(self._rows, among)
         return mean * self._scale + self._centre, variance * self._scale**2, covariance * self._scale**2
-
-    def _fit(self) -> None:
-        """The most probable lengths, signal, own part and noise."""
-        prior, axes = self._prior, len(self._ordered)
-        centres, widths = np.array([prior.length] * axes + [prior.signal, prior.own, prior.noise]).T
-        away = np.array([0.7] * axes + [0.0, 0.0, -1.0])
-        starts = (centres, centres - away, centres + away)
-        fits = [descend(lambda theta: self._surprise(theta, centres, widths), start) for start in starts]
-        self._solve(min(fits, key=lambda fit: fit[1])[0])
 
     def shortened(self, share: float) -> Surrogate:
         """The same with lengths this much shorter: what is far from everything measured is less sure."""
@@ -222,10 +216,9 @@ _OF_VIOLATIONS = Prior(noise=(math.log(0.2), 1.2))
 
 @dataclass(frozen=True)
 class Belief:
-    """Mean and deviation of the true value at each row, and how likely it fulfils all constraints."""
+    """Mean of the true value at each row, and how likely it fulfils all constraints."""
 
     mean: Array
-    deviation: Array
     feasible: Array
 
 
@@ -247,13 +240,12 @@ class Model:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of one repetition's value."""
         return self._value.noise
 
     def belief(self, rows: Array) -> Belief:
         """What is believed of points; rows of coordinates."""
-        mean, variance, _ = self._value.posterior(rows, rows[:1])
-        return Belief(mean, np.sqrt(variance), np.exp(_log_likely(self._limits, rows)))
+        mean, *_ = self._value.posterior(rows, rows[:1])
+        return Belief(mean, np.exp(_log_likely(self._limits, rows)))
 
     def worth(self, rows: Array, measured: Flags, *, finishing: bool) -> Array:
         """Logarithm of what one more measurement at each row is worth; `measured` says which rows were.
@@ -319,44 +311,3 @@ def _gradient(view: Surrogate, rows: Array, measured: Flags, likely: Flags, fini
     leader = int(np.flatnonzero(among)[mean[among].argmax()])
     tails = np.sqrt(variance) * np.exp(-0.5 * (mean[leader] - mean) ** 2 / (variance + variance[leader]))
     return np.asarray(after / len(_QUANTILES) - mean[leader] + _TAIL * tails)
-
-
-_GOOD, _MOST_GOOD = 0.1, 25
-_DRAWN = 24
-_NARROWEST = 100
-"""No kernel is narrower than this part of an axis."""
-
-
-def proposed(grid: Grid, ranked: Sequence[Key], random: np.random.Generator) -> Key:
-    """A point where the best of `ranked`, which is best first, lie denser than the others; at least one is needed."""
-    count = min(math.ceil(_GOOD * len(ranked)), _MOST_GOOD)
-    good, others = ranked[:count], ranked[count:]
-    return tuple(
-        _level(
-            _density(places, ordered, [key[axis] for key in good]),
-            _density(places, ordered, [key[axis] for key in others]),
-            random,
-        )
-        for axis, (places, ordered) in enumerate(zip(grid.places, grid.ordered, strict=True))
-    )
-
-
-def _level(good: Array, others: Array, random: np.random.Generator) -> int:
-    drawn = random.choice(len(good), _DRAWN, p=good)
-    return int(drawn[(good / others)[drawn].argmax()])
-
-
-def _density(places: Array, ordered: bool, levels: Sequence[int]) -> Array:
-    """The probability of each level of an axis: of the levels seen and, once, of any."""
-    anywhere = np.full(len(places), 1 / len(places))
-    if not levels:
-        return anywhere
-    if not ordered:
-        return np.asarray((np.bincount(levels, minlength=len(places)) + anywhere) / (len(levels) + 1))
-    seen = np.sort(places[np.array(levels)])
-    # As wide as the wider gap to a neighbour; the ends of the axis are neighbours too.
-    gaps = np.diff(np.concatenate(([0.0], seen, [1.0])))
-    widths = np.clip(np.maximum(gaps[:-1], gaps[1:]), 1 / min(_NARROWEST, 1 + len(seen)), 1.0)
-    kernels = np.exp(-0.5 * ((places[None, :] - seen[:, None]) / widths[:, None]) ** 2) + 1e-12
-    kernels /= kernels.sum(axis=1, keepdims=True)
-    return np.asarray((kernels.sum(axis=0) + anywhere) / (len(levels) + 1))

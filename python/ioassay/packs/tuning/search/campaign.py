@@ -21,30 +21,301 @@ column is missing in runs that are no search), and what was asked and found is `
                 means, intervals and tests, because the search chose the winner by the luck of its own trials
 
 Nothing is decided by a clock alone, and everything else follows from seed and records: a search that was killed asks
-for the same again, finds the records, and goes on where it was. What the clock did decide is in found.json.
-Deliberately not here: which point is worth trying (`search`), whether the winner won (`analysis.optimum.tuning`).
+for the same again, finds the records, and goes on where it was. What the clock did decide is in found.json. `Script`
+says which trials come, step by step, given the records of those before: the same records, the same trials. It knows
+neither folder nor clock, which are `Campaign`'s, and its candidates come from `search`. Where a search goes on, its
+plan is followed even if the search would ask for something else now: the last digit of its model may differ with the
+number of processors, and a record may have been removed and measured again.
+
+Before its whole running time a candidate has a short run. What that says of the whole one is known from candidates
+that had both: the spread of the ratios of their values, on the log scale, is the noise of a prediction. A candidate is
+given up when its short value is worse than that of the best by more than such noise explains once in a thousand, and
+never for less than LEAST_LOSS. Nothing is given up until ENOUGH_PAIRS candidates had both, and where a value is not
+above 0.
+
+The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used at its
+end: candidate and default are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts
+for both. What they prove is said in `questions.tuned`.
+
+Deliberately not here: which point is worth trying (`search`), whether the winner won (`questions.tuned`).
 """
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
+from statistics import NormalDist, fmean, variance
+from typing import TYPE_CHECKING
 
-from ioassay import metrics
-from ioassay.errors import InputError, UsageError
+from ioassay import metrics, stats
+from ioassay.errors import InputError, RunError, UsageError
+from ioassay.factors import CASE
 from ioassay.packs.tuning.search.request import Request, from_table
-from ioassay.packs.tuning.search.schedule import CONFIRM, MOST_CANDIDATES, SHORT_SHARE, Script, Steps
-from ioassay.records.record import OK, Record, Warning_
+from ioassay.records.record import OK, Record, Scalar, Warning_
 from ioassay.roles import Driver, Trial
 from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
+from ioassay.study.plan import Point
+from ioassay.validation import suggestion
 
 if TYPE_CHECKING:
-    from ioassay.packs.tuning.search.search import Best
+    from ioassay.packs.tuning.search.search import Ask, Best, Search
+
+
+SHORT, CONFIRM = "short", "confirm"
+SHORT_SHARE = 0.25
+"""Of the running time, for the short run."""
+LEAST_LOSS = 0.1
+ENOUGH_PAIRS = 3
+_NORMAL = 3.0902
+"""Quantile 0.999 of the normal distribution."""
+MOST_CANDIDATES = 3
+"""Points that are confirmed in turn at most, while the ones before violate a constraint."""
+TRIALS, BUDGET, FAILED = "trials", "budget", "failed"
+"""Why a search ended: all trials were made, its time was over, every point failed."""
+Steps = Generator[list[Trial], None, None]
+
+
+@dataclass
+class Script:
+    """The trials of one search."""
+
+    study: Study
+    request: Request
+    driver: Driver
+    records: dict[str, Record] = field(default_factory=dict)
+    """Trial -> its record."""
+    planned: Sequence[Trial] = ()
+    """The plan so far, of a search that goes on."""
+    on_best: Callable[[Best, int], None] = lambda best, asked: None
+    """Is told the best so far and how many were asked, whenever another point is the best."""
+    _made: int = 0
+    _repetitions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def default(self) -> dict[str, Scalar]:
+        return self.whole(self.request.default)
+
+    def whole(self, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """A point of the search with the factors that have one level only, in the order of the study."""
+        cases = {CASE: self.study.case[0]["name"]} if self.study.case else {}
+        single = {**cases, **{name: levels[0] for name, levels in self.study.factors.items()}}
+        return {**single, **point}
+
+    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, schema.Outcome]:
+        """The trials of the search, in steps: all of one must have their records before the next is asked for.
+
+        `over` says before each step whether the time is.
+        """
+        stats.load_numpy()
+        from ioassay.packs.tuning.search.search import Search
+
+        wanted = self.request
+        search = Search(
+            wanted.axes,
+            maximize=wanted.goal.maximize,
+            constraints=len(wanted.goal.constraints),
+            seed=wanted.seed,
+            budget=wanted.trials,
+            first=dict(wanted.default),
+        )
+        shorts, asked, ended = Shorts(wanted.goal.maximize), 0, TRIALS
+        while asked < wanted.trials:
+            if asked and over():
+                ended = BUDGET
+                break
+            try:
+                asks = self._asks(search, min(wanted.batch, wanted.trials - asked))
+            except RunError:
+                ended = FAILED
+                break
+            asked += len(asks)
+            yield from self._try(search, asks, shorts, asked)
+        best = search.best()
+        if best is None:
+            return schema.Outcome(ended=ended, asked=asked, winner=None, feasible=False, candidates=[])
+        # The best points that seem to keep the constraints; none that the default precedes.
+        better = takewhile(lambda one: one.feasible and one.point != wanted.default, search.ranking())
+        most = MOST_CANDIDATES if wanted.goal.constraints else 1
+        candidates = [self.whole(one.point) for one in islice(better, most)]
+        return schema.Outcome(
+            ended=ended, asked=asked, winner=self.whole(best.point), feasible=best.feasible, candidates=candidates
+        )
+
+    def _asks(self, search: Search, number: int) -> list[Ask]:
+        """So many points, as the plan has them or as the search wants them."""
+        asks = [search.ask() for _ in range(number)]
+        followed = []
+        for place, ask in enumerate(asks, self._made):
+            known = self.planned[place] if place < len(self.planned) else None
+            if known is not None and known.search != CONFIRM and dict(known.point) != self.whole(ask.point):
+                ask = replace(ask, point={axis.name: known.point[axis.name] for axis in self.request.axes})
+            followed.append(ask)
+        return followed
+
+    def confirmation(self, winner: Mapping[str, Scalar], before: Sequence[Trial]) -> list[Trial]:
+        wanted = self.request
+        most = max(wanted.confirm, wanted.confirm_most)
+        groups: dict[str, list[float]] = {}
+        for trial in before:
+            if trial.search not in (SHORT, CONFIRM) and (value := self._value(trial)) is not None:
+                groups.setdefault(_key(trial), []).append(value)
+        needed = repetitions_for([values for values in groups.values() if len(values) > 1], wanted.margin)
+        return confirmation(self.study, winner, self.default, min(max(wanted.confirm, needed), most), before)
+
+    def _try(self, search: Search, asks: Sequence[Ask], shorts: Shorts, asked: int) -> Steps:
+        """Candidates that are asked together: a short run of those that can have one, whole runs of the hopeful."""
+        before = search.best()
+        trials = [self._trial(ask) for ask in asks]
+        firsts = {
+            trial.id: first for ask, trial in zip(asks, trials, strict=True) if (first := self._first(ask, trial))
+        }
+        if firsts:
+            yield self._numbered(list(firsts.values()))
+            for trial in trials:
+                if trial.id in firsts and (value := self._value(firsts[trial.id])) is not None:
+                    shorts.values[_key(trial)] = value
+        lost = {
+            trial.id for trial in trials if trial.id in firsts and self._lost(trial, firsts[trial.id], shorts, before)
+        }
+        rest = [trial for trial in trials if trial.id not in lost]
+        if rest:
+            yield self._numbered(rest)
+        for ask, trial in zip(asks, trials, strict=True):
+            first, value = firsts.get(trial.id), None if trial.id in lost else self._value(trial)
+            if value is not None:
+                shorts.tell(_key(trial), value)
+                search.tell(ask.point, value, self._violations(trial))
+            elif trial.id in lost and first is not None and self._value(first) is not None:
+                search.tell(ask.point, shorts.foretold(_key(trial)), self._violations(first), pruned=True)
+            else:
+                search.tell(ask.point, None)
+        after = search.best()
+        if after is not None and (before is None or before.point != after.point):
+            self.on_best(after, asked)
+
+    def _lost(self, trial: Trial, first: Trial, shorts: Shorts, best: Best | None) -> bool:
+        """Whether a candidate's short run is its last: it failed, or is clearly worse than that of the best."""
+        if self.request.batch == 1 and self._made < len(self.planned):
+            return self.planned[self._made].id != trial.id
+        if self._value(first) is None:
+            return True
+        if trial.search == "default" or best is None or not best.feasible:
+            return False
+        return shorts.hopeless(_key(trial), plan.describe(self.whole(best.point)))
+
+    def _trial(self, ask: Ask) -> Trial:
+        point = self.whole(ask.point)
+        name = plan.describe(point)
+        repetition = self._repetitions.get(name, 0)
+        self._repetitions[name] = repetition + 1
+        return plan.make_trial(self.study, point, repetition, 0, search=ask.why)
+
+    def _first(self, ask: Ask, trial: Trial) -> Trial | None:
+        """The short run of a candidate; None for one that was tried before, and for a load without a running time."""
+        if not self.request.pruning or trial.repetition:
+            return None
+        params = self.driver.shortened(trial.params, SHORT_SHARE)
+        return None if params is None else plan.with_params(trial, params, SHORT)
+
+    def _numbered(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials with their place in the plan; a later step finds their records by id."""
+        numbered = [replace(trial, order=self._made + place) for place, trial in enumerate(trials)]
+        self._made += len(numbered)
+        return numbered
+
+    def _value(self, trial: Trial) -> float | None:
+        record = self.records[trial.id]
+        goal, known = self.request.goal, record.metrics.keys()
+        return record.metrics[goal.metric] if record.status == OK and known >= {*goal.metrics} else None
+
+    def _violations(self, trial: Trial) -> list[float]:
+        found = self.records[trial.id].metrics
+        return [constraint.violation(found[constraint.metric]) for constraint in self.request.goal.constraints]
+
+    def require_metrics(self, record: Record) -> None:
+        """UsageError where a trial that went well has not what the goal is about, naming what there is."""
+        for name in self.request.goal.metrics:
+            if record.status == OK and name not in record.metrics:
+                known = list(record.metrics)
+                hint = suggestion(name, known) if known else "it gives none"
+                told = f"{hint} It gives {', '.join(known)}" if hint.startswith("did") else hint
+                raise UsageError(f"the first trial of '{self.study.name}' has no metric {name}; {told}")
+
+
+def _key(trial: Trial) -> str:
+    return plan.describe(trial.point)
+
+
+@dataclass
+class Shorts:
+    """The values of short runs, and how they foretold the whole ones."""
+
+    maximize: bool
+    values: dict[str, float] = field(default_factory=dict)
+    """Point's key -> value of its short run."""
+    ratios: list[float] = field(default_factory=list)
+    """Natural logarithm of whole over short value, of each candidate that had both."""
+
+    def tell(self, key: str, whole: float) -> None:
+        """A candidate that had a short run has its whole one."""
+        short = self.values.get(key)
+        if short is not None and short > 0 and whole > 0:
+            self.ratios.append(math.log(whole / short))
+
+    def hopeless(self, key: str, best: str) -> bool:
+        """Whether the candidate's short run is clearly worse than the one of the best."""
+        one, other = self.values.get(key), self.values.get(best)
+        if one is None or other is None or min(one, other) <= 0 or len(self.ratios) < ENOUGH_PAIRS:
+            return False
+        worse = math.log(other / one) if self.maximize else math.log(one / other)
+        noise = math.sqrt(2) * statistics.stdev(self.ratios)  # of two short runs
+        # Quantile 0.999 of Student's t, which few ratios deserve: Abramowitz and Stegun, 1964, 26.7.5, two terms.
+        df, z = len(self.ratios) - 1, _NORMAL
+        quantile = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+        return worse > max(quantile * noise, math.log1p(LEAST_LOSS))
+
+    def foretold(self, key: str) -> float:
+        """What the whole run would probably have given."""
+        return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))
+
+
+def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:
+    """Repetitions of two points after which the 95 % interval of their ratio is expected to be `margin` wide each way.
+
+    `groups`: repeated values, whose scatter is pooled as a share of their means; 0 where none was repeated.
+    """
+    usable = [(len(values) - 1, variance(values) / fmean(values) ** 2) for values in groups if fmean(values)]
+    if not usable:
+        return 0
+    scatter = sum(degrees * share for degrees, share in usable) / sum(degrees for degrees, _ in usable)
+    return math.ceil(2 * scatter * (NormalDist().inv_cdf(0.975) / margin) ** 2)
+
+
+def confirmation(
+    study: Study, candidate: Point, default: Point, repetitions: int, before: Iterable[Trial]
+) -> list[Trial]:
+    """The trials that confirm a candidate, after those that were planned `before`.
+
+    Both points have the same numbers of repetition, which tell the default's of one candidate from those of another.
+    """
+    planned = list(before)
+    fresh = 1 + max((trial.repetition for trial in planned if trial.point in (candidate, default)), default=-1)
+    trials: list[Trial] = []
+    for repetition in range(fresh, fresh + repetitions):
+        block = [default, candidate]
+        random.Random(f"{study.seed}/{study.name}/{CONFIRM}/{repetition}").shuffle(block)
+        for point in block:
+            order = len(planned) + len(trials)
+            trials.append(plan.make_trial(study, point, repetition, order, search=CONFIRM))
+    return trials
 
 
 @dataclass
@@ -60,9 +331,10 @@ class Campaign:
 
     @property
     def most(self) -> int:
-        """How many trials there can be at most."""
         wanted = self.script.request
-        shorts = wanted.trials if wanted.pruning and self._can_be_short() else 0
+        first = plan.make_trial(self.script.study, self.script.default, 0, 0)
+        can_be_short = self.script.driver.shortened(first.params, SHORT_SHARE) is not None
+        shorts = wanted.trials if wanted.pruning and can_be_short else 0
         candidates = MOST_CANDIDATES if wanted.goal.constraints else 1
         return wanted.trials + shorts + 2 * candidates * max(wanted.confirm, wanted.confirm_most)
 
@@ -82,7 +354,6 @@ class Campaign:
             self._checked = True
 
     def notes(self, study: str) -> Sequence[Warning_]:
-        """See run.Source."""
         return ()
 
     def announce(self, said: Callable[[str], None]) -> None:
@@ -99,7 +370,7 @@ class Campaign:
         tuning, over = self.store.tuning(), self._clocked()
         found = tuning["found"] if tuning else None
         if found is None:
-            found = cast(schema.Outcome, asdict((yield from self.script.search(over))))
+            found = yield from self.script.search(over)
             self.store.write_found(found)
         else:
             yield [trial for trial in self._planned if trial.search != CONFIRM]
@@ -112,19 +383,17 @@ class Campaign:
         candidates = found.get("candidates", older)
         for number, candidate in enumerate(candidates, 1):
             yield self.script.confirmation(candidate, self._planned[: self._given])
-            if number == len(candidates) or self._dropped() < number:
+            from ioassay.packs.tuning.questions import tuned
+            from ioassay.store import frames
+
+            if number == len(candidates):
+                return
+            records = frames.load(self.store)  # whether it violates a constraint is the report's own judgement
+            if len(tuned.measure(records, records.studies[0]).dropped) < number:
                 return
             if over():
                 self.store.write_found({**found, "candidates": candidates[:number]})
                 return
-
-    def _dropped(self) -> int:
-        """How many candidates violate a constraint in their confirmation, by the report's own judgement."""
-        from ioassay.packs.tuning.questions import tuned
-        from ioassay.store import frames
-
-        records = frames.load(self.store)
-        return len(tuned.measure(records, records.studies[0]).dropped)
 
     def _clocked(self) -> Callable[[], bool]:
         """Whether the time is over: that of trials recorded in earlier attempts, and of this one.
@@ -155,10 +424,6 @@ class Campaign:
             self._planned += new
         self._given += len(step)
         return self._planned[self._given - len(step) : self._given]
-
-    def _can_be_short(self) -> bool:
-        first = plan.make_trial(self.script.study, self.script.default, 0, 0)
-        return self.script.driver.shortened(first.params, SHORT_SHARE) is not None
 
 
 def opening(study: Study, request: Request, driver: Driver) -> list[Trial]:

@@ -55,7 +55,6 @@ class Constraint:
         return sys.float_info.epsilon if over == 0 and self.sense in ("<", ">") else over
 
     def holds(self, value: float | None) -> bool:
-        """Whether `value` keeps the constraint."""
         return self.violation(value) <= 0
 
 
@@ -91,7 +90,11 @@ def make_goal(maximize: str | None, minimize: str | None, subject_to: Sequence[s
     metric = str(maximize if maximize is not None else minimize)
     _check_metric(metric)
     constraints = tuple(parse_constraint(text) for text in subject_to)
-    _check_possible(constraints)
+    for upper in (one for one in constraints if one.sense[0] == "<"):
+        for lower in (one for one in constraints if one.sense[0] == ">" and one.metric == upper.metric):
+            strict = "=" not in upper.sense or "=" not in lower.sense
+            if lower.bound > upper.bound or (strict and lower.bound == upper.bound):
+                raise UsageError(f"constraints {shown(upper.text)} and {shown(lower.text)} exclude each other")
     return Goal(metric, maximize is not None, constraints)
 
 
@@ -103,7 +106,14 @@ def parse_constraint(text: str) -> Constraint:
             f"constraint {shown(text)}: expected METRIC < VALUE (or <=, >, >=), such as 'read.lat.p99 < 5ms'"
         )
     _check_metric(match["metric"])
-    bound = _bound(text, metrics.metric(match["metric"]), match["bound"])
+    metric, written = metrics.metric(match["metric"]), match["bound"]
+    try:
+        bound = _read(metric.unit, written)
+    except ValueError as error:
+        unit = f"in {metric.unit}" if metric.unit else "a plain number"
+        raise UsageError(
+            f"constraint {shown(text)}: {metric.name} is {unit}, the bound is {shown(written)}; expected {error}"
+        ) from None
     return Constraint(match["metric"], match["sense"], bound, text.strip())
 
 
@@ -113,32 +123,10 @@ def _check_metric(name: str) -> None:
         raise UsageError(f"no metric is called {shown(name)}; {hint}")
 
 
-def _check_possible(constraints: Sequence[Constraint]) -> None:
-    """Two bounds of one metric must leave something between them."""
-    for upper in (one for one in constraints if one.sense[0] == "<"):
-        for lower in (one for one in constraints if one.sense[0] == ">" and one.metric == upper.metric):
-            strict = "=" not in upper.sense or "=" not in lower.sense
-            if lower.bound > upper.bound or (strict and lower.bound == upper.bound):
-                raise UsageError(f"constraints {shown(upper.text)} and {shown(lower.text)} exclude each other")
-
-
-def _bound(text: str, metric: metrics.Metric, written: str) -> float:
-    """The number behind a bound, in the metric's unit."""
-    try:
-        return _read(metric.unit, written)
-    except ValueError as error:
-        unit = f"in {metric.unit}" if metric.unit else "a plain number"
-        raise UsageError(
-            f"constraint {shown(text)}: {metric.name} is {unit}, the bound is {shown(written)}; expected {error}"
-        ) from None
-
-
 def _read(unit: str, written: str) -> float:
     """Raises ValueError, whose text is what was wanted."""
-    if unit in _PER_NS:
-        return _time(unit, written)
-    if unit in ("bytes", "bytes/s", "MB/s"):
-        return _size(unit, written)
+    if unit in _PER_NS or unit in ("bytes", "bytes/s", "MB/s"):
+        return _time_or_size(unit, written)
     bare = written.removesuffix("%").strip() if unit in ("%", "") else written.removesuffix(unit).strip()
     match = _COUNT.match(bare)
     if match is None or not _NUMBER.match(match["number"]):
@@ -150,25 +138,20 @@ def _read(unit: str, written: str) -> float:
     return number / 100 if unit == "" and written.endswith("%") else number
 
 
-def _time(unit: str, written: str) -> float:
-    wanted = "a time with its unit, such as 500us or 5ms"
-    if _NUMBER.match(written) and unit != "s":
+def _time_or_size(unit: str, written: str) -> float:
+    """Bare numbers are read only where the metric's own unit is one that people write: s and MB/s."""
+    wanted, bare = "a size with its unit, such as 64MiB", written
+    if unit in _PER_NS:
+        wanted = "a time with its unit, such as 500us or 5ms"
+    elif "/" in unit:
+        wanted, bare = "a rate with its unit, such as 100MB/s", written.removesuffix("/s").strip()
+    is_bare = _NUMBER.match(bare) is not None
+    if is_bare and unit not in ("s", "MB/s"):
         raise ValueError(wanted)
     try:
-        return units.parse_duration_s(written.replace("µ", "u")) * 1e9 * _PER_NS[unit]
-    except ValueError:
-        raise ValueError(wanted) from None
-
-
-def _size(unit: str, written: str) -> float:
-    wanted = "a rate with its unit, such as 100MB/s" if "/" in unit else "a size with its unit, such as 64MiB"
-    bare = written.removesuffix("/s").strip() if "/" in unit else written
-    if _NUMBER.match(bare) and unit != "MB/s":
-        raise ValueError(wanted)
-    if _NUMBER.match(bare):
-        return float(bare)
-    try:
-        return units.parse_size(bare) / (1e6 if unit == "MB/s" else 1)
+        if unit in _PER_NS:
+            return units.parse_duration_s(bare.replace("µ", "u")) * 1e9 * _PER_NS[unit]
+        return float(bare) if is_bare else units.parse_size(bare) / (1e6 if unit == "MB/s" else 1)
     except ValueError:
         raise ValueError(wanted) from None
 
@@ -211,11 +194,9 @@ class Request:
 
     @property
     def points(self) -> int:
-        """How many points there are to choose from."""
         return points(self.axes)
 
     def as_table(self) -> dict[str, Any]:
-        """As it is stored."""
         goal = {"metric": self.goal.metric, "maximize": self.goal.maximize}
         constraints = [asdict(constraint) for constraint in self.goal.constraints]
         rest = {key: value for key, value in asdict(self).items() if key != "goal"}
@@ -307,19 +288,16 @@ def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
     known = level_numbers(axis.name, (*axis.levels, level))
     number = None if known is None else known[-1]
     if axis.name == CASE or (axis.numbers is not None and number is None):
+        words = [str(one) for one in axis.levels]
+        known_words = words if len(words) <= 8 else [words[0], words[-1]]
         raise UsageError(
-            f"--default {axis.name}={level}: is no level of '{axis.name}'; {suggestion(str(level), _words(axis))}"
+            f"--default {axis.name}={level}: is no level of '{axis.name}'; {suggestion(str(level), known_words)}"
         )
     if axis.numbers is None or number is None:
         return replace(axis, levels=(*axis.levels, level)), level
     place = bisect.bisect(axis.numbers, number)
     levels = (*axis.levels[:place], level, *axis.levels[place:])
     return replace(axis, levels=levels, numbers=(*axis.numbers[:place], number, *axis.numbers[place:])), level
-
-
-def _words(axis: Axis) -> list[str]:
-    words = [str(level) for level in axis.levels]
-    return words if len(words) <= 8 else [words[0], words[-1]]
 
 
 def repetitions(study: Study) -> int:

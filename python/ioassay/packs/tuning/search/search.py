@@ -3,10 +3,11 @@
 A search begins with the default and a design that covers the grid (about a third of its trials). Each further trial
 goes where it is worth most (`acquisition`): to an unknown point, or again to a point whose noise hides whether it is
 the best. Every fourth goes where something better may hide, and the last fifth only to points that may win. A grid of
-no more points than trials is measured whole, then repeated where that is worth most.
+no more points than trials is measured whole, then repeated where that is worth most. Where a search has more results
+than a model is made of (`MODELLED`), every second point is drawn from where good points are dense and others are not.
 
-Where a search has more results than a model is made of (`MODELLED`), every second point is drawn from where
-good points are dense.
+A point is a key: the index of its level on each axis. Coordinates run from 0 to 1 where levels have an order (along
+their logarithms where the axis is `log`); of words they are the index, and only whether two are equal counts.
 
 The same seed and the same asks and tells in the same order give the same asks, so a search is resumed by doing it
 again with what the records say. Several asks may be out at once.
@@ -14,9 +15,10 @@ again with what the records say. Several asks may be out at once.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
@@ -25,11 +27,162 @@ import numpy as np
 
 from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
-from ioassay.packs.tuning.search.acquisition import Model, Observed, proposed
-from ioassay.packs.tuning.search.candidate_grid import Grid, Key
+from ioassay.packs.tuning.search.acquisition import Array, Model, Observed
 from ioassay.packs.tuning.search.space import Axis
 from ioassay.records.record import Scalar
 from ioassay.validation import shown
+
+Random = np.random.Generator
+Key = tuple[int, ...]
+WHOLE = 1500
+"""Points up to which all are candidates; of larger grids a sample of about as many is, and what is near the best."""
+_DESIGNS = 60
+_NEAR = 0.15
+"""Of an axis' width: what is nearer to the leader on every axis is its neighbourhood."""
+
+
+class Grid:
+    """All points of some axes."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = tuple(axes)
+        self.ordered = tuple(axis.numbers is not None for axis in axes)
+        self.places = [np.array(_coordinates(axis)) for axis in axes]
+        self.size = math.prod(len(axis.levels) for axis in axes)
+
+    def rows(self, keys: Sequence[Key]) -> Array:
+        """Coordinates, a row for each key."""
+        chosen = np.array(keys, dtype=int).reshape(len(keys), len(self.axes))
+        return np.stack([places[chosen[:, axis]] for axis, places in enumerate(self.places)], axis=1)
+
+    def all_keys(self) -> list[Key]:
+        return list(itertools.product(*(range(len(axis.levels)) for axis in self.axes)))
+
+    def nearest(self, row: Sequence[float]) -> Key:
+        return tuple(int(abs(places - at).argmin()) for places, at in zip(self.places, row, strict=True))
+
+    def near(self, one: Key, other: Key) -> bool:
+        """Whether two points are neighbours in a wide sense: the same words, and little apart on every other axis."""
+        for axis, places in enumerate(self.places):
+            apart = abs(places[one[axis]] - places[other[axis]])
+            steps = abs(one[axis] - other[axis])
+            if (apart > 0 and not self.ordered[axis]) or (apart > _NEAR and steps > 1):
+                return False
+        return True
+
+    def candidates(self, leaders: Iterable[Key], known: Iterable[Key], random: Random) -> list[Key]:
+        """Points to choose from: all, or a sample with those that are known and the neighbours of the leaders."""
+        if self.size <= WHOLE:
+            return self.all_keys()
+        sampled = [self.nearest(row) for row in self.uniform(WHOLE // 2, random)]
+        leaders = list(leaders)
+        close = [key for leader in leaders for key in self._around(leader)]
+        for leader in leaders[:3]:
+            close += [self.nearest(row) for row in self._perturbed(leader, WHOLE // 12, random)]
+        return list(dict.fromkeys([*known, *close, *sampled]))
+
+    def design(self, count: int, random: Random) -> list[Key]:
+        """Points that cover the grid: of several Latin hypercubes the one whose closest pair is farthest apart.
+
+        Source: M. D. Morris, T. J. Mitchell, "Exploratory Designs for Computational Experiments", Journal of
+        Statistical Planning and Inference 43, 1995. May give fewer where levels are few.
+        """
+        best, widest = self._hypercube(count, random), -1.0
+        for _ in range(_DESIGNS):
+            rows = self._hypercube(count, random)
+            apart = sum(
+                (
+                    (rows[:, None, axis] - rows[None, :, axis]) ** 2
+                    if ordered
+                    else rows[:, None, axis] != rows[None, :, axis]
+                )
+                for axis, ordered in enumerate(self.ordered)
+            ) + np.eye(count) * 9.0 * len(self.axes)
+            if apart.min() > widest:
+                best, widest = rows, float(apart.min())
+        return list(dict.fromkeys(self.nearest(row) for row in best))
+
+    def _hypercube(self, count: int, random: Random) -> Array:
+        """A level of each of `count` strata on every axis, first and last level included."""
+        columns = []
+        for places, ordered in zip(self.places, self.ordered, strict=True):
+            strata = random.permutation(count)
+            columns.append(strata / max(count - 1, 1) if ordered else places[strata * len(places) // count])
+        return np.stack(columns, axis=1)
+
+    def uniform(self, count: int, random: Random) -> Array:
+        """Rows of coordinates anywhere."""
+        columns = [
+            random.random(count) if ordered else random.choice(places, count)
+            for places, ordered in zip(self.places, self.ordered, strict=True)
+        ]
+        return np.stack(columns, axis=1)
+
+    def _perturbed(self, leader: Key, count: int, random: Random) -> Array:
+        """About the leader, mostly nearer than a tenth of each axis; its words mostly kept."""
+        columns = []
+        for axis, (places, ordered) in enumerate(zip(self.places, self.ordered, strict=True)):
+            here = places[leader[axis]]
+            if ordered:
+                columns.append(np.clip(here + 0.1 * random.standard_normal(count), 0, 1))
+            else:
+                columns.append(np.where(random.random(count) < 0.8, here, random.choice(places, count)))
+        return np.stack(columns, axis=1)
+
+    def _around(self, key: Key) -> list[Key]:
+        """1, 2, 4, … levels away along each axis, and every other word."""
+        found = []
+        for axis, places in enumerate(self.places):
+            if self.ordered[axis]:
+                steps = [sign * 2**power for power in range(len(places).bit_length()) for sign in (-1, 1)]
+                others = [key[axis] + step for step in steps if 0 <= key[axis] + step < len(places)]
+            else:
+                others = [other for other in range(min(len(places), 64)) if other != key[axis]]
+            found += [(*key[:axis], other, *key[axis + 1 :]) for other in others]
+        return found
+
+
+def _coordinates(axis: Axis) -> list[float]:
+    if axis.numbers is None:
+        return [float(index) for index in range(len(axis.levels))]
+    scaled = [math.log(number) for number in axis.numbers] if axis.log and axis.numbers[0] > 0 else [*axis.numbers]
+    width = (scaled[-1] - scaled[0]) or 1.0
+    return [(number - scaled[0]) / width for number in scaled]
+
+
+_GOOD, _MOST_GOOD = 0.1, 25
+_DRAWN = 24
+_NARROWEST = 100
+"""No kernel is narrower than this part of an axis."""
+
+
+def proposed(grid: Grid, ranked: Sequence[Key], random: np.random.Generator) -> Key:
+    """A point where the best of `ranked`, which is best first, lie denser than the others; at least one is needed."""
+    count = min(math.ceil(_GOOD * len(ranked)), _MOST_GOOD)
+    good, others = ranked[:count], ranked[count:]
+    found = []
+    for axis, (places, ordered) in enumerate(zip(grid.places, grid.ordered, strict=True)):
+        dense = _density(places, ordered, [key[axis] for key in good])
+        drawn = random.choice(len(dense), _DRAWN, p=dense)
+        found.append(int(drawn[(dense / _density(places, ordered, [key[axis] for key in others]))[drawn].argmax()]))
+    return tuple(found)
+
+
+def _density(places: Array, ordered: bool, levels: Sequence[int]) -> Array:
+    """The probability of each level of an axis: of the levels seen and, once, of any."""
+    anywhere = np.full(len(places), 1 / len(places))
+    if not levels:
+        return anywhere
+    if not ordered:
+        return np.asarray((np.bincount(levels, minlength=len(places)) + anywhere) / (len(levels) + 1))
+    seen = np.sort(places[np.array(levels)])
+    # As wide as the wider gap to a neighbour; the ends of the axis are neighbours too.
+    gaps = np.diff(np.concatenate(([0.0], seen, [1.0])))
+    widths = np.clip(np.maximum(gaps[:-1], gaps[1:]), 1 / min(_NARROWEST, 1 + len(seen)), 1.0)
+    kernels = np.exp(-0.5 * ((places[None, :] - seen[:, None]) / widths[:, None]) ** 2) + 1e-12
+    kernels /= kernels.sum(axis=1, keepdims=True)
+    return np.asarray((kernels.sum(axis=0) + anywhere) / (len(levels) + 1))
+
 
 MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""
@@ -93,14 +246,13 @@ class History:
 
         return sorted(self.points, key=merit)
 
-    def is_logarithmic(self) -> bool:
-        """Whether logarithms are modelled, as of positive values: the noise of rates and times is a share of them."""
-        known = (value for seen in self.points.values() for value in (*seen.values, seen.foretold))
-        return all(value > 0 for value in known if value is not None)
-
     def scale(self) -> Callable[[float], float]:
-        """From values to what is modelled: large is good."""
-        logarithmic = self.is_logarithmic()
+        """From values to what is modelled: large is good.
+
+        Logarithms of positive values, since the noise of rates and times is a share of them.
+        """
+        known = (value for seen in self.points.values() for value in (*seen.values, seen.foretold))
+        logarithmic = all(value > 0 for value in known if value is not None)
         return lambda value: self.sign * (math.log(value) if logarithmic else value)
 
     def observed(self, grid: Grid, pending: Sequence[Key], believed: Mapping[Key, float]) -> Observed:
@@ -108,7 +260,12 @@ class History:
         (`believed`), so that several asks at once differ."""
         scale = self.scale()
         groups = self._modelled({key: [scale(value) for value in seen.values] for key, seen in self.points.items()})
-        floor = _floor([fmean(group) for group in groups.values() if group])
+        # How bad the bad ones are does not help to tell the good ones apart.
+        means = [fmean(group) for group in groups.values() if group]
+        floor = 0.0
+        if means:
+            best, middle = max(means), median(means)
+            floor = max(min(means), best - _DEPTH * (best - middle)) if best > middle else min(means)
         counts = {key: float(len(group)) for key, group in groups.items()}
         for key, group in groups.items():
             foretold = self.points[key].foretold
@@ -124,7 +281,10 @@ class History:
     def violations(self, grid: Grid, place: int) -> Observed:
         """One constraint's violations as a model takes them: compressed."""
         groups = {
-            key: [_compressed(violations[place]) for violations in seen.violations]
+            # Linear near 0 and logarithmic beyond, so that the slope towards the feasible region shows at any distance.
+            key: [
+                math.copysign(math.log1p(min(abs(broken[place]), _WORST)), broken[place]) for broken in seen.violations
+            ]
             for key, seen in self.points.items()
             if seen.violations
         }
@@ -146,19 +306,6 @@ class History:
         best = sorted(self.measured(), key=lambda key: -self.sign * self.points[key].mean)[: MODELLED // 2]
         kept = {*best, *list(groups)[-(MODELLED // 2) :]}
         return {key: group for key, group in groups.items() if key in kept}
-
-
-def _floor(means: Sequence[float]) -> float:
-    """What is as bad as anything: how bad the bad ones are does not help to tell the good ones apart."""
-    if not means:
-        return 0.0
-    best, middle = max(means), median(means)
-    return max(min(means), best - _DEPTH * (best - middle)) if best > middle else min(means)
-
-
-def _compressed(violation: float) -> float:
-    """Linear near 0 and logarithmic beyond, so that the slope towards the feasible region shows at any distance."""
-    return math.copysign(math.log1p(min(abs(violation), _WORST)), violation)
 
 
 def _summed(grid: Grid, groups: dict[Key, list[float]], counts: dict[Key, float]) -> Observed:
@@ -191,16 +338,11 @@ class Ask:
 
 @dataclass(frozen=True)
 class Best:
-    """A measured point: its values, their plain `mean`, and what it is `expected` to give again, which is the mean
-    pooled with its neighbours and drawn towards them. `violation` is the sum over the constraints of how far they are
-    broken on average, and `feasible` that it is 0."""
+    """A measured point: the plain mean of its values, and whether it keeps every constraint on average."""
 
     point: Point
     mean: float
-    values: tuple[float, ...]
     feasible: bool
-    expected: float
-    violation: float
 
 
 class Search:
@@ -284,15 +426,12 @@ class Search:
         keys = self._told.measured()
         if not keys:
             return []
-        belief, logarithmic = self._model(()).belief(self._grid.rows(keys)), self._told.is_logarithmic()
-        ranked = []
+        belief, ranked = self._model(()).belief(self._grid.rows(keys)), []
         for key, score, likely in zip(keys, belief.mean.tolist(), belief.feasible.tolist(), strict=True):
             seen = self._told.points[key]
             excess = seen.excess()
             doubt = len(_SURE) if excess > 0 else sum(likely < share for share in _SURE)
-            expected = math.exp(self._told.sign * score) if logarithmic else self._told.sign * score
-            one = Best(self._point(key), seen.mean, tuple(seen.values), excess <= 0, expected, excess)
-            ranked.append(((doubt, excess, -score), one))
+            ranked.append(((doubt, excess, -score), Best(self._point(key), seen.mean, excess <= 0)))
         return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
 
     def _design(self) -> list[Key]:
@@ -309,7 +448,6 @@ class Search:
         return np.random.default_rng([self._seed, self._asks])
 
     def _worthiest(self) -> Key:
-        """The point whose measurement is worth most."""
         closed = self._told.closed()
         known = [key for key in self._asked if key not in closed]
         leaders = [self._key(one.point) for one in self.ranking()[:5]]

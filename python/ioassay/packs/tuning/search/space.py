@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ioassay.study.model import Study
 
 _SECTOR_BYTES = 512
-_BEHIND = re.compile(r"^(?P<word>[A-Za-z][\w-]*[:=])(?P<number>\d+)$")
+_NUMBER = re.compile(r"^((?P<word>[A-Za-z][\w-]*[:=])\d+|-?\d+(\.\d+)?(?P<sign>\s*%)?)$")
 _BARE = re.compile(r"^-?\d+(\.\d+)?$")
 _BINARY = (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
 _DECIMAL = (("GB", 10**9), ("MB", 10**6), ("kB", 1000))
@@ -65,24 +65,16 @@ class Scale:
     multiples: bool = False
 
     def step(self, counts: Sequence[int]) -> int:
-        """Between levels, in whole units."""
         return (math.gcd(*counts) or 1) if self.multiples else 1
 
 
 def scale_of(levels: Sequence[Scalar], *, distinct: bool = True) -> Scale | None:
     """The scale that all levels are on; None where one is a word, or (`distinct`) two mean the same."""
-    for kind in (_integers, _decimals, _percents, _behind_words, _sizes, _times):
+    for kind in (_plain_numbers, _sizes, _times):
         scale = kind(levels)
         if scale is not None:
             return scale if not distinct or len(set(map(scale.count, levels))) == len(levels) else None
     return None
-
-
-def _integers(levels: Sequence[Scalar]) -> Scale | None:
-    if not all(isinstance(level, int) and not isinstance(level, bool) for level in levels):
-        return None
-    in_sectors = all(int(level) % _SECTOR_BYTES == 0 and int(level) > 0 for level in levels)
-    return Scale(int, int, float, multiples=in_sectors)
 
 
 def _places(text: str) -> int:
@@ -90,47 +82,34 @@ def _places(text: str) -> int:
     return max(0, -int(Decimal(text).normalize().as_tuple().exponent))
 
 
-def _decimals(levels: Sequence[Scalar]) -> Scale | None:
-    """Numbers, some with decimals: counted in the last place that one of them has. Text stays text."""
+def _plain_numbers(levels: Sequence[Scalar]) -> Scale | None:
+    """Integers; numbers with decimals, counted in the last place that one of them has; 50 %; `closed:4`, `closed:32`.
+
+    Text stays text, with one word before all numbers or a percent sign behind them.
+    """
     if any(isinstance(level, bool) for level in levels):
         return None
-    if not all(isinstance(level, int | float) or _BARE.match(level) for level in levels):
+    if all(isinstance(level, int) for level in levels):
+        in_sectors = all(int(level) % _SECTOR_BYTES == 0 and int(level) > 0 for level in levels)
+        return Scale(int, int, float, multiples=in_sectors)
+    matches = [_NUMBER.match(level) if isinstance(level, str) else _NUMBER.match("0") for level in levels]
+    found = [match.groupdict("") for match in matches if match]
+    affixes = {(one["word"], one["sign"].strip()) for one in found}
+    if len(found) < len(levels) or len(affixes) > 1:
         return None
-    places = max(_places(str(level)) for level in levels)
+    word, sign = affixes.pop()
+
+    def number(level: Scalar) -> str:
+        return str(level).removeprefix(word).removesuffix(sign).strip()
+
+    places = max(_places(number(level)) for level in levels)
     as_text = all(isinstance(level, str) for level in levels)
 
     def level_of(count: int) -> Scalar:
-        number = count / 10**places
-        return f"{number:.{places}f}" if as_text else round(number, places)
+        value = count / 10**places
+        return f"{word}{value:.{places}f}{sign}" if as_text else round(value, places)
 
-    return Scale(lambda level: int(Decimal(str(level)).scaleb(places)), level_of, lambda level: float(str(level)))
-
-
-def _percents(levels: Sequence[Scalar]) -> Scale | None:
-    texts = [level.removesuffix("%").strip() for level in levels if isinstance(level, str) and level.endswith("%")]
-    if len(texts) < len(levels) or not all(map(_BARE.match, texts)):
-        return None
-    places = max(map(_places, texts))
-
-    return Scale(
-        lambda level: int(Decimal(str(level).removesuffix("%").strip()).scaleb(places)),
-        lambda count: f"{count / 10**places:.{places}f}%",
-        lambda level: float(str(level).removesuffix("%")),
-    )
-
-
-def _behind_words(levels: Sequence[Scalar]) -> Scale | None:
-    """`closed:4`, `closed:32`: one word and a number behind it."""
-    found = [_BEHIND.match(level) for level in levels if isinstance(level, str)]
-    matches = [match for match in found if match]
-    if len(matches) < len(levels) or len({match["word"] for match in matches}) > 1:
-        return None
-    word = matches[0]["word"]
-
-    def count(level: Scalar) -> int:
-        return int(str(level).removeprefix(word))
-
-    return Scale(count, lambda number: f"{word}{number}", lambda level: float(count(level)))
+    return Scale(lambda level: int(Decimal(number(level)).scaleb(places)), level_of, lambda level: float(number(level)))
 
 
 def _sizes(levels: Sequence[Scalar]) -> Scale | None:
@@ -240,12 +219,12 @@ def grid(low: int, high: int, step: int, log: bool, keep: Sequence[int] = ()) ->
 
 def ranged(name: str, text: str) -> Axis:
     """The axis `name` with the levels that `text` names; UsageError says what is wrong with it."""
-    axis = _unmarked(name, text.removeprefix(_LOG), log=text.startswith(_LOG))
-    if not text.startswith(_LOG):
-        return axis
+    if not (log := text.startswith(_LOG)):
+        return _unmarked(name, text, log=False)
+    axis = _unmarked(name, text.removeprefix(_LOG), log=True)
     if axis.numbers is None or axis.numbers[0] <= 0:
         raise wrong(name, text, "numbers, sizes or times above 0 behind log:")
-    return replace(axis, log=True)
+    return replace(axis, log=log)
 
 
 def _unmarked(name: str, text: str, *, log: bool) -> Axis:
@@ -253,7 +232,9 @@ def _unmarked(name: str, text: str, *, log: bool) -> Axis:
     low, dots, rest = text.partition("..")
     if not dots:
         return _written(name, text)
-    high, step = _split_step(rest)
+    # `0.9:0.1` has a step behind its end; the colon of `closed:64` belongs to the end.
+    head, colon, tail = rest.rpartition(":")
+    high, step = (head, tail.strip()) if colon and any(letter.isdecimal() for letter in head) else (rest, "")
     ends = [_scalar(low), _scalar(high if _word(high) else _word(low) + high)]
     scale = scale_of(ends, distinct=False)
     if scale is None or "" in ends:
@@ -264,12 +245,6 @@ def _unmarked(name: str, text: str, *, log: bool) -> Axis:
     if step.startswith("*"):
         return counted(name, scale, _powers(name, text, first, last, step[1:]), ends, log=True)
     return _stepped(name, text, scale, ends, step, log=log and first > 0)
-
-
-def _split_step(text: str) -> tuple[str, str]:
-    """`0.9:0.1` -> the end and the step; the colon of `closed:64` belongs to the end."""
-    head, colon, tail = text.rpartition(":")
-    return (head, tail.strip()) if colon and any(letter.isdecimal() for letter in head) else (text, "")
 
 
 def _word(text: str) -> str:
@@ -362,7 +337,6 @@ def axes(study: Study, *, ranges: Mapping[str, str] | None = None, listed: bool 
 
 
 def points(axes: Sequence[Axis]) -> int:
-    """How many points there are."""
     return math.prod(len(axis.levels) for axis in axes)
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ioassay.analysis.claims import claim_verdicts
-from ioassay.analysis.claims.claim_verdicts import Judged
+from ioassay.analysis import claim_verdicts
+from ioassay.analysis.claim_verdicts import Judged
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Quantity

@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis import path_of
-from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay.analysis import optimum, path_of
+from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.measurements.memo import memoized
-from ioassay.analysis.optimum import optimum
+from ioassay.analysis.one_factor import lower_is_better
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.stats.best_level import best_level
 from ioassay.stats.condition_means import ConditionMeans, average, fit
-from ioassay.stats.contrasts import Contrasts, Pair
-from ioassay.stats.power import repetitions_needed
+from ioassay.stats.contrasts import Contrasts, Pair, repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -67,7 +65,6 @@ class Standing:
 
     @property
     def best(self) -> Scalar:
-        """The option with the best mean."""
         return self.options[0]
 
     @property
@@ -82,7 +79,6 @@ class Standing:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the data identify the best option."""
         if not all(isinstance(duel, Pair) for duel in self.duels.values()):
             return Outcome.UNREPEATED
         if len(self.as_good) == len(self.options):
@@ -92,7 +88,6 @@ class Standing:
         return Outcome.UNDECIDED
 
     def statistics(self) -> dict[str, Any]:
-        """The numbers under stable names."""
         return {
             "where": dict(self.where),
             "outcome": self.outcome,
@@ -102,15 +97,14 @@ class Standing:
             "as_good": list(self.as_good),
             "worse": self.beaten,
             "means": {str(option): mean for option, mean in self.means.items()},
-            "best_against": {str(option): self._against(option) for option in self.options[1:]},
+            "best_against": {
+                str(option): {"ratio": duel.estimate, "interval": plain(duel.interval), "p": duel.p}
+                if isinstance(duel := self.duels[option], Pair)
+                else {"ratio": duel, "interval": None, "p": None}
+                for option in self.options[1:]
+            },
             "repetitions_needed": self.needed,
         }
-
-    def _against(self, option: Scalar) -> dict[str, Any]:
-        duel = self.duels[option]
-        if isinstance(duel, Pair):
-            return {"ratio": duel.estimate, "interval": plain(duel.interval), "p": duel.p}
-        return {"ratio": duel, "interval": None, "p": None}
 
 
 @dataclass(frozen=True)
@@ -126,16 +120,13 @@ class Choice:
 
     @property
     def response(self) -> str:
-        """What was measured."""
         return self.cells.response
 
     @property
     def lower(self) -> bool:
-        """True if small values are best."""
         return lower_is_better(self.response)
 
     def statistics(self) -> dict[str, Any]:
-        """The numbers under stable names."""
         return {
             "better": "lower" if self.lower else "higher",
             "repetitions": self.repetitions,

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.effects import level_contrasts
-from ioassay.analysis.effects.level_contrasts import LevelFamily
+from ioassay.analysis import one_factor
+from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cells, MissingConditions, cells, interval, missing
-from ioassay.analysis.measurements.memo import memoized
-from ioassay.analysis.optimum.peak_cause import Cause, Explanation, explain
+from ioassay.analysis.one_factor import LevelFamily
+from ioassay.analysis.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
-from ioassay.stats.contrasts import Contrasts, bend_p
-from ioassay.stats.power import repetitions_needed
-from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, plain
-from ioassay.stats.saturation import Knee, knee
-from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
+from ioassay.stats.contrasts import Contrasts, bend_p, repetitions_needed
+from ioassay.stats.result import Interval, Undefined, as_floats, mean_of, plain
+from ioassay.stats.scalability import FEWEST_LEVELS, Knee, Law, amdahl, knee, preferred, usl
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -80,20 +78,6 @@ class NoPlateau(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ask:
-    """How it is measured: `seed` of the bootstrap; `exact` where results have no chance in them (a simulation).
-
-    `workers` says that the factor counts workers, whatever its name is; `processors`: the machine's hardware threads.
-    """
-
-    confidence: float
-    seed: int = 1
-    exact: bool = False
-    workers: bool = False
-    processors: int | None = None
-
-
-@dataclass(frozen=True)
 class Scaling:
     """Throughput over that of the first level (`speedup`), and that over the ratio of the levels (`efficiency`)."""
 
@@ -133,7 +117,6 @@ class Peak(LevelFamily):
 
     @property
     def law(self) -> Law | None:
-        """The law to show: one that the level means follow."""
         found = preferred(self.usl, self.amdahl)
         return None if found is None or _missed(found) or self._beyond(found) else found
 
@@ -164,7 +147,6 @@ class Peak(LevelFamily):
 
     @property
     def outcome(self) -> Outcome:
-        """What the levels show."""
         if len({float(value) for cell in self.cells for value in cell.values}) == 1:
             return Outcome.EQUAL
         if isinstance(self.levels, Undefined):
@@ -216,11 +198,9 @@ class Peak(LevelFamily):
         return self.numbers is not None and self.processors is not None and self.numbers[index] == self.processors
 
     def level(self, index: int) -> object:
-        """A level as the study wrote it."""
         return self.cells[index].point[self.factor]
 
     def statistics(self) -> dict[str, Any]:
-        """The numbers under stable names."""
         found = self.levels if isinstance(self.levels, BestLevel) else None
         levels, flat = [self.level(index) for index in range(len(self.cells))], self.plateau
         confidence = self.contrasts.confidence if isinstance(self.contrasts, Contrasts) and not self.exact else None
@@ -289,24 +269,20 @@ def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Pe
 
     So are those over which a number of operations has no best, since an operation is other work at each level.
     """
-    how, counts = ask_of(records, study), metrics.metric(response).counts_operations
-    every = level_contrasts.families(records, study, response)
-    return {
-        factor: [_explained(records, study, measure(family, how), how) for family in group]
-        for factor, group in every.items()
-        if not (counts and changes_operation(factor))
-    }
-
-
-def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
-    """With what was used up where the gain ends, of a rate of the whole load over what loads the machine."""
-    end = found.end_of_gain
-    loads = counts_workers(found, how) or (loads_machine(found.factor) and metrics.metric(found.part.response).kind)
-    if end is None or found.exact or not loads:
-        return found
-    explanation = explain(records, study, found, end)
-    known = explanation is not None and (found.most_growth is None or explanation.cause is not Cause.NONE)
-    return replace(found, explanation=explanation if known else None)
+    metric, peaks = metrics.metric(response), dict[str, list[Peak]]()
+    for factor, group in one_factor.families(records, study, response).items():
+        if metric.counts_operations and changes_operation(factor):
+            continue
+        for found in (measure(records, study, family) for family in group):
+            end, explanation = found.end_of_gain, None
+            # What was used up where the gain ends, of a rate of the whole load over what loads the machine.
+            loads = counts_workers(found) or (loads_machine(factor) and metric.kind)
+            if end is not None and loads and not found.exact:
+                explanation = explain(records, study, found, end)
+            if found.most_growth is not None and explanation and explanation.cause is Cause.NONE:
+                explanation = None
+            peaks.setdefault(factor, []).append(replace(found, explanation=explanation))
+    return peaks
 
 
 def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
@@ -320,62 +296,58 @@ def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
     return numeric or [factor for factor in most if factor != CASE] or most
 
 
-def ask_of(records: Dataset, study: Study) -> Ask:
-    """What the study itself says: its confidence, its seed, whether it measures; and the machine of the records."""
-    processors = records.machine(study).get("cpu", {}).get("cpus")
-    return Ask(
-        confidence=study.analysis.confidence,
-        seed=study.seed,
-        exact=not records.is_measured(study),
-        processors=processors if isinstance(processors, int) else None,
-    )
-
-
-def measure(family: LevelFamily, how: Ask) -> Peak:
-    """One factor at two levels or more."""
-    contrasts, lower = family.contrasts, family.lower
+def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: bool = False) -> Peak:
+    """The best of one factor's levels; with `workers` the factor counts workers, whatever its name is."""
+    contrasts, lower, confidence = family.contrasts, family.lower, study.analysis.confidence
     groups = [cell.values for cell in family.cells]
     if isinstance(contrasts, Undefined):
         found: BestLevel | Undefined = contrasts
-        means = [mean_of(group) for group in groups]
-        best = best_place(as_floats(means), lower=lower)
+        best = best_place(as_floats([mean_of(group) for group in groups]), lower=lower)
     else:
-        found = best_level(contrasts, lower=lower, seed=how.seed)
+        found = best_level(contrasts, lower=lower, seed=study.seed)
         best = found.index
-    exact = how.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
+    exact = not records.is_measured(study) and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
         **vars(family),
         exact=exact,
         best=best,
         mean=mean_of(groups[best]),
-        interval=interval(family.part.response, family.cells[best], how.confidence),
+        interval=interval(family.part.response, family.cells[best], confidence),
         levels=found,
         needed=None if exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
     )
-    return _over_numbers(peak, groups, how) if family.numbers else peak
-
-
-def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
-    contrasts, lower = found.contrasts, found.lower
-    x, y = np.repeat(np.array(found.numbers), [group.size for group in groups]), np.concatenate(groups)
-    flat, unclear = _plateau(found), Undefined("the levels are not distinguishable") if found.indistinct else None
-    found = replace(
-        found,
+    if not family.numbers:
+        return peak
+    x, y = np.repeat(np.array(family.numbers), [group.size for group in groups]), np.concatenate(groups)
+    flat, unclear = _plateau(peak), Undefined("the levels are not distinguishable") if peak.indistinct else None
+    peak = replace(
+        peak,
         plateau=None if isinstance(flat, NoPlateau) else flat,
         no_plateau=flat if isinstance(flat, NoPlateau) else None,
         second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
-        knee=unclear or _straight(found) or knee(x, y, how.confidence, lower=lower),
+        knee=unclear or _straight(peak) or knee(x, y, confidence, lower=lower),
     )
-    if not counts_workers(found, how):
-        return found
-    found = replace(
-        found,
-        scaling=_scaling(found, groups),
-        usl=unclear or usl(x, y, how.confidence),
-        amdahl=unclear or amdahl(x, y, how.confidence),
-        processors=how.processors if takes_processors(found.factor) else None,
+    if not counts_workers(peak, workers=workers):
+        return peak
+    scalings = []
+    for index, (number, group) in enumerate(zip(family.numbers, groups, strict=True)):
+        speedup, share = mean_of(group) / mean_of(groups[0]), family.numbers[0] / number
+        known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
+        scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
+    processors = records.machine(study).get("cpu", {}).get("cpus")
+    peak = replace(
+        peak,
+        scaling=tuple(scalings),
+        usl=unclear or usl(x, y, confidence),
+        amdahl=unclear or amdahl(x, y, confidence),
+        processors=processors if isinstance(processors, int) and takes_processors(family.factor) else None,
     )
-    return replace(found, growth=_growth(found, x, y, how.confidence))
+    # Where all levels together follow no law, those up to where the plateau begins may.
+    if peak.law is None and peak.plateau is not None and peak.plateau.first + 1 >= FEWEST_LEVELS:
+        before = x <= family.numbers[peak.plateau.first]
+        law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
+        peak = replace(peak, growth=None if law is None or _missed(law) else law)
+    return peak
 
 
 def _plateau(found: Peak) -> Plateau | NoPlateau:
@@ -390,29 +362,18 @@ def _plateau(found: Peak) -> Plateau | NoPlateau:
     return flat if not reaches or levels_off(contrasts, found.numbers, flat) else NoPlateau.IMPROVES
 
 
-def _growth(found: Peak, x: Floats, y: Floats, confidence: float) -> Law | None:
-    """A law for the levels up to where the plateau begins, where all together follow none."""
-    flat = found.plateau
-    if found.law is not None or flat is None or found.numbers is None or flat.first + 1 < FEWEST_LEVELS:
-        return None
-    before = x <= found.numbers[flat.first]
-    law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
-    return None if law is None or _missed(law) else law
-
-
-def counts_workers(found: Peak, how: Ask) -> bool:
+def counts_workers(found: Peak, *, workers: bool = False) -> bool:
     """Whether laws of scaling apply: a count of workers from 1 up, and a rate of what they do all together.
 
     What one worker does, shares and times follow none. A metric that nobody registered is taken at the user's word.
     """
     response = found.part.response
-    named = how.workers or counts_concurrency(found.factor)
-    rate = metrics.metric(response).kind == metrics.RATE or (how.workers and not metrics.known(response))
+    named = workers or counts_concurrency(found.factor)
+    rate = metrics.metric(response).kind == metrics.RATE or (workers and not metrics.known(response))
     return named and rate and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
 
 
 def positive(found: Peak) -> bool:
-    """Whether every repetition is above 0."""
     return all(float(cell.values.min()) > 0 for cell in found.cells)
 
 
@@ -439,12 +400,3 @@ def _straight(found: Peak) -> Undefined | None:
     if min(bend_p(contrasts, scale, lower=lower) for scale in scales) * len(scales) >= contrasts.risk:
         return Undefined("the data do not show that the response gains less later")
     return None
-
-
-def _scaling(found: Peak, groups: Sequence[Floats]) -> tuple[Scaling, ...]:
-    numbers, contrasts, scalings = found.numbers or (), found.contrasts, []
-    for index, (number, group) in enumerate(zip(numbers, groups, strict=True)):
-        speedup, share = mean_of(group) / mean_of(groups[0]), numbers[0] / number
-        known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
-        scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
-    return tuple(scalings)

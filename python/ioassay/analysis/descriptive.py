@@ -4,6 +4,10 @@ The repetition is the unit: n is the number of trials, never of log samples. Out
 A percentile is that of all repetitions' requests together (`merged_histograms`), and its interval is over repetitions.
 The binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
 No condition is compared with another here.
+
+Profiles have what is asked first of a workload: its IOPS, bandwidth, latency percentiles, and the distribution of its
+latencies. They are for studies whose conditions stand side by side and sweep nothing: named cases, or a single
+condition. They have one row a direction, since a mean over reads and writes would be that of neither.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval, that_count
-from ioassay.metrics import PERCENTILES
+from ioassay.factors import CASE
+from ioassay.metrics import DIRECTIONS, PERCENTILES
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import Moments, mean_interval, moments, outliers
@@ -26,6 +31,7 @@ from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay._core import Histogram
+
 
 FEW_BEYOND = 10
 """Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
@@ -85,7 +91,6 @@ class ConditionMean:
     repetitions: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return asdict(self)
 
 
@@ -119,7 +124,6 @@ class Latencies:
     percentiles: tuple[Percentile, ...]
 
     def at(self, percent: float) -> Percentile:
-        """One of PERCENTILES."""
         return self.percentiles[PERCENTILES.index(percent)]
 
 
@@ -163,28 +167,26 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
 
 def headline(records: Dataset, studies: Sequence[Study]) -> list[ConditionMean]:
     """The rows that a person wants to see first, one for each study, condition and response, conditions outermost."""
-    return [row for study in studies for row in _means(records, study)]
-
-
-def _means(records: Dataset, study: Study) -> list[ConditionMean]:
-    found, design = [cells(records, study, response) for response in records.responses(study)], study.design
-    rows = [_condition_mean(part, cell) for part in found for cell in part.cells]
-    return sorted(rows, key=lambda row: design.place(row.point))
-
-
-def _condition_mean(found: Cells, cell: Cell) -> ConditionMean:
-    known = interval(found.response, cell)
-    return ConditionMean(
-        study=found.study,
-        workload=cell.label,
-        point=dict(cell.point),
-        metric=found.response,
-        unit=metrics.metric(found.response).unit,
-        mean=mean_of(cell.values),
-        median=moments(cell.measured).median,
-        ci95=None if isinstance(known, Undefined) else (known.low, known.high),
-        repetitions=int(cell.values.size),
-    )
+    rows = []
+    for study in studies:
+        own = []
+        for found in (cells(records, study, response) for response in records.responses(study)):
+            for cell in found.cells:
+                known = interval(found.response, cell)
+                row = ConditionMean(
+                    study=found.study,
+                    workload=cell.label,
+                    point=dict(cell.point),
+                    metric=found.response,
+                    unit=metrics.metric(found.response).unit,
+                    mean=mean_of(cell.values),
+                    median=moments(cell.measured).median,
+                    ci95=None if isinstance(known, Undefined) else (known.low, known.high),
+                    repetitions=int(cell.values.size),
+                )
+                own.append(row)
+        rows += sorted(own, key=lambda row: study.design.place(row.point))
+    return rows
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
@@ -222,21 +224,80 @@ def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tup
 def _condition(point: Mapping[str, Scalar], parts: Sequence[Histogram], confidence: float) -> Latencies:
     merged = merged_histograms.merged(parts)
     found = merged_histograms.intervals(merged_histograms.pseudo_values(parts, PERCENTILES), confidence)
+    unbounded = Undefined("too few requests to bound this percentile on both sides")
     percentiles = tuple(
         Percentile(
             percent=percent,
             value=merged.quantile(percent / 100),
             interval=bounds,
-            naive=_binomial(merged, percent / 100, confidence),
+            naive=Interval(*ends, confidence, "binomial") if np.isfinite(ends).all() else unbounded,
             beyond=merged.count * (1 - percent / 100),
         )
         for percent, bounds in zip(PERCENTILES, found, strict=True)
+        for ends in [merged.quantile_interval(percent / 100, confidence)]
     )
     return Latencies(point, len(parts), merged.count, merged.mean or 0.0, percentiles)
 
 
-def _binomial(merged: Histogram, quantile: float, confidence: float) -> Interval | Undefined:
-    low, high = merged.quantile_interval(quantile, confidence)
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return Undefined("too few requests to bound this percentile on both sides")
-    return Interval(low, high, confidence, "binomial")
+RATE, VOLUME = "iops", "bw"
+LATENCIES = ("lat.p50", "lat.p99", "lat.p99.9")
+MOST_WORKLOADS = 12
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over repetitions, or a percentile of all requests, in the metric's unit; 95 % interval."""
+
+    mean: float
+    ci95: tuple[float, float] | None
+
+    @property
+    def half_width(self) -> float | None:
+        """Of the interval's wider side, as a share of the mean; None where there is no interval, or the mean is 0."""
+        return None if self.ci95 is None or not self.mean else (self.ci95[1] - self.mean) / self.mean
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One direction of one workload. `values` by RATE, VOLUME and LATENCIES, as far as they were measured."""
+
+    workload: str
+    direction: str
+    repetitions: int
+    values: Mapping[str, Value]
+    latencies: Histogram | None
+    """Of all requests of all repetitions."""
+
+    def metric(self, quantity: str) -> str:
+        """The quantity's name in the registry of metrics."""
+        return f"{self.direction}.{quantity}"
+
+
+def profiles(records: Dataset, study: Study) -> list[Profile]:
+    """A row a workload and direction; none where the study sweeps a factor, or no rates and latencies were measured."""
+    varied = {name for name, levels in study.levels.items() if len(levels) > 1}
+    if varied - {CASE} or records.tuning is not None:
+        return []
+    rows: dict[tuple[str, str], dict[str, Cell]] = {}
+    places: dict[str, tuple[int, ...]] = {}
+    for direction in DIRECTIONS:
+        for quantity in (RATE, VOLUME, *LATENCIES):
+            for cell in cells(records, study, f"{direction}.{quantity}").cells:
+                rows.setdefault((cell.label, direction), {})[quantity] = cell
+                places[cell.label] = study.design.place(cell.point)
+    complete = []
+    for (workload, direction), measured in sorted(rows.items(), key=lambda item: places[item[0][0]]):
+        if RATE not in measured or LATENCIES[0] not in measured:
+            continue
+        values = {}
+        for quantity, cell in measured.items():
+            found = interval(f"{direction}.{quantity}", cell)
+            ends = None if isinstance(found, Undefined) else (found.low, found.high)
+            values[quantity] = Value(mean_of(cell.values), ends)
+        # The depth of a case whose name leaves it out: a median latency means nothing without it.
+        depth = next((case.get("iodepth", 1) for case in study.case if case.get("name") == workload), 1)
+        title = f"{workload}, depth {depth}" if depth != 1 and "depth" not in workload else workload
+        parts = measured[LATENCIES[0]].histograms
+        merged = merged_histograms.merged(parts) if parts else None
+        complete.append(Profile(title, direction, int(measured[RATE].values.size), values, merged))
+    return complete if len(complete) <= MOST_WORKLOADS else []

@@ -9,7 +9,6 @@ import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
 from typing import Any
 
 from ioassay import pack
@@ -69,7 +68,6 @@ def _entry(kind: str, *studies: str) -> dict[str, Any] | None:
 
 @functools.cache
 def _tables() -> tuple[dict[str, Any], ...]:
-    """All tables of the core and of the packs, by the names of their files."""
-    own = {file.stem: file for file in (File(__file__).parent / "published").glob("*.toml")}
-    files = sorted((own | pack.files("published")).items())
+    """All tables of the packs, by the names of their files."""
+    files = sorted(pack.files("published").items())
     return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for _, file in files)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ioassay.analysis import alternatives, optimum
+from ioassay.analysis.alternatives import Choice
 from ioassay.analysis.measurements.cells import MissingConditions, missing
-from ioassay.analysis.optimum import alternatives, optimum
-from ioassay.analysis.optimum.alternatives import Choice
-from ioassay.analysis.optimum.optimum import Outcome, Peak
+from ioassay.analysis.optimum import Outcome, Peak
 from ioassay.factors import CASE, same_level
 from ioassay.records.record import Scalar
 from ioassay.stats.result import Undefined
@@ -63,13 +63,12 @@ class Sweep:
 def together(records: Dataset) -> list[Sweep]:
     """All sweeps of a run of two studies of peaks or more."""
     studies = [study for study in records.studies if study.analysis.lead == "peak"]
-    return [sweep for study in studies for sweep in _sweeps(records, study)] if len(studies) > 1 else []
-
-
-def _sweeps(records: Dataset, study: Study) -> list[Sweep]:
-    found, absent = focus(records, study), missing(records, study)
-    peaks = [one for factor in found.peaks.values() for one in factor] if found else []
-    return [Sweep(study, peak, len(peaks), absent) for peak in peaks] or [Sweep(study, None, 0, absent)]
+    sweeps: list[Sweep] = []
+    for study in studies if len(studies) > 1 else ():
+        found, absent = focus(records, study), missing(records, study)
+        peaks = [one for factor in found.peaks.values() for one in factor] if found else []
+        sweeps += [Sweep(study, peak, len(peaks), absent) for peak in peaks] or [Sweep(study, None, 0, absent)]
+    return sweeps
 
 
 # The level that a later study takes: the best one, or the smallest of those that are as good
@@ -85,7 +84,6 @@ class BestChoice:
 
     @property
     def certain(self) -> bool:
-        """True if no other level is as good."""
         return len(self.as_good) == 1
 
 
@@ -99,18 +97,16 @@ def choose(
     """
     for name in [response] if response else optimum.judged(records, study):
         if peaks := optimum.measured(records, study, name).get(factor):
-            alike = [one for one in peaks if _is_place_of(one, settings or {})]
+            alike = []
+            for one in peaks:
+                place = ((key, level, (settings or {}).get(key)) for key, level in one.part.where().items())
+                if all(own is None or _lists([own], key, level) for key, level, own in place):
+                    alike.append(one)
             first, *others = [_as_good(one) for one in alike or peaks]
             # The smallest level that is as good in every place; without such a one that of the first place.
             shared = [level for level in first if all(_lists(levels, factor, level) for levels in others)]
             return BestChoice((shared or first)[0], tuple(shared or first), name)
     return None
-
-
-def _is_place_of(one: Peak, settings: Mapping[str, object]) -> bool:
-    """Whether a place is that of the later study, as far as its settings say anything of the factors."""
-    place = one.part.where().items()
-    return all(settings.get(name) is None or _lists([settings[name]], name, level) for name, level in place)
 
 
 def _lists(levels: Sequence[object], factor: str, level: Scalar) -> bool:

@@ -63,7 +63,6 @@ class Point:
 
     @property
     def per_work(self) -> float | None:
-        """Calls for each of WORK."""
         return self.total / self.work if self.work else None
 
     @property
@@ -92,7 +91,6 @@ class SystemCalls:
 
     @property
     def outcome(self) -> Outcome:
-        """What the counts show."""
         if not self.points:
             return Outcome.UNCOUNTED
         if max(point.total for point in self.points) < HARDLY_ANY:
@@ -112,25 +110,21 @@ def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
     points.sort(key=lambda point: design.place(point.levels))
     if not trials or not (points or "ok" in records.trials_of(study)["status"]):
         return []  # of a study of which no trial could run, other answers say why
+    # Over all points with the same weight; none is dominant where it takes many calls.
+    every = dict.fromkeys(name for point in points for name in point.count)
+    shares = {name: fmean(point.share([name]) for point in points) for name in every}
+    names = sorted(shares, key=lambda name: -shares[name])[:_MOST_DOMINANT]
+    sums = accumulate(shares[name] for name in names)
     return [
         SystemCalls(
             study=study.name,
             points=points,
-            dominant=_dominant(points),
+            dominant=next((names[:number] for number, made in enumerate(sums, 1) if made >= _ENOUGH), []),
             ordered=len(levels) == 1 and all(level_axis_numbers(*factor) is not None for factor in levels.items()),
             uncounted=len(trials) - len(points),
             reasons=list(dict.fromkeys(row["reason"] for row in trials if row["reason"])),
         )
     ]
-
-
-def _dominant(points: Sequence[Point]) -> Sequence[str]:
-    """The fewest calls that make most of all, over all points with the same weight; none where it takes many."""
-    every = dict.fromkeys(name for point in points for name in point.count)
-    shares = {name: fmean(point.share([name]) for point in points) for name in every}
-    names = sorted(shares, key=lambda name: -shares[name])[:_MOST_DOMINANT]
-    sums = accumulate(shares[name] for name in names)
-    return next((names[:number] for number, made in enumerate(sums, 1) if made >= _ENOUGH), [])
 
 
 def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mapping[str, float]) -> Point | None:

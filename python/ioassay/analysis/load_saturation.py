@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ioassay.analysis.effects.level_contrasts import level_families
-from ioassay.analysis.measurements.cells import Cell, cells, interval
+from ioassay.analysis.measurements.cells import cells, interval
+from ioassay.analysis.one_factor import level_families
 from ioassay.factors import LOADS, SERVED, level_number, offers
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Scalar
@@ -83,21 +83,20 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
     for family in level_families(found, factor, study.analysis.confidence) if factor in found.varying() else ():
         pairs = [(cell, served[cell.trials]) for cell in family.cells if cell.trials in served]
         if len(pairs) == len(family.cells) > 2:
-            levels = tuple(_level(study, factor, direction, *pair) for pair in pairs)
-            places.append(_place(study, direction, family.part.where(), levels, family.contrasts))
+            levels = []
+            for cell, own in pairs:
+                jobs = level_number("numjobs", cell.point.get("numjobs", study.params.get("numjobs", 1))) or 1.0
+                levels.append(
+                    LoadLevel(
+                        offered=(level_number(factor, cell.point[factor]) or 0.0) * jobs,
+                        served=mean_of(own.values),
+                        served_interval=interval(f"{direction}.iops", own, study.analysis.confidence),
+                        latency=mean_of(cell.values),
+                        latency_interval=interval(found.response, cell, study.analysis.confidence),
+                    )
+                )
+            places.append(_place(study, direction, family.part.where(), tuple(levels), family.contrasts))
     return places
-
-
-def _level(study: Study, factor: str, direction: str, latency: Cell, served: Cell) -> LoadLevel:
-    jobs = latency.point.get("numjobs", study.params.get("numjobs", 1))
-    confidence = study.analysis.confidence
-    return LoadLevel(
-        offered=(level_number(factor, latency.point[factor]) or 0.0) * (level_number("numjobs", jobs) or 1.0),
-        served=mean_of(served.values),
-        served_interval=interval(f"{direction}.iops", served, confidence),
-        latency=mean_of(latency.values),
-        latency_interval=interval(f"{direction}.lat.{PERCENTILE}", latency, confidence),
-    )
 
 
 def _place(

@@ -8,24 +8,119 @@ warnings of the records, and repeated here only where they decide what may be co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from ioassay.analysis import stability
-from ioassay.analysis.effects.level_contrasts import families
-from ioassay.analysis.effects.response_shape import shape
 from ioassay.analysis.measurements import monitor_rates
+from ioassay.analysis.measurements.cells import Cells, cells, label
+from ioassay.analysis.one_factor import families, shape
 from ioassay.analysis.stability import UNSTABLE_CV
-from ioassay.analysis.threats.threat import Code, Context, Threat
-from ioassay.factors import CONCURRENCY, changes_operation
-from ioassay.records.record import FAILED, OK, SKIPPED
+from ioassay.factors import CONCURRENCY, Design, changes_operation
+from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
+
+
+class Code(StrEnum):
+    """The threats, under stable names. `narrative/catalogue/threats.toml` has their words and remedies."""
+
+    FAILED = "trials-failed"
+    SKIPPED = "trials-skipped"
+    INCOMPLETE = "incomplete"
+    DIFFERENT_WORK = "different-work"
+    FEW_REPETITIONS = "few-repetitions"
+    IN_MEMORY = "memory-filesystem"
+    BUFFERED = "buffered"
+    CACHED_READS = "cached-reads"
+    CACHED_WRITES = "cached-writes"
+    UNSTABLE = "unstable"
+    DRIFT = "drift"
+    UNSTEADY = "unsteady"
+    SHORT = "short"
+    SATURATION = "saturation"
+    FEWER_PROCESSORS = "fewer-processors"
+    DEBUG_BUILD = "debug-build"
+    CALIBRATION = "calibration-uncertain"
+    LATE_ANSWERS = "late-answers"
+    FAULTS = "faults-injected"
+    DEVICE_BUSY = "device-busy"
+    VIRTUAL = "virtual"
+    GOVERNOR = "governor"
+    CLOCK = "clock"
+    INTERRUPTED = "interrupted"
+    SEQUENTIAL_STOPPING = "sequential-stopping"
+
+
+@dataclass(frozen=True)
+class Threat:
+    """One threat with its `evidence`: JSON-able numbers and names."""
+
+    study: str
+    code: Code
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    severity: str = "warning"
+    response: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One study and its records, with what several checks need computed once."""
+
+    records: Dataset
+    study: Study
+
+    def threat(self, code: Code, severity: str = "warning", response: str = "", /, **evidence: Any) -> Threat:
+        return Threat(self.study.name, code, evidence, severity, response)
+
+    @cached_property
+    def responses(self) -> dict[str, Cells]:
+        """Response -> its cells, for responses that have values."""
+        found = {name: cells(self.records, self.study, name) for name in self.records.responses(self.study)}
+        return {name: part for name, part in found.items() if part.cells}
+
+    @cached_property
+    def trials(self) -> pl.DataFrame:
+        return self.records.trials_of(self.study)
+
+    @cached_property
+    def good(self) -> pl.DataFrame:
+        import polars as pl
+
+        return self.trials.filter(pl.col("status") == OK)
+
+    @cached_property
+    def points(self) -> dict[str, dict[str, Scalar]]:
+        """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
+        factors = self.study.levels
+        design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})
+        return {row["trial"]: design.point(row) for row in self.good.iter_rows(named=True)}
+
+    def conditions(self, trials: Iterable[str]) -> dict[str, dict[str, Scalar]]:
+        """Label -> point of the conditions of those of these trials that went well, in the study's order."""
+        points = [self.points[trial] for trial in trials if trial in self.points]
+        return {label(point): point for point in sorted(points, key=self.study.design.place)}
+
+    def partial(self, code: Code, trials: Collection[str], severity: str = "warning", /, **evidence: Any) -> Threat:
+        """A threat to trials that went well: their number, of how many, and their conditions."""
+        where = {"trials": len(trials), "of": len(self.points), "conditions": list(self.conditions(trials))}
+        return self.threat(code, severity, **where, **evidence)
+
+    def warned(self, *codes: str) -> list[str]:
+        """The trials that went well and whose records have a warning of these codes."""
+        if self.records.warnings.is_empty():
+            return []
+        concerned = set(self.records.warnings.filter(self.records.warnings["code"].is_in([*map(str, codes)]))["trial"])
+        return [trial for trial in self.points if trial in concerned]
+
 
 ENOUGH_REPETITIONS = 5
 SHORT_S = 5.0
@@ -61,7 +156,6 @@ def incomplete(context: Context) -> Iterator[Threat]:
 
 
 def few_repetitions(context: Context) -> Iterator[Threat]:
-    """Fewer than five repetitions somewhere."""
     counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
     fewest = min(counts.values(), default=ENOUGH_REPETITIONS)
     if fewest < ENOUGH_REPETITIONS:
@@ -82,7 +176,6 @@ def in_memory(context: Context) -> Iterator[Threat]:
 
 
 def buffered(context: Context) -> Iterator[Threat]:
-    """Conditions that go through the page cache."""
     driver, points = context.records.driver(context.study), context.conditions(context.points)
     remedies = {name: driver.page_cache_remedy(context.study.params_at(point)) for name, point in points.items()}
     if conditions := [name for name, remedy in remedies.items() if remedy]:
@@ -222,14 +315,12 @@ def late(context: Context) -> Iterator[Threat]:
 
 
 def faulty(context: Context) -> Iterator[Threat]:
-    """A virtual drive that had faults, which struck."""
     name = "drive.faults"
     if name in context.good.columns and not (rows := context.good.filter(pl.col(name) > 0)).is_empty():
         yield context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
 
 
 def busy_device(context: Context) -> Iterator[Threat]:
-    """A device that was never idle."""
     found = monitor_rates.during_load(monitor_rates.disk(context.records, context.study))
     util = found.filter(pl.col("quantity") == "util").group_by("trial", "device").agg(pl.col("value").mean())
     full = util.filter(pl.col("value") >= BUSY_PERCENT)
@@ -302,7 +393,6 @@ OF_COMPUTED = (failed, incomplete, stopped_early)
 
 
 def analyse(records: Dataset, study: Study) -> list[Threat]:
-    """All threats to one study."""
     context = Context(records, study)
     checks = CHECKS if records.is_measured(study) else OF_COMPUTED
     return [threat for check in checks for threat in check(context)]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
 from ioassay.analysis.machine_conditions import contended
+from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.measurements.memo import memoized
 from ioassay.formats import conventions
 from ioassay.records.observation import Observation
-from ioassay.records.record import OK, Claim
+from ioassay.records.record import OK
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_size
@@ -63,7 +63,6 @@ class ConditionVerdicts:
 
     @property
     def worst(self) -> Verdict:
-        """The verdict that decides."""
         return overall(self.members)
 
 
@@ -79,7 +78,6 @@ class ClaimVerdicts:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether there is anything to judge."""
         if not self.witnessed:
             return Outcome.UNWITNESSED
         return Outcome.JUDGED if self.judged else Outcome.UNCLAIMED
@@ -166,17 +164,15 @@ def _judged(records: Dataset, study: Study, row: Mapping[str, Any], twins: Twins
         contended=contended(records.environments.get(trial)),
     )
     verdicts = drive_counters.set_against(verdicts, drive_counters.counts(row))
-    judged = zip(claims, verdicts, strict=True)
-    return [Judged(trial, label(point), _name(claim), verdict) for claim, verdict in judged]
-
-
-def _name(claim: Claim) -> str:
-    """'read', 'reread of 1 MiB by 4 KiB': by the tool's own name where its claims have a shape of their own."""
-    shared = conventions(claim.source)
-    name = claim.test if shared.tests_are_work and claim.test else claim.kind
-    if shared.passes and claim.file_bytes and claim.record_bytes:
-        return f"{name}, {format_size(claim.file_bytes)} by {format_size(claim.record_bytes)}"
-    return name
+    judged = []
+    for claim, verdict in zip(claims, verdicts, strict=True):
+        # 'read', 'reread, 1 MiB by 4 KiB': by the tool's own name where its claims have a shape of their own.
+        shared = conventions(claim.source)
+        name = claim.test if shared.tests_are_work and claim.test else claim.kind
+        if shared.passes and claim.file_bytes and claim.record_bytes:
+            name = f"{name}, {format_size(claim.file_bytes)} by {format_size(claim.record_bytes)}"
+        judged.append(Judged(trial, label(point), name, verdict))
+    return judged
 
 
 def _twins(records: Dataset, study: Study, trials: pl.DataFrame, watched: pl.DataFrame) -> dict[tuple[str, ...], Twins]:

@@ -31,7 +31,6 @@ class Explained:
 
     @property
     def label(self) -> str:
-        """The condition in words."""
         return label(self.point)
 
 
@@ -77,18 +76,15 @@ def _mean(trials: Sequence[LatencyParts]) -> LatencyParts:
     by_name: dict[str, list[LatencyPart]] = {}
     for part in (part for one in trials for part in one.parts):
         by_name.setdefault(part.name, []).append(part)
-    parts = [_part(name, among, len(trials), mean_ns) for name, among in by_name.items()]
+    parts = []
+    for name, among in by_name.items():  # a part that some of the trials do not have took no time there
+        own_ns = sum(part.mean_ns for part in among) / len(trials)
+        ends = []
+        for values in ([part.p50_ns for part in among], [part.p99_ns for part in among]):
+            known = [value for value in values if value is not None]
+            ends.append(sum(known) / len(trials) if known else None)
+        parts.append(LatencyPart(name, own_ns, own_ns / mean_ns, *ends))
     parts.sort(key=lambda part: -part.mean_ns)
     seen_ns, depth = fmean(one.seen_ns for one in trials), fmean(one.depth for one in trials)
     operations = sum(one.operations for one in trials)
     return LatencyParts(trials[0].kind, trials[0].engine, operations, mean_ns, seen_ns, depth, parts)
-
-
-def _part(name: str, among: Sequence[LatencyPart], trials: int, whole_ns: float) -> LatencyPart:
-    """A part that some of the trials do not have took no time there."""
-    mean_ns = sum(part.mean_ns for part in among) / trials
-    p50, p99 = (
-        [value for part in among if (value := getattr(part, name)) is not None] for name in ("p50_ns", "p99_ns")
-    )
-    ends = (sum(values) / trials if values else None for values in (p50, p99))
-    return LatencyPart(name, mean_ns, mean_ns / whole_ns, *ends)

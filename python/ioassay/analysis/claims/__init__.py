@@ -1,1 +1,0 @@
-"""What tools claim, set against the kernel's counts and against published results."""

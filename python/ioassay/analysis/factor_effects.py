@@ -1,0 +1,190 @@
+"""Do the factors matter, and how much? Contrasts of the condition means, and the analyses of variance of publications.
+
+One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction, and
+the three analyses between conditions that are usually done. Over all log samples and over each repetition's log samples
+the count of observations is false (naive); over the repetitions it is right. The difference is shown, not hidden.
+
+Whether factors interact is read from the one model of the response (`stats/factorial.py`); all pairs of factors share
+the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ioassay.analysis import one_factor
+from ioassay.analysis.measurements.cells import Cells, cells
+from ioassay.analysis.measurements.log_samples import Samples, of_cell, samples
+from ioassay.analysis.one_factor import FactorEffects
+from ioassay.factors import Design
+from ioassay.records.record import Scalar
+from ioassay.stats.anova import OneWay, Welch, one_way, welch
+from ioassay.stats.condition_means import ConditionMeans, average, fit
+from ioassay.stats.contrasts import Pair
+from ioassay.stats.factorial import Effect, Factorial, Interaction, factorial, interaction
+from ioassay.stats.result import Floats, Undefined
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+
+@dataclass(frozen=True)
+class AnovaVariants:
+    """Over all log samples, over those of each repetition (number -> analysis), and over repetitions, twice."""
+
+    cells: Cells
+    all_samples: OneWay
+    per_repetition: Mapping[int, OneWay]
+    repetitions: OneWay | Undefined
+    repetitions_welch: Welch | Undefined
+    confidence: float
+
+    def differs(self, analysis: OneWay) -> bool:
+        """Return True if conditions differ by one of the analyses."""
+        return analysis.p < 1 - self.confidence
+
+
+class InteractionOutcome(Enum):
+    """Whether the effect of one factor depends on another."""
+
+    NOT_ESTIMATED = "not estimated"
+    """Without repetitions an interaction cannot be separated from chance."""
+    PRESENT = "present"
+    ABSENT = "absent"
+    """The ratios between levels of one factor agree to within the margin over the other."""
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class FactorPair:
+    """Two factors, averaged over all others; `levels` are those of the clearest contrast, two of each."""
+
+    factors: tuple[str, str]
+    levels: tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]
+    interaction: Interaction
+
+    @property
+    def pair(self) -> Pair:
+        return self.interaction.pair
+
+    @property
+    def outcome(self) -> InteractionOutcome:
+        if self.interaction.absent:
+            return InteractionOutcome.ABSENT
+        return InteractionOutcome.PRESENT if self.interaction.present else InteractionOutcome.UNDECIDED
+
+
+@dataclass(frozen=True)
+class JointEffects:
+    """The factors `names` together: sums of squares of type II, and of type III where they exist.
+
+    `pairs`: the interaction of each two factors, the clearest first; none without repetitions.
+    """
+
+    cells: Cells
+    names: tuple[str, ...]
+    second: Factorial
+    third: Factorial | Undefined
+    pairs: tuple[FactorPair, ...]
+
+    @property
+    def mains(self) -> list[Effect]:
+        """The effects of single factors, largest first."""
+        known = [effect for name in self.names if (effect := self.second.effect(name))]
+        return sorted(known, key=lambda effect: -effect.eta2)
+
+    def of(self, outcome: InteractionOutcome) -> list[FactorPair]:
+        return [pair for pair in self.pairs if pair.outcome == outcome]
+
+    @property
+    def outcome(self) -> InteractionOutcome:
+        """PRESENT where some factors interact, ABSENT where certainly none do."""
+        if not self.pairs:
+            return InteractionOutcome.NOT_ESTIMATED
+        return next(
+            one
+            for one in (InteractionOutcome.PRESENT, InteractionOutcome.UNDECIDED, InteractionOutcome.ABSENT)
+            if self.of(one)
+        )
+
+
+def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> JointEffects | None:
+    """All factors together; None where fewer than two vary, or no analysis is possible."""
+    names = found.varying()
+    if len(names) < 2:
+        return None
+    columns = {name: found.column(name) for name in names}
+    values = np.concatenate(found.groups)
+    passes = [int(number) for cell in found.cells for number in cell.repetition]
+    second = factorial(values, columns, block=passes)
+    if isinstance(second, Undefined):
+        second = factorial(values, columns, block=passes, interactions=False)
+    if isinstance(second, Undefined):
+        return None
+    third = factorial(values, columns, block=passes, kind=3, interactions=second.interactions)
+    model, pairs = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact), []
+    crossed = list(itertools.combinations(names, 2))
+    for factors in crossed:
+        if isinstance(model, Undefined):
+            break
+        means, grid = _averaged(found, factors, model)
+        if grid and (known := interaction(means, grid, confidence, share=len(crossed))):
+            one, other = (
+                (found.factors[name][low], found.factors[name][high])
+                for name, (low, high) in zip(factors, known.levels, strict=True)
+            )
+            pairs.append(FactorPair(factors, (one, other), known))
+    return JointEffects(found, tuple(names), second, third, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
+
+
+def _averaged(
+    found: Cells, factors: tuple[str, str], model: ConditionMeans
+) -> tuple[ConditionMeans, dict[tuple[int, int], int]]:
+    """Means over the places of all other factors, by levels of the two: where each of these places has them."""
+    others = [name for name in found.factors if name not in factors]
+    design, places = Design(found.factors), dict[tuple[int, ...], dict[tuple[int, int], int]]()
+    for index, cell in enumerate(found.cells):
+        first, second = (design.rank(name, cell.point[name]) for name in factors)
+        places.setdefault(tuple(design.rank(name, cell.point[name]) for name in others), {})[first, second] = index
+    shared = sorted(set.intersection(*(set(place) for place in places.values())))
+    if not shared:
+        return model, {}
+    table = [[place[corner] for place in places.values()] for corner in shared]
+    return average(model, table), {corner: index for index, corner in enumerate(shared)}
+
+
+Answer = FactorEffects | JointEffects | AnovaVariants
+
+
+def analyse(records: Dataset, study: Study) -> list[Answer]:
+    """Answers for each response that has values in two conditions or more."""
+    confidence, exact = study.analysis.confidence, not records.is_measured(study)
+    answers: list[Answer | None] = []
+    for response in records.responses(study):
+        measured = cells(records, study, response)
+        if len(measured.cells) > 1:
+            answers += one_factor.effects(records, study, response)
+            answers.append(joint_effects(measured, confidence, exact=exact))
+            answers.append(_variants(measured, samples(records, study, response), confidence))
+    return [answer for answer in answers if answer is not None]
+
+
+def _variants(found: Cells, logged: Mapping[str, Samples], confidence: float) -> AnovaVariants | None:
+    """All three where logs exist, None otherwise: the analysis over repetitions alone is `one_factor`'s."""
+    runs = [of_cell(cell, logged) for cell in found.cells]
+    present = [np.concatenate(group) for group in runs if group]
+    everything = one_way(present) if len(present) > 1 else Undefined("fewer than two conditions have log samples")
+    if isinstance(everything, Undefined):
+        return None
+    groups: dict[int, list[Floats]] = {}
+    for cell in found.cells:
+        for repetition, trial in zip(cell.repetition, cell.trials, strict=True):
+            if trial in logged:
+                groups.setdefault(int(repetition), []).append(logged[trial].value)
+    done = {number: one_way(parts) for number, parts in sorted(groups.items())}
+    each = {number: one for number, one in done.items() if isinstance(one, OneWay)}
+    return AnovaVariants(found, everything, each, one_way(found.groups), welch(found.groups), confidence)

@@ -1,0 +1,479 @@
+"""The levels of one factor against each other: contrasts, shape, lines, effect and average change.
+
+All is read from the one model of all conditions of a response (`stats/condition_means.py`). Each place, where only this
+factor varies, has a family of contrasts, and the places of a factor share the risk: a difference is claimed by its
+interval, no difference by equivalence alone.
+
+The shape over an ordered factor (rising, falling, a peak, level, and from where it changes no more) is deliberately
+coarse: where exactly a peak or a knee lies is not said here. Two lines are fitted where a factor is numeric: over x
+and, where all levels are positive, over log2 x, whose slope is the change per doubling. The slope's interval is that of
+the family of contrasts, whatever the conditions scatter; without repetitions it is that of HC3. Neither line is a law:
+the lack-of-fit test says whether the level means leave it. The analyses of variance are given because publications have
+them; they decide nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+
+import numpy as np
+
+from ioassay import metrics
+from ioassay.analysis.measurements import memoized
+from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.factors import HOST, level_axis_numbers, level_key
+from ioassay.records.record import Scalar
+from ioassay.stats.anova import one_way
+from ioassay.stats.best_level import best_place, levels_off, plateau
+from ioassay.stats.condition_means import Scale, average, fit
+from ioassay.stats.contrasts import Contrasts, Pair, Ratio, Slope, repetitions_needed, slope
+from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
+from ioassay.stats.result import Floats, Undefined, as_floats, mean_of
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+LINEAR, LOGARITHMIC = "linear", "log2"
+FEWEST_FOR_LINES = 3
+
+
+@dataclass(frozen=True)
+class LevelFamily:
+    """One factor where all others are fixed; `cells` ascend where their levels are `numbers`.
+
+    `lines`: the slopes over the numbers and, where all are positive, over their logarithm to base 2.
+    """
+
+    factor: str
+    part: Cells
+    cells: tuple[Cell, ...]
+    numbers: tuple[float, ...] | None
+    contrasts: Contrasts | Undefined
+    lines: Mapping[str, Slope] = field(default_factory=dict)
+
+    @property
+    def lower(self) -> bool:
+        return lower_is_better(self.part.response)
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """`best` and `worst` by mean, in the response's better direction (higher where it has none).
+
+    `ratio`: larger mean divided by the smaller; `pair` that with its interval and p; None where unknown.
+    """
+
+    best: Cell
+    worst: Cell
+    ratio: float | None
+    pair: Pair | None
+
+
+def lower_is_better(response: str) -> bool:
+    return metrics.metric(response).better == "lower"
+
+
+@memoized
+def families(records: Dataset, study: Study, response: str) -> dict[str, list[LevelFamily]]:
+    """Factor -> its family in each place where it varies; factors that vary nowhere are left out.
+
+    The hosts that measure are places: how they differ is a question of its own (`hosts`).
+    """
+    found, exact = cells(records, study, response), not records.is_measured(study)
+    factors = [factor for factor in found.varying() if factor != HOST]
+    each = {factor: level_families(found, factor, study.analysis.confidence, exact=exact) for factor in factors}
+    return {factor: group for factor, group in each.items() if group}
+
+
+def level_families(found: Cells, factor: str, confidence: float, *, exact: bool = False) -> list[LevelFamily]:
+    """A family for each place of `found` where `factor` has two levels or more."""
+    slices = [part for part in found.slices(factor) if len(part.cells) > 1]
+    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
+    places = {id(cell): place for place, cell in enumerate(found.cells)}
+    made = []
+    for part in slices:
+        ordered, numbers = ascending(part, factor)
+        kinds = regressors(numbers)
+        if isinstance(model, Undefined):
+            made.append(LevelFamily(factor, part, ordered, numbers, model))
+            continue
+        means = model.part([places[id(cell)] for cell in ordered])
+        contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds))
+        lines = {kind: slope(contrasts, x) for kind, x in kinds.items()}
+        made.append(LevelFamily(factor, part, ordered, numbers, contrasts, lines))
+    return made
+
+
+def regressors(numbers: tuple[float, ...] | None) -> dict[str, tuple[float, ...]]:
+    """What lines are fitted over; none for words and fewer than three numbers."""
+    if numbers is None or len(numbers) < FEWEST_FOR_LINES:
+        return {}
+    kinds = {LINEAR: numbers}
+    if min(numbers) > 0:
+        kinds[LOGARITHMIC] = tuple(float(number) for number in np.log2(numbers))
+    return kinds
+
+
+def ascending(part: Cells, factor: str) -> tuple[tuple[Cell, ...], tuple[float, ...] | None]:
+    """By the numbers behind the levels, whatever the order in which the study lists them; words as listed."""
+    known = level_axis_numbers(factor, [cell.point[factor] for cell in part.cells])
+    if known is None:
+        return part.cells, None
+    pairs = sorted(zip(known, part.cells, strict=True), key=lambda pair: pair[0])
+    return tuple(cell for _, cell in pairs), tuple(number for number, _ in pairs)
+
+
+def extremes(family: LevelFamily) -> Extremes:
+    """Best and worst of at least two conditions."""
+    means = as_floats([mean_of(cell.values) for cell in family.cells])
+    low, high = best_place(means, lower=True), best_place(means, lower=False)
+    best, worst = (low, high) if family.lower else (high, low)
+    ratio = float(means[high] / means[low]) if means[low] > 0 else None
+    known = isinstance(family.contrasts, Contrasts) and family.contrasts.means.scale == Scale.LOG
+    pair = family.contrasts.pair(high, low) if known and isinstance(family.contrasts, Contrasts) else None
+    return Extremes(family.cells[best], family.cells[worst], ratio, pair)
+
+
+class ShapeKind(StrEnum):
+    """What the level means certainly do."""
+
+    UP = "up"
+    """The last level is above the first, no level is above a later one, and the means gain more than they ever fall."""
+    DOWN = "down"
+    PEAK = "peak"
+    """A level inside is above the first and the last; none is above a later one before it, or below one after it."""
+    DIP = "dip"
+    LEVEL = "level"
+    """All levels agree to within the margin."""
+    UNCLEAR = "unclear"
+    """Levels differ, or not, but not in a way that has a direction."""
+    MIXED = "mixed"
+    """Levels are above later ones and below later ones, and there is not a single peak or dip."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a response does over `factor`, whose levels ascend (or are in the study's order).
+
+    UP and DOWN go from `start` to `end`: the first level and the last, unless others are lower or higher by more than
+    the margin. `change`: the mean at the end against that at the start. `plateau`: the first of at least two levels at
+    the end that certainly agree to within the margin, so that the response rises or falls no more; it begins not before
+    `earliest`. None where the response still moves, or the data do not show it. `tendency`: where no pair gives the
+    direction but a straight line does, the p of its slope; `kind` is UP or DOWN then.
+    """
+
+    factor: str
+    kind: ShapeKind
+    first: Cell
+    last: Cell
+    start: Cell
+    end: Cell
+    highest: Cell
+    lowest: Cell
+    change: Pair
+    plateau: Cell | None
+    earliest: Cell | None
+    tendency: float | None = None
+
+
+def shape(family: LevelFamily) -> Shape | None:
+    """The shape over one factor; None without repetitions, and where a mean is not above 0."""
+    contrasts, ordered = family.contrasts, family.cells
+    if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
+        return None
+    kind, tendency, means = direction(contrasts), None, contrasts.means.means
+    if kind == ShapeKind.UNCLEAR and (steepest := _steepest(family, contrasts)) is not None:
+        kind, tendency = steepest
+    flat = None
+    if tendency is None and kind in (ShapeKind.UP, ShapeKind.DOWN):
+        flat = plateau(contrasts, lower=kind == ShapeKind.DOWN)
+        if flat and (flat.last != len(ordered) - 1 or not 0 < flat.first < flat.last):
+            flat = None
+        if flat and not levels_off(contrasts, family.numbers, flat):
+            flat = None
+    lowest, highest = best_place(means, lower=True), best_place(means, lower=False)
+    start, end = 0, len(ordered) - 1
+    if kind in (ShapeKind.UP, ShapeKind.DOWN):
+        low, high = (start, end) if kind == ShapeKind.UP else (end, start)
+        low = low if means[low] <= (1 + contrasts.margin) * means[lowest] else lowest
+        high = high if means[highest] <= (1 + contrasts.margin) * means[high] else highest
+        start, end = (low, high) if kind == ShapeKind.UP else (high, low)
+    return Shape(
+        factor=family.factor,
+        kind=kind,
+        first=ordered[0],
+        last=ordered[-1],
+        start=ordered[start],
+        end=ordered[end],
+        highest=ordered[highest],
+        lowest=ordered[lowest],
+        change=contrasts.pair(end, start),
+        plateau=ordered[flat.first] if flat else None,
+        earliest=ordered[flat.earliest] if flat else None,
+        tendency=tendency,
+    )
+
+
+def direction(contrasts: Contrasts) -> ShapeKind:
+    """What the pairs show of levels in order, and what the means do not contradict."""
+    if contrasts.equivalent:
+        return ShapeKind.LEVEL
+    rises, falls = contrasts.rises, contrasts.falls
+    last = len(rises) - 1
+    if rises.any() and falls.any():
+        for kind, before, after in ((ShapeKind.PEAK, rises, falls), (ShapeKind.DIP, falls, rises)):
+            for inner in range(1, last):
+                turns = before[inner:, inner:].any() or after[: inner + 1, : inner + 1].any()
+                if before[0, inner] and after[inner, last] and not turns:
+                    return kind
+        return ShapeKind.MIXED
+    if rises[0, last] and _goes(contrasts.means.estimates):
+        return ShapeKind.UP
+    return ShapeKind.DOWN if falls[0, last] and _goes(-contrasts.means.estimates) else ShapeKind.UNCLEAR
+
+
+def _goes(estimates: Floats) -> bool:
+    """Whether they come out higher by more than they fall anywhere on the way."""
+    back = float((np.maximum.accumulate(estimates) - estimates).max())
+    return float(estimates[-1] - estimates[0]) > back
+
+
+def _steepest(family: LevelFamily, contrasts: Contrasts) -> tuple[ShapeKind, float] | None:
+    """The direction of the clearest line, where all that have one agree, and no pair and no mean contradicts it."""
+    clear = [line for line in family.lines.values() if line.direction]
+    if not clear or len({line.direction for line in clear}) > 1:
+        return None
+    line, estimates = min(clear, key=lambda one: one.p), contrasts.means.estimates
+    if line.direction > 0:
+        return (ShapeKind.UP, line.p) if _goes(estimates) and not contrasts.falls.any() else None
+    return (ShapeKind.DOWN, line.p) if _goes(-estimates) and not contrasts.rises.any() else None
+
+
+CLEARLY_BETTER = 2.0
+"""Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
+
+
+class LineOutcome(Enum):
+    """What the preferred model shows."""
+
+    NO_SLOPE = "no slope"
+    STRAIGHT = "straight"
+    CURVED = "curved"
+    """There is a slope, but the level means leave the line."""
+    TURNS = "turns"
+    """Some level is certainly above a later one, and some below: no line says what the response does."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One line over `kind` of x (LINEAR or LOGARITHMIC), with the test of its shape."""
+
+    kind: str
+    line: Line
+    lack: LackOfFit | Undefined
+
+    def fits(self, confidence: float) -> bool:
+        """Return False where the means leave the line by more than repetitions scatter."""
+        return not isinstance(self.lack, LackOfFit) or self.lack.p >= 1 - confidence
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Both models of one factor where all others are fixed. `better` is a kind, or '' when AIC cannot tell."""
+
+    factor: str
+    cells: Cells
+    models: tuple[Model, ...]
+    better: str
+    confidence: float
+    turns: bool = False
+    """A certain rise and a certain fall."""
+
+    @property
+    def preferred(self) -> Model:
+        """The better model; the linear one when neither is."""
+        return next((model for model in self.models if model.kind == self.better), self.models[0])
+
+    @property
+    def outcome(self) -> LineOutcome:
+        if self.turns:
+            return LineOutcome.TURNS
+        bounds = self.preferred.line.slope_interval
+        if bounds.low <= 0 <= bounds.high:
+            return LineOutcome.NO_SLOPE
+        return LineOutcome.STRAIGHT if self.preferred.fits(self.confidence) else LineOutcome.CURVED
+
+
+def regression(family: LevelFamily, confidence: float) -> Regression | None:
+    """Both models of one factor; None where it has no three numbers."""
+    y = np.concatenate([cell.values for cell in family.cells])
+    models = []
+    for kind, numbers in regressors(family.numbers).items():
+        x = np.repeat(np.array(numbers), [cell.values.size for cell in family.cells])
+        line = fit_line(x, y, confidence)
+        if not isinstance(line, Line):
+            continue
+        if known := family.lines.get(kind):
+            error, bounds, p = known.error, known.interval, known.p
+        else:
+            error, bounds, p = hc3_slope(x, y, line, confidence)
+        lack = lack_of_fit(x, y, line)
+        models.append(Model(kind, replace(line, slope_se=error, slope_interval=bounds, p=p), lack))
+    if not models:
+        return None
+    first, *others = sorted(models, key=lambda model: -math.inf if model.line.aic is None else model.line.aic)
+    clear = not others or first.line.aic is None or (others[0].line.aic or 0.0) - first.line.aic >= CLEARLY_BETTER
+    found = family.contrasts
+    turns = isinstance(found, Contrasts) and bool(found.rises.any() and found.falls.any())
+    return Regression(family.factor, family.part, tuple(models), first.kind if clear else "", confidence, turns)
+
+
+class Outcome(Enum):
+    """What the contrasts of the levels show."""
+
+    NOT_TESTED = "not tested"
+    DIFFERENCE = "difference"
+    """Some level is certainly above another."""
+    NO_DIRECTION = "no direction"
+    """The same, but over the levels in order the response has no certain shape."""
+    EQUIVALENT = "equivalent"
+    """All levels agree to within the margin."""
+    TREND = "trend"
+    """No pair of levels certainly differs, but a line over all of them certainly rises or falls."""
+    UNDECIDED = "undecided"
+    """The data show neither a difference nor that there is none."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One factor where all others are fixed.
+
+    `p` is that of the pair of levels that differs most clearly, adjusted for all pairs and all places of the factor.
+    `needed`: the repetitions that would show a difference of the margin. `explained`: the share of the variation
+    between trials that the factor explains (omega²), None where no analysis of variance is possible. `shape` is None
+    where fewer than three levels are numbers, or where it has none; `line` is the regression over three levels or more.
+    """
+
+    family: LevelFamily
+    explained: float | None
+    extremes: Extremes
+    shape: Shape | None
+    p: float | None
+    needed: int | None
+    line: Regression | None
+
+    @property
+    def factor(self) -> str:
+        return self.family.factor
+
+    @property
+    def cells(self) -> Cells:
+        return self.family.part
+
+    @property
+    def ordered(self) -> bool:
+        return self.family.numbers is not None and len(self.family.numbers) > 2
+
+    @property
+    def outcome(self) -> Outcome:
+        contrasts = self.family.contrasts
+        if isinstance(contrasts, Undefined):
+            return Outcome.NOT_TESTED
+        if contrasts.equivalent:
+            return Outcome.EQUIVALENT
+        clear = self.shape is None or self.shape.kind not in (ShapeKind.UNCLEAR, ShapeKind.MIXED)
+        if contrasts.different:
+            return Outcome.DIFFERENCE if clear else Outcome.NO_DIRECTION
+        return Outcome.TREND if self.shape is not None and clear else Outcome.UNDECIDED
+
+
+@dataclass(frozen=True)
+class FactorEffects:
+    """One factor in each combination of the others."""
+
+    cells: Cells
+    factor: str
+    effects: tuple[Effect, ...]
+
+
+def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects]:
+    groups, confidence = families(records, study, response), study.analysis.confidence
+    return [
+        FactorEffects(cells(records, study, response), factor, tuple(effect(family, confidence) for family in group))
+        for factor, group in groups.items()
+    ]
+
+
+def effect(family: LevelFamily, confidence: float) -> Effect:
+    classic, contrasts = one_way(family.part.groups), family.contrasts
+    known = contrasts if isinstance(contrasts, Contrasts) else None
+    return Effect(
+        family=family,
+        explained=None if isinstance(classic, Undefined) else max(classic.omega2, 0.0),
+        extremes=extremes(family),
+        shape=shape(family) if family.numbers and len(family.numbers) > 2 else None,
+        p=known.p(*known.largest) if known else None,
+        needed=repetitions_needed(known) if known and not known.means.exact else None,
+        line=regression(family, confidence),
+    )
+
+
+def pair_outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
+    """What two levels show: equivalence, a difference, or neither."""
+    if contrasts.equal(one, other):
+        return Outcome.EQUIVALENT
+    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED
+
+
+@dataclass(frozen=True)
+class AverageChange:
+    """`contrasts` are of the two averages, in the order of `levels`."""
+
+    cells: Cells
+    factor: str
+    levels: tuple[Scalar, Scalar]
+    contrasts: Contrasts
+
+    @property
+    def ratio(self) -> Ratio:
+        """The second average divided by the first."""
+        return self.contrasts.ratio(1, 0)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Equivalence, a difference, or neither."""
+        return pair_outcome(self.contrasts, 1, 0)
+
+    @property
+    def needed(self) -> int | None:
+        """Repetitions that would show a difference of the margin; None of exact results."""
+        return None if self.contrasts.means.exact else repetitions_needed(self.contrasts)
+
+
+def average_change(
+    found: Cells,
+    factor: str,
+    levels: tuple[Scalar, Scalar],
+    confidence: float,
+    *,
+    share: int = 1,
+    exact: bool = False,
+) -> AverageChange | Undefined:
+    """Two levels of a factor; `share` changes share the risk."""
+    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
+    if isinstance(model, Undefined):
+        return model
+    if model.scale != Scale.LOG:
+        return Undefined("a mean is not above 0, so there is no ratio")
+    keys = [level_key(factor, one) for one in levels]
+    index = {id(cell): place for place, cell in enumerate(found.cells)}
+    parts = [
+        {level_key(factor, cell.point[factor]): index[id(cell)] for cell in part.cells} for part in found.slices(factor)
+    ]
+    both = [part for part in parts if all(key in part for key in keys)]
+    if not both:
+        return Undefined("no pair of conditions has values")
+    means = average(model, [[place[key] for place in both] for key in keys])
+    return AverageChange(found, factor, levels, Contrasts(means, confidence, share=share))

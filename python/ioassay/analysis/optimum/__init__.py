@@ -1,1 +1,0 @@
-"""Which level, alternative or point is best, and how sure that is."""

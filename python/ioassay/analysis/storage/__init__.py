@@ -1,1 +1,0 @@
-"""Questions of storage: latency, databases, drives, write buffers, system calls, what a timing includes."""

@@ -1,1 +1,0 @@
-"""Threats to validity of a study's results, each with its evidence."""
