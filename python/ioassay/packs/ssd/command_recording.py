@@ -63,18 +63,19 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that takes root and BPF.
     """
-    return run(words(command), Path(output), to, lose, watch_quietly, everybody=everybody, device=device, force=force)
+    how: dict[str, Any] = {"to": to, "everybody": everybody, "device": device, "lose": lose, "force": force}
+    return run(words(command), Path(output), watch_quietly, **how)
 
 
 def run(
     command: Sequence[str],
     output: Path,
-    to: str | None,
-    lose: Sequence[str],
     watch: Watch,
     *,
+    to: str | None,
     everybody: bool,
     device: str | None,
+    lose: Sequence[str],
     force: bool,
 ) -> Recording:
     """As `record`, by any way to watch a command."""

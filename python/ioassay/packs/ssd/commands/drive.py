@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from ioassay.packs.ssd.simulator.drive_accuracy import Accuracy
     from ioassay.simulation.drive_files import DriveFile, Entry
 
-Name = Annotated[
-    str,
-    syntax.Argument(
-        metavar="NAME|FILE", values=completion_values.drives, help="A drive's name, or the file that describes it."
-    ),
-]
+_NAME = "A drive's name, or the file that describes it."
+Name = Annotated[str, syntax.argument("NAME|FILE", _NAME, completion_values.drives)]
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
 
@@ -49,7 +45,7 @@ def list_(json: options.Json = False) -> None:
 
 def show(
     drive: Name,
-    all_: Annotated[bool, syntax.Option("--all", help="Show each option with its unit, basis and source.")] = False,
+    all_: Annotated[bool, syntax.option("--all", "Show each option with its unit, basis and source.")] = False,
     json: options.Json = False,
 ) -> None:
     """Show a drive's options, where they come from, and what follows: capacity, latencies, peak rates.
@@ -84,7 +80,7 @@ def show(
 
 def check(
     drive: Name,
-    points: Annotated[bool, syntax.Option("--points", help="Show each measured point and the model's.")] = False,
+    points: Annotated[bool, syntax.option("--points", "Show each measured point and the model's.")] = False,
     json: options.Json = False,
 ) -> None:
     """Validate a drive's file, simulate what was measured on the real drive, and show the errors.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import _core
 from ioassay.cli import completion_values, console, options, syntax
+from ioassay.cli.completion_values import words
+from ioassay.cli.syntax import row
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
 from ioassay.packs.virtual_drive.commands import device_text
 from ioassay.process import piped_child
@@ -19,122 +20,53 @@ if TYPE_CHECKING:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
 
-def _models(text: str, given: syntax.Given) -> dict[str, str]:
-    return dict(_core.device_models())
-
-
-Ways = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--transport",
-        metavar="WAY",
-        values=completion_values.words("nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:"),
-        help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
-        "separated by commas or repeated. "
-        "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe).",
+_WAYS = (
+    "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
+    "separated by commas or repeated. "
+    "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe)."
+)
+_DRIVE = "Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own."
+_STATE = "none, full (written once), steady (overwritten at random until amplification settles), or a share of it."
+_ZONES = "Serve a zoned drive (ZNS, over nvme-tcp): size of a zone; capacity=, append= (sizes), open=, active=."
+_SERVED = {
+    "transport": row(list[str], None, "WAY", _WAYS, words("nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:")),
+    "size": row(str, None, "SIZE", "Size; by default that of the backing file."),
+    "namespaces": row(
+        list[str], None, "SIZE,SIZE…", "Divide the drive into namespaces of these sizes, numbered from 1."
     ),
-]
-Size = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size; by default that of the backing file.")]
-Namespaces = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--namespaces", metavar="SIZE,SIZE…", help="Divide the drive into namespaces of these sizes, numbered from 1."
+    "block_size": row(str, "512", "SIZE", "Logical block: 512 or 4096.", words("512", "4096")),
+    "model": row(
+        str, "thesis", "NAME", "thesis, or none (answers at once).", lambda text, given: dict(_core.device_models())
     ),
-]
-Config = Annotated[
-    Path | None,
-    syntax.Option(
-        "--config", metavar="FILE", help="Serve each [[drive]] of this TOML file; their keys are these options."
+    "drive": row(str, None, "NAME|FILE", _DRIVE, completion_values.drives),
+    "policy": row(str, "none", "NAME", "Write-buffer policy, or none.", completion_values.policies),
+    "buffer": row(str, None, "SIZE", "Size of the write buffer. [8MiB]"),
+    "set_": row(
+        *(list[str], None, "NAME=VALUE", "An option of the model, as of simulate: read_us=100."),
+        completion_values.of_simulation,
     ),
-]
-Block = Annotated[
-    str,
-    syntax.Option(
-        "--block-size",
-        metavar="SIZE",
-        values=completion_values.words("512", "4096"),
-        help="Logical block: 512 or 4096.",
+    "precondition": row(str, None, "STATE", _STATE, words("none", "full", "steady")),
+    "zones": row(str, None, "SIZE[,KEY=VALUE…]", _ZONES),
+    "backing_file": row(Path, None, "--file FILE", "Store flushed data in this file."),
+    "read_only": row(bool, False, "--read-only", "Refuse writes."),
+    "pin": row(int, None, "CPU", "Processor that the server runs on.", min=0),
+    "keep_awake": row(bool, False, "--keep-awake", "Keep all other processors awake with threads of lowest priority."),
+    "realtime": row(bool, False, "--realtime", "Serve under SCHED_FIFO, before all other programs, with a watchdog."),
+    "poll": row(
+        *(str, "adaptive", "HOW", "adaptive: sleep when idle; always: never sleep."), words("adaptive", "always")
     ),
-]
-Model = Annotated[
-    str,
-    syntax.Option(metavar="NAME", values=_models, help="thesis, or none (answers at once)."),
-]
-Drive = Annotated[
-    str | None,
-    syntax.Option(
-        "--drive",
-        metavar="NAME|FILE",
-        values=completion_values.drives,
-        help="Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own.",
-    ),
-]
-Policy = Annotated[
-    str, syntax.Option(metavar="NAME", values=completion_values.policies, help="Write-buffer policy, or none.")
-]
-Buffer = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
-OfModel = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        values=completion_values.of_simulation,
-        help="An option of the model, as of simulate: read_us=100.",
-    ),
-]
-Precondition = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="STATE",
-        values=completion_values.words("none", "full", "steady"),
-        help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
-    ),
-]
-Zones = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="SIZE[,KEY=VALUE…]",
-        help="Serve a zoned drive (ZNS, over nvme-tcp): size of a zone; capacity=, append= (sizes), open=, active=.",
-    ),
-]
-Backing = Annotated[Path | None, syntax.Option("--file", metavar="FILE", help="Store flushed data in this file.")]
-ReadOnly = Annotated[bool, syntax.Option("--read-only", help="Refuse writes.")]
-Pin = Annotated[int | None, syntax.Option(min=0, metavar="CPU", help="Processor that the server runs on.")]
-Awake = Annotated[
-    bool, syntax.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
-]
-Realtime = Annotated[
-    bool, syntax.Option("--realtime", help="Serve under SCHED_FIFO, before all other programs, with a watchdog.")
-]
-Poll = Annotated[
-    str,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("adaptive", "always"),
-        help="adaptive: sleep when idle; always: never sleep.",
-    ),
-]
-Calibrate = Annotated[
-    bool, syntax.Option(help="Measure each transport's overhead and subtract it from the model's time.")
-]
-Prefault = Annotated[bool, syntax.Option("--prefault", help="Allocate all memory at the start.")]
-Faults = Annotated[
-    list[Path] | None,
-    syntax.Option("--faults", metavar="FILE", help="Misbehave as this file says, from the time on when it is ready."),
-]
-Serial = Annotated[str | None, syntax.Option(metavar="TEXT", help="Serial number.")]
-Stats = Annotated[
-    Path | None, syntax.Option("--stats", metavar="PATH", help="Control socket; by default in a new folder.")
-]
-WithParent = Annotated[int | None, syntax.Option(hidden=True, help="Exit when this parent process is gone.")]
-Socket = Annotated[
-    Path, syntax.Argument(metavar="SOCKET", help="The control socket that the drive printed as 'stats'.")
-]
-
-KeepConnections = Annotated[
-    bool,
-    syntax.Option("--keep-connections", help="Keep the connections: commands in flight are answered with an error."),
-]
+    "calibrate": row(bool, True, "", "Measure each transport's overhead and subtract it from the model's time."),
+    "prefault": row(bool, False, "--prefault", "Allocate all memory at the start."),
+    "serial": row(str, None, "TEXT", "Serial number."),
+    "faults": row(list[Path], None, "FILE", "Misbehave as this file says, from the time on when it is ready."),
+    "stats_socket": row(Path, None, "--stats PATH", "Control socket; by default in a new folder."),
+}
+_CONFIG = "Serve each [[drive]] of this TOML file; their keys are these options."
+_STARTED = {
+    "config": row(Path, None, "FILE", _CONFIG),
+    "with_parent": row(int, None, "", "Exit when this parent process is gone.", hidden=True),
+}
+Socket = Annotated[Path, syntax.argument("SOCKET", "The control socket that the drive printed as 'stats'.")]
 
 
 def register(app: syntax.Group) -> None:
@@ -153,62 +85,35 @@ def register(app: syntax.Group) -> None:
     app.add(device, "device")
 
 
-def serve(
-    transport: Ways = None,
-    size: Size = None,
-    namespaces: Namespaces = None,
-    block_size: Block = "512",
-    model: Model = "thesis",
-    drive: Drive = None,
-    policy: Policy = "none",
-    buffer: Buffer = None,
-    set_: OfModel = None,
-    precondition: Precondition = None,
-    zones: Zones = None,
-    backing_file: Backing = None,
-    read_only: ReadOnly = False,
-    pin: Pin = None,
-    keep_awake: Awake = False,
-    realtime: Realtime = False,
-    poll: Poll = "adaptive",
-    calibrate: Calibrate = True,
-    prefault: Prefault = False,
-    serial: Serial = None,
-    faults: Faults = None,
-    stats_socket: Stats = None,
-    config: Config = None,
-    with_parent: WithParent = None,
-    json: options.Json = False,
-) -> None:
+@syntax.takes({**_SERVED, **_STARTED})
+def serve(*, json: options.Json = False, **given: Any) -> None:
     """Serve a simulated drive, or several, until Ctrl-C or SIGTERM.
 
     Without a transport it speaks NBD, at a socket that only this user can reach.
 
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
-    given = dict(locals())
     from ioassay.host import drive_folders
     from ioassay.packs.virtual_drive import drive_options as described
     from ioassay.packs.virtual_drive import fault_plan, serving
 
     console.use_json(json)
-    if with_parent is not None:
-        piped_child.end_with(with_parent, signal.SIGTERM)
+    config, parent = (given.pop(name) for name in _STARTED)
+    if parent is not None:
+        piped_child.end_with(parent, signal.SIGTERM)
     if config is not None:
-        _serve_group(config, given)
+        _serve_group(config, given, json=json)
         return
-    for name in ("json", "transport", "namespaces", "set_", "stats_socket", "config", "with_parent", "faults"):
-        del given[name]
-    ways = [part for text in transport or () for part in described.transports(text)]
+    ways = [part for text in given.pop("transport") or () for part in described.transports(text)]
     _require_mount(ways)
-    parts = [part for text in namespaces or () for part in text.split(",")] or None
-    if size is None and backing_file is None and parts is None:
+    parts = [part for text in given.pop("namespaces") or () for part in text.split(",")] or None
+    if given["size"] is None and given["backing_file"] is None and parts is None:
         raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
-    options_of_model = described.settings(set_ or ())
-    planned = [fault for path in faults or () for fault in fault_plan.read(path)]
+    options_of_model = described.settings(given.pop("set_") or ())
+    planned = [fault for path in given.pop("faults") or () for fault in fault_plan.read(path)]
     asked = _left_to_the_core()
     with ExitStack() as folders:
-        answers_at = folders.enter_context(_socket(stats_socket))
+        answers_at = folders.enter_context(_socket(given.pop("stats_socket")))
         if not ways:
             ways = [f"nbd:unix:{folders.enter_context(_socket(None)).with_name(drive_folders.NBD)}"]
         told = described.of_options(
@@ -234,13 +139,12 @@ def _require_mount(ways: Sequence[str]) -> None:
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
 
 
-def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
+def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
     from ioassay.packs.virtual_drive import drive_config, serving
 
-    defaults = inspect.signature(serve).parameters
     for name, value in given.items():
-        if name not in ("config", "json", "with_parent") and value != defaults[name].default:
+        if value != _SERVED[name].default:
             key = drive_config.key_of(name)
             raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
     drives = drive_config.read(config)
@@ -255,13 +159,13 @@ def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
             if asked:
                 raise Interrupted(f"ended by {asked[0].name} before they served")
             for number, addresses in enumerate(told):
-                device_text.ready(addresses, as_json=given["json"], number=number)
+                device_text.ready(addresses, as_json=json, number=number)
 
         try:
             counted = serving.serve_group(drives, ready)
         except UsageError as error:
             raise InputError(f"{config}: {error}") from None
-    if not given["json"]:
+    if not json:
         for number, one in enumerate(counted):
             device_text.ended(one, number)
 
@@ -304,8 +208,8 @@ def stats(socket: Socket, json: options.Json = False) -> None:
 
 def top(
     socket: Socket,
-    interval: Annotated[float, syntax.Option(min=0.1, metavar="SECONDS", help="Polling interval.")] = 1.0,
-    count: Annotated[int, syntax.Option("-n", min=0, metavar="N", help="Number of rows; 0 runs until Ctrl-C.")] = 0,
+    interval: Annotated[float, syntax.option("SECONDS", "Polling interval.", min=0.1)] = 1.0,
+    count: Annotated[int, syntax.option("-n N", "Number of rows; 0 runs until Ctrl-C.", min=0)] = 0,
     json: options.Json = False,
 ) -> None:
     """Watch a served drive: a row for each interval.
@@ -317,7 +221,14 @@ def top(
     device_text.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
 
 
-def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: options.Json = False) -> None:
+_KEEP = "Keep the connections: commands in flight are answered with an error."
+
+
+def power_cut(
+    socket: Socket,
+    keep_connections: Annotated[bool, syntax.option("--keep-connections", _KEEP)] = False,
+    json: options.Json = False,
+) -> None:
     """Cut a served drive's power, which comes back at once.
 
     What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
@@ -329,8 +240,7 @@ def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: o
 
 
 What = Annotated[
-    list[str],
-    syntax.Argument(metavar="FILE|NAME=VALUE…", help="A file with faults, or one fault: kind=read-error offset=1MiB."),
+    list[str], syntax.argument("FILE|NAME=VALUE…", "A file with faults, or one fault: kind=read-error offset=1MiB.")
 ]
 
 
@@ -353,7 +263,7 @@ def fault_list(socket: Socket, json: options.Json = False) -> None:
 
 def fault_clear(
     socket: Socket,
-    number: Annotated[str | None, syntax.Argument(metavar="NUMBER", help="Of one fault; without it all.")] = None,
+    number: Annotated[str | None, syntax.argument("NUMBER", "Of one fault; without it all.")] = None,
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
