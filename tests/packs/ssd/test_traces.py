@@ -23,7 +23,7 @@ import ioassay
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.commands import trace_text
-from ioassay.packs.ssd.traces import recipes, trace_file
+from ioassay.packs.ssd.traces import trace_file
 from ioassay.units import parse_size
 
 from ...corpora import cases
@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused_by_name(case: dict[str, Any]) -> None:
         refuse[kind](case[kind])
 
 
-@pytest.mark.parametrize(("law", "forms"), [("arrivals", recipes.ARRIVALS), ("addresses", recipes.ADDRESSES)])
+@pytest.mark.parametrize(("law", "forms"), [("arrivals", traces.ARRIVALS), ("addresses", traces.ADDRESSES)])
 def test_the_laws_that_have_a_near_name_are_those_of_the_core(law: str, forms: tuple[str, ...]) -> None:
     def names(told: list[str]) -> list[str]:
         return [re.match(r"[a-z-]*", form)[0] for form in told]

@@ -76,7 +76,7 @@ def read(params: Mapping[str, Any]) -> Settings:
         read=params.get("read"),
         prepare=params.get("prepare", {}),
         sizes=params.get("sizes"),
-        first=_first(params.get("first")),
+        first=_whole("params.first", params["first"]) if params.get("first") is not None else None,
         get=params.get("get", ""),
     )
 
@@ -87,10 +87,6 @@ def _traces(value: Any) -> Sequence[str]:
     if not named or (value is not None and not names):
         raise StudyError(f"is {value!r}; expected a file, or a list of file names", key="params.trace")
     return names
-
-
-def _first(value: Any) -> int | None:
-    return None if value is None else _whole("params.first", value)
 
 
 def _whole(key: str, value: Any) -> int:
@@ -222,7 +218,7 @@ def _requests(wanted: Settings) -> float:
 
 def drive(wanted: Settings) -> Mapping[str, Any]:
     """What the drive is, as `simulation.check` says it: pages, bytes, and the memory that it takes."""
-    return _checked(json.dumps(dict(wanted.options), sort_keys=True, default=str))
+    return _checked(_text(wanted.options))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -230,8 +226,8 @@ def _checked(options: str) -> Mapping[str, Any]:
     return simulator.check(json.loads(options))
 
 
-_ANY_TRACE = "web"
-_PAGE_BYTES = 4096
+_ANY_TRACE, _PAGE_BYTES = "web", 4096
+"""A trace to try how one is read; the range of a recipe whose request fits into any drive and any page."""
 
 
 def check(wanted: Settings) -> None:
@@ -245,26 +241,21 @@ def check(wanted: Settings) -> None:
         raise StudyError(str(error), key=_blamed(str(error))) from None
     with _named("params.prepare"):
         prepare = prepared(wanted)
-        _try_preparation(_text(prepare or {}))
+        _try(_text({**traces.recipe(range=_PAGE_BYTES), "requests": 1}), _text(prepare))
     if wanted.make is not None:
-        _check_recipe(wanted, prepare)
+        for name in ("format", "read"):
+            if getattr(wanted, name) is not None:
+                raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
+        trace(wanted, 0)
+        with _named("params.make"):
+            _try(_text({**made(wanted.make, 0), "requests": 1}), _text(prepare))
         return
     if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
         hint = suggestion(wanted.format, names)
         raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
     if wanted.read:
         with _named("params.read"):
-            _try_reading(_text(wanted.read))
-
-
-def _check_recipe(wanted: Settings, prepare: Mapping[str, Any] | None) -> None:
-    assert wanted.make is not None
-    for name in ("format", "read"):
-        if getattr(wanted, name) is not None:
-            raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
-    trace(wanted, 0)
-    with _named("params.make"):
-        _try_recipe(_text(wanted.make), _text(prepare or {}))
+            _try(_text(_ANY_TRACE), _text({"first": 1}), _text(wanted.read))
 
 
 @contextmanager
@@ -286,25 +277,14 @@ def _blamed(message: str) -> str:
     return next((f"params.{word}" for word in words if word in NAMES), "params")
 
 
-def _text(table: Mapping[str, Any]) -> str:
-    return json.dumps(dict(table), sort_keys=True, default=str)
+def _text(table: Any) -> str:
+    return json.dumps(table, sort_keys=True, default=str)
 
 
 @functools.lru_cache(maxsize=256)
-def _try_preparation(prepare: str) -> None:
-    """On a request that any drive and any page has room for."""
-    traces.info({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare=json.loads(prepare) or None)
-
-
-@functools.lru_cache(maxsize=256)
-def _try_recipe(make: str, prepare: str) -> None:
-    """One request of the recipe, prepared as asked."""
-    traces.info({**made(json.loads(make), 0), "requests": 1}, prepare=json.loads(prepare) or None)
-
-
-@functools.lru_cache(maxsize=64)
-def _try_reading(read: str) -> None:
-    traces.info(_ANY_TRACE, read=json.loads(read), prepare={"first": 1})
+def _try(trace: str, prepare: str, read: str = "null") -> None:
+    """Look at one request of the trace, read and prepared as wanted."""
+    traces.info(json.loads(trace), read=json.loads(read), prepare=json.loads(prepare))
 
 
 FOLDERS = "IOASSAY_TRACES"
@@ -328,7 +308,9 @@ def find(names: Sequence[str]) -> Path | str:
                 for ending in _COMPRESSED:
                     if (path := folder / f"{name}{ending}").is_file():
                         return path
-    raise NotFound(f"no file {' or '.join(names)} here{_searched(names)}")
+    searched = any(Path(name).name == name for name in names)
+    places = f", nor in the folders of ${FOLDERS}, in ./traces, ./data or ../*/data" if searched else ""
+    raise NotFound(f"no file {' or '.join(names)} here{places}")
 
 
 def folders() -> Iterator[Path]:
@@ -336,9 +318,3 @@ def folders() -> Iterator[Path]:
     yield from (Path(folder) for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder)
     yield from (Path("traces"), Path("data"))
     yield from sorted(Path("..").glob("*/data"))
-
-
-def _searched(names: Sequence[str]) -> str:
-    if all(Path(name).name != name for name in names):
-        return ""
-    return f", nor in the folders of ${FOLDERS}, in ./traces, ./data or ../*/data"

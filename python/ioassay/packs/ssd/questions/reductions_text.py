@@ -11,7 +11,6 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Factor, Level, Range, Response, Shares
-from ioassay.packs.ssd.questions.published_reductions import PublishedChange, published_reductions
 from ioassay.packs.ssd.questions.write_buffer import (
     CLASSICS,
     EVEN,
@@ -22,12 +21,14 @@ from ioassay.packs.ssd.questions.write_buffer import (
     HitBound,
     Leaders,
     Place,
+    PublishedChange,
     Rank,
     Reductions,
     Spread,
     Sweep,
     answers,
     majority,
+    published_reductions,
 )
 from ioassay.stats.contrasts import MARGIN
 from ioassay.store.dataset import Dataset
