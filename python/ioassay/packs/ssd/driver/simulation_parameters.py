@@ -218,7 +218,7 @@ def _requests(wanted: Settings) -> float:
 
 def drive(wanted: Settings) -> Mapping[str, Any]:
     """What the drive is, as `simulation.check` says it: pages, bytes, and the memory that it takes."""
-    return _checked(_text(wanted.options))
+    return _checked(json.dumps(dict(wanted.options), sort_keys=True, default=str))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -241,21 +241,21 @@ def check(wanted: Settings) -> None:
         raise StudyError(str(error), key=_blamed(str(error))) from None
     with _named("params.prepare"):
         prepare = prepared(wanted)
-        _try(_text({**traces.recipe(range=_PAGE_BYTES), "requests": 1}), _text(prepare))
+        _try({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare)
     if wanted.make is not None:
         for name in ("format", "read"):
             if getattr(wanted, name) is not None:
                 raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
         trace(wanted, 0)
         with _named("params.make"):
-            _try(_text({**made(wanted.make, 0), "requests": 1}), _text(prepare))
+            _try({**made(wanted.make, 0), "requests": 1}, prepare)
         return
     if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
         hint = suggestion(wanted.format, names)
         raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
     if wanted.read:
         with _named("params.read"):
-            _try(_text(_ANY_TRACE), _text({"first": 1}), _text(wanted.read))
+            _try(_ANY_TRACE, {"first": 1}, wanted.read)
 
 
 @contextmanager
@@ -277,14 +277,15 @@ def _blamed(message: str) -> str:
     return next((f"params.{word}" for word in words if word in NAMES), "params")
 
 
-def _text(table: Any) -> str:
-    return json.dumps(table, sort_keys=True, default=str)
+def _try(trace: traces.Trace, prepare: Mapping[str, Any] | None, read: Mapping[str, Any] | None = None) -> None:
+    """Look at one request of the trace, read and prepared as wanted."""
+    _tried(pickle.dumps((trace, prepare, dict(read or {}))))
 
 
 @functools.lru_cache(maxsize=256)
-def _try(trace: str, prepare: str, read: str = "null") -> None:
-    """Look at one request of the trace, read and prepared as wanted."""
-    traces.info(json.loads(trace), read=json.loads(read), prepare=json.loads(prepare))
+def _tried(arguments: bytes) -> None:
+    trace, prepare, read = pickle.loads(arguments)
+    traces.info(trace, read=read, prepare=prepare)
 
 
 FOLDERS = "IOASSAY_TRACES"

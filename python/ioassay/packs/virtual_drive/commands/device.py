@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay import _core
+from ioassay import _core, units
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.cli.completion_values import words
 from ioassay.cli.syntax import row
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
-from ioassay.packs.virtual_drive.commands import device_text
 from ioassay.process import piped_child
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
     """
     from ioassay.host import drive_folders
     from ioassay.packs.virtual_drive import drive_options as described
-    from ioassay.packs.virtual_drive import fault_plan, serving
+    from ioassay.packs.virtual_drive import drive_tables, serving
 
     console.use_json(json)
     config, parent = (given.pop(name) for name in _STARTED)
@@ -110,7 +111,7 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
     if given["size"] is None and given["backing_file"] is None and parts is None:
         raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
     options_of_model = described.settings(given.pop("set_") or ())
-    planned = [fault for path in given.pop("faults") or () for fault in fault_plan.read(path)]
+    planned = [fault for path in given.pop("faults") or () for fault in drive_tables.read_faults(path)]
     asked = _left_to_the_core()
     with ExitStack() as folders:
         answers_at = folders.enter_context(_socket(given.pop("stats_socket")))
@@ -123,11 +124,11 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
         def ready(addresses: Mapping[str, Any]) -> None:
             if asked:
                 raise Interrupted(f"ended by {asked[0].name} before it served")
-            device_text.ready(addresses, as_json=json)
+            _say_ready(addresses, as_json=json)
 
         counted = serving.serve(told, ready)
     if not json:
-        device_text.ended(counted)
+        _say_end(counted)
 
 
 def _require_mount(ways: Sequence[str]) -> None:
@@ -141,13 +142,13 @@ def _require_mount(ways: Sequence[str]) -> None:
 
 def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
-    from ioassay.packs.virtual_drive import drive_config, serving
+    from ioassay.packs.virtual_drive import drive_tables, serving
 
     for name, value in given.items():
         if value != _SERVED[name].default:
-            key = drive_config.key_of(name)
+            key = drive_tables.keys(drive_tables.Drive).get(name, name)
             raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
-    drives = drive_config.read(config)
+    drives = drive_tables.read_drives(config)
     _require_mount([way for drive in drives for way in drive["transports"]])
     asked = _left_to_the_core()
     with ExitStack() as stack:
@@ -159,7 +160,7 @@ def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
             if asked:
                 raise Interrupted(f"ended by {asked[0].name} before they served")
             for number, addresses in enumerate(told):
-                device_text.ready(addresses, as_json=json, number=number)
+                _say_ready(addresses, as_json=json, number=number)
 
         try:
             counted = serving.serve_group(drives, ready)
@@ -167,7 +168,7 @@ def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
             raise InputError(f"{config}: {error}") from None
     if not json:
         for number, one in enumerate(counted):
-            device_text.ended(one, number)
+            _say_end(one, number)
 
 
 def _left_to_the_core() -> list[signal.Signals]:
@@ -203,7 +204,7 @@ def stats(socket: Socket, json: options.Json = False) -> None:
     """Say what a served drive has counted."""
     console.use_json(json)
     found = _drive(socket).stats(buckets=json)
-    console.emit(found) if json else device_text.statistics(found)
+    console.emit(found) if json else _say_statistics(found)
 
 
 def top(
@@ -218,7 +219,11 @@ def top(
     """
     console.use_json(json)
     drive = _drive(socket)
-    device_text.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+    try:
+        _follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+    except KeyboardInterrupt:
+        if count:  # without a count that is its end, and no interruption
+            raise
 
 
 _KEEP = "Keep the connections: commands in flight are answered with an error."
@@ -258,7 +263,7 @@ def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
     console.use_json(json)
     faults = _drive(socket).faults()
-    console.emit({"faults": faults}) if json else device_text.faults(faults)
+    console.emit({"faults": faults}) if json else _say_faults(faults)
 
 
 def fault_clear(
@@ -282,3 +287,227 @@ def stop(socket: Socket, json: options.Json = False) -> None:
     _drive(socket).stop()
     if json:
         console.emit({"stopped": str(socket)})
+
+
+# What a served drive tells, for people
+
+_UNCALIBRATED = {"calibration-uncertain", "floor-unknown"}
+"""Warnings that its latencies may not be the model's."""
+_OPS = ("reads", "writes", "trims", "flushes")
+
+
+def _say_ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = None) -> None:
+    """Clients can connect: one line of JSON, or how to reach it. `number` is its place among several drives."""
+    if as_json:
+        console.line(dumps(told if number is None else {"drive": number, **told}))
+    else:
+        which = "" if number is None else f"drive[{number}]: "
+        profile = f" ({told['profile']})" if told["profile"] else ""
+        model = f"model {told['model']}{profile}, policy {told['policy']}"
+        what = f"{units.format_size(told['size_bytes'])}, {model}"
+        uncertain = ", calibration uncertain" if _UNCALIBRATED & {item["kind"] for item in told["warnings"]} else ""
+        console.line(f"serving {which}{what}{uncertain}")
+        if zones := told.get("zones"):
+            console.line(f"  zones     {_zones(zones)}")
+        for way in told["ways"]:
+            floor = f", takes {units.format_ns(way['floor_ns'])} by itself" if way.get("floor_ns") else ""
+            through = f", through {way['interface']}" if way.get("interface") else ""
+            console.line(f"  {way['transport']:8}  {way['address']}{through}{floor}")
+            if way.get("nqn"):
+                console.line(f"            {way['nqn']}")
+        if len(told["namespaces"]) > 1:
+            sizes = [f"{one['id']}: {units.format_size(one['size_bytes'])}" for one in told["namespaces"]]
+            console.line(f"  namespaces  {', '.join(sizes)}")
+        console.line(f"  stats     {told['stats']}")
+        console.line(f"  memory    at most {units.format_size(told['memory_bytes'])}, with the drive's content")
+    if told["faults"] and not as_json:
+        console.line(f"  faults    {console.count(told['faults'], 'fault')} armed")
+    for item in told["warnings"]:  # each of its own: there is no report that would have the rest
+        console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
+    console.flush()
+
+
+def _say_end(counted: Mapping[str, Any], number: int | None = None) -> None:
+    """The drive has ended."""
+    which = "" if number is None else f"drive[{number}] "
+    done = [f"{console.count(counted[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
+    console.line(f"{which}served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
+
+
+def _say_statistics(found: Mapping[str, Any]) -> None:
+    """All that was counted."""
+    rows = []
+    for name in _OPS:
+        one = found[name]
+        counts = [units.format_count(one["commands"]), units.format_size(one["bytes"]), str(one["errors"])]
+        rows.append([name, *counts, *(_latency(one["latency_ns"][key]) for key in ("mean", "p50", "p99", "max"))])
+    console.table(["", "commands", "bytes", "errors", "mean", "p50", "p99", "max"], rows)
+    if len(found["namespaces"]) > 1:
+        console.line()
+        _say_namespaces(found["namespaces"])
+    console.line()
+    if (buffer := found.get("buffer")) and buffer["capacity_pages"]:
+        console.line(
+            f"buffer    {buffer['held_pages']} of {buffer['capacity_pages']} pages held; found in it: "
+            f"{_share(buffer['write_hits'], buffer['written_pages'])} of written, "
+            f"{_share(buffer['read_hits'], buffer['read_pages'])} of read"
+        )
+    if flash := found.get("flash"):
+        amplification = flash["write_amplification"]
+        console.line(
+            f"flash     {units.format_count(flash['written_pages'])} pages written, {flash['erases']} blocks erased"
+            + (f", write amplification {amplification:.3f}" if amplification else "")
+        )
+    if zones := found.get("zones"):
+        console.line(f"zones     {_zones(zones)}")
+    if mapping := found.get("mapping"):
+        read = mapping["hits"] + mapping["misses"]
+        console.line(
+            f"mapping   {_share(mapping['hits'], read)} of read pages found in the cache; "
+            f"{units.format_count(mapping['translation_reads'])} translation pages read, "
+            f"{units.format_count(mapping['translation_writes'])} written"
+        )
+    if found["faults"] or found["faults_fired"]:
+        armed = console.count(len(found["faults"]), "fault")
+        console.line(f"faults    {armed} armed; struck {console.count(found['faults_fired'], 'time')}")
+    console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that would be lost with the power")
+    console.line(
+        f"late      {_latency(found['late_ns']['p50'])} in the middle, {_latency(found['late_ns']['p99'])} at 99 %"
+    )
+
+
+def _say_namespaces(found: Sequence[Mapping[str, Any]]) -> None:
+    """How much each namespace was used. Flushes concern the whole drive."""
+    rows = []
+    for one in found:
+        row = [str(one["id"]), units.format_size(one["size_bytes"])]
+        for name in _OPS[:3]:
+            row += [units.format_count(one[name]["commands"]), units.format_size(one[name]["bytes"])]
+        rows.append([*row, str(sum(one[name]["errors"] for name in _OPS[:3]))])
+    console.table(["namespace", "size", "reads", "bytes", "writes", "bytes", "trims", "bytes", "errors"], rows)
+
+
+def _say_faults(found: Sequence[Mapping[str, Any]]) -> None:
+    """The faults of a drive, and how often they struck."""
+    if not found:
+        console.line("no faults")
+        return
+    rows = [[str(one["id"]), one["kind"], _concerned(one), str(one["matched"]), str(one["fired"])] for one in found]
+    console.table(["", "kind", "concerns", "matched", "fired"], rows)
+
+
+_STATES = ("empty", "implicitly_opened", "explicitly_opened", "closed", "full", "read_only", "offline")
+
+
+def _zones(found: Mapping[str, Any]) -> str:
+    """How many zones there are, and in which states."""
+    states = ", ".join(f"{found[name]} {name.replace('_', ' ')}" for name in _STATES if found[name])
+    return f"{found['zones']} of {units.format_size(found['zone_bytes'])}: {states}"
+
+
+def _concerned(fault: Mapping[str, Any]) -> str:
+    """Which commands a fault concerns, and what it does to them."""
+    said = [", ".join(fault["op"])] if fault["op"] else []
+    if fault["namespace"] is not None:
+        said.append(f"namespace {fault['namespace']}")
+    if fault["offset_bytes"] or fault["length_bytes"] is not None:
+        length, offset = fault["length_bytes"], _exact_size(fault["offset_bytes"])
+        said.append(f"from {offset}" if length is None else f"{_exact_size(length)} at {offset}")
+    for name in ("after", "for", "every", "delay", "down"):
+        if time_us := fault[f"{name}_us"]:
+            said.append(f"{name} {units.format_ns(time_us * 1000)}")
+    if fault["bytes_per_s"]:
+        said.append(units.format_rate(fault["bytes_per_s"]))
+    if fault["probability"] < 1:
+        said.append(f"{units.format_percent(fault['probability'])} % of {fault['scope']}s")
+    if fault["count"] is not None:
+        said.append(f"{console.count(fault['count'], 'time')} at most")
+    return "; ".join(said) or "all"
+
+
+def _exact_size(size_bytes: int) -> str:
+    """A size that can be given back: in bytes where a larger unit would round it."""
+    text = units.format_size(size_bytes)
+    return text if units.parse_size(text) == size_bytes else f"{size_bytes} B"
+
+
+def _latency(value: float | None) -> str:
+    """A time, or a gap where nothing happened."""
+    return "-" if value is None else units.format_ns(value)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "none"
+
+
+_COLUMNS = (
+    *(("r/s", 6), ("w/s", 6), ("read", 9), ("written", 9), ("r p50", 7), ("w p50", 7)),
+    *(("depth", 5), ("buffer", 6), ("late p99", 8)),
+)
+"""Names, of which iostat has the first two, and widths; a row is less than 80 characters long."""
+_HEAD_EVERY = 20
+
+
+def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, *, as_json: bool) -> None:
+    """A row for each interval, until Ctrl-C or the drive's end; as JSON all that is counted, one line each.
+
+    `look` gives the drive's statistics; rows need them with buckets.
+    """
+    before, number = look(), 0
+    while not rows or number < rows:
+        time.sleep(interval_s)
+        try:
+            now = look()
+        except (InputError, ToolError):  # one that is about to end still listens, and refuses
+            if not as_json:
+                console.line("the drive has ended")
+            return
+        if as_json:
+            console.line(dumps(now))
+        else:
+            if number % _HEAD_EVERY == 0:
+                console.line(_aligned(name for name, _ in _COLUMNS))
+            console.line(_aligned(interval_row(before, now)))
+        console.flush()
+        before, number = now, number + 1
+
+
+def interval_row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What happened between two looks; depth and buffer as they are now."""
+    if now["counted_s"] < before["counted_s"]:
+        before = {}  # counting began anew
+    seconds: float = max(now["served_s"] - before["served_s"] if before else now["counted_s"], 1e-9)
+
+    def rate(name: str, key: str) -> float:
+        gained: float = now[name][key] - (before[name][key] if before else 0)
+        return gained / seconds
+
+    def quantile(of: Callable[[Mapping[str, Any]], Mapping[str, Any]], q: float) -> str:
+        return _latency(_quantile(of(before)["buckets"] if before else [], of(now)["buckets"], q))
+
+    buffer = now.get("buffer")
+    return [
+        units.format_count(rate("reads", "commands")),
+        units.format_count(rate("writes", "commands")),
+        units.format_rate(rate("reads", "bytes")),
+        units.format_rate(rate("writes", "bytes")),
+        quantile(lambda found: found["reads"]["latency_ns"], 0.5),
+        quantile(lambda found: found["writes"]["latency_ns"], 0.5),
+        str(now["depth_now"]),
+        units.format_count(buffer["held_pages"]) if buffer and buffer["capacity_pages"] else "-",
+        quantile(lambda found: found["late_ns"], 0.99),
+    ]
+
+
+def _quantile(before: Iterable[tuple[int, int]], now: Iterable[tuple[int, int]], q: float) -> float | None:
+    """Of what came between two states of a distribution; None of nothing."""
+    was = dict(before)
+    gained = _core.Histogram()
+    for value, times in now:
+        if (more := times - was.get(value, 0)) > 0:
+            gained.record(value, more)
+    return gained.quantile(q) if gained.count else None
+
+
+def _aligned(cells: Iterable[str]) -> str:
+    return "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _COLUMNS, strict=True))

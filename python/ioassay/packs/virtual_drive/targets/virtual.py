@@ -8,13 +8,16 @@ claims (`Load.counted`). How it works: docs/virtual-drive.md.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,9 +30,10 @@ from ioassay.hints import document, suggestion
 from ioassay.host import process_capabilities
 from ioassay.host.block_devices import ROOT
 from ioassay.host.process_capabilities import SYS_ADMIN
-from ioassay.packs.virtual_drive import control, fault_plan, serving
+from ioassay.packs.virtual_drive import control, drive_tables, served_drive, serving
 from ioassay.packs.virtual_drive import drive_options as described
-from ioassay.packs.virtual_drive.targets import block_stack, nvme_host
+from ioassay.packs.virtual_drive.targets import nvme_host
+from ioassay.process import supervisor
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
@@ -102,18 +106,12 @@ class VirtualTarget:
                     name, [*VirtualSettings.model_fields, *NAMES], document("targets") + " lists the keys"
                 )
                 raise StudyError(f"unknown key; {hint}", key=f"target.{name}")
-        try:
+        with _named("target.drive"):
             self._model = {**described.of_drive(self._settings.drive), **own}
-        except UsageError as error:
-            raise StudyError(str(error), key="target.drive") from None
-        try:
+        with _named("target.precondition"):
             self._used = described.is_used(self._settings.precondition)
-        except UsageError as error:
-            raise StudyError(str(error), key="target.precondition") from None
-        try:
+        with _named("target"):
             described.described(self._model)
-        except UsageError as error:
-            raise StudyError(str(error), key="target") from None
         if self._settings.model not in serving.models():
             known = " or ".join(serving.models())
             raise StudyError(f"is '{self._settings.model}', expected {known}", key="target.model")
@@ -124,10 +122,8 @@ class VirtualTarget:
             if tuple(self._ways) != ("nvme-tcp",):
                 said = "has zones, which only NVMe over TCP knows; expected target.ways = ['nvme-tcp']"
                 raise StudyError(said, key="target.zones")
-            try:
+            with _named("target.zones"):
                 described.zones(zones)
-            except UsageError as error:
-                raise StudyError(str(error), key="target.zones") from None
 
     @cached_property
     def _form(self) -> str:
@@ -148,25 +144,27 @@ class VirtualTarget:
             return ()
         useless = described.unused(self._settings.model, self._model, self._settings.precondition)
         warnings = [Warning_("drive-option-unused", useless)] if useless else []
-        if "fuse" in self._ways and not os.access(_FUSE, os.R_OK | os.W_OK):
-            what = f"has 'fuse', and {_FUSE} cannot be used here: {_without_fuse()}"
-            raise StudyError(what, key="target.ways")
-        if "fuse" in self._ways and os.geteuid() and shutil.which(_HELPER) is None:
-            said = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
-            raise StudyError(said, key="target.ways")
-        if self._settings.form == "folder" and shutil.which(f"mkfs.{self._settings.filesystem}") is None:
-            said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
-            raise StudyError(said, key="target.filesystem")
-        if self._form in _ON_FILE and self._settings.realtime:
-            said = (
-                "is set, and a loop device lies on the file, whose kernel threads would wait for the server; expected"
-            )
-            raise StudyError(f"{said} target.form = 'file'", key="target.realtime")
-        if self._form in _ON_FILE and "fuse" not in self._ways:
-            raise StudyError(f"a {self._form} lies on the file; expected 'fuse' among them", key="target.ways")
-        if self._form in _CONNECTED and "nvme-tcp" not in self._ways:
-            said = "the kernel connects to the drive by NVMe/TCP; expected 'nvme-tcp' among them"
-            raise StudyError(said, key="target.ways")
+        by_fuse, of_files, kind = "fuse" in self._ways, self._form in _ON_FILE, self._settings.filesystem
+        found = "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
+        remedy = process_capabilities.fuse_obstacle() or found
+        helped = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
+        waits = "is set, and a loop device lies on the file, whose kernel threads would wait for the server"
+        connects = "the kernel connects to the drive by NVMe/TCP; expected 'nvme-tcp' among them"
+        unusable = f"has 'fuse', and {_FUSE} cannot be used here: {remedy}"
+        for holds, key, said in (
+            (by_fuse and not os.access(_FUSE, os.R_OK | os.W_OK), "ways", unusable),
+            (by_fuse and os.geteuid() and shutil.which(_HELPER) is None, "ways", helped),
+            (
+                self._settings.form == "folder" and shutil.which(f"mkfs.{kind}") is None,
+                "filesystem",
+                f"is '{kind}', and mkfs.{kind} is not installed",
+            ),
+            (of_files and self._settings.realtime, "realtime", f"{waits}; expected target.form = 'file'"),
+            (of_files and not by_fuse, "ways", f"a {self._form} lies on the file; expected 'fuse' among them"),
+            (self._form in _CONNECTED and "nvme-tcp" not in self._ways, "ways", connects),
+        ):
+            if holds:
+                raise StudyError(said, key=f"target.{key}")
         missing, remedy = self._missing()
         return [*warnings, *([Warning_(WILL_BE_SKIPPED, missing, remedy)] if missing else [])]
 
@@ -197,19 +195,22 @@ class VirtualTarget:
         if missing:
             raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
         with ExitStack() as stack:
-            folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
+            folder = stack.enter_context(served_drive.folder("ioassay-drive-"))
             server, told = stack.enter_context(serving.served(self._description(folder)))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._form in _ON_FILE:
-                path = stack.enter_context(block_stack.looped(path, self._settings.block_size))
+                path = stack.enter_context(_looped(path, self._settings.block_size))
                 if self._form == "folder":
-                    path = stack.enter_context(self._mounted(path, folder))
+                    # A used drive stays one: what makes the file system does not trim it first.
+                    made = _mounted(path, self._settings.filesystem, folder, discard=not self._used)
+                    path = stack.enter_context(made)
             if self._form in _CONNECTED:
                 subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
                 path = self._device(stack.enter_context(nvme_host.connected(subsystem, self._root)))
-            stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
-            begin = partial(_begin, Path(told["stats"]), self._faults)
-            stack.callback(_forgive, Path(told["stats"]))
+            socket = Path(told["stats"])
+            stack.callback(_end_unless_it_answers, server, socket)
+            begin = partial(_begin, socket, self._faults)
+            stack.callback(_forgive, socket)
             begin()  # calibrating and making a file system are no part of it
             point = path if self._form == "folder" else None
             began = _Clock.of(server)
@@ -218,7 +219,7 @@ class VirtualTarget:
                 path=path,
                 size_bytes=filesystem.fillable_bytes(point) if point else told["size_bytes"],
                 read_only=False,
-                new_file=_maker(point, Path(told["stats"]), begin) if point else None,
+                new_file=_maker(point, socket, begin) if point else None,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
                 counted=lambda: self._counted(server, told, began),
                 step_counter=_step_counter(told),
@@ -253,10 +254,6 @@ class VirtualTarget:
         remedy = "measure when the machine is idle"
         return [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
 
-    def _mounted(self, device: Path, folder: Path) -> AbstractContextManager[Path]:
-        """A used drive stays one: what makes the file system does not trim it first."""
-        return block_stack.mounted(device, self._settings.filesystem, folder, discard=not self._used)
-
     def close(self) -> None:
         """Each trial has given back what it took."""
 
@@ -285,21 +282,21 @@ class VirtualTarget:
             raise ToolError(f"the virtual drive could not be served: {error}") from None
 
 
-def _without_fuse() -> str:
-    """What makes /dev/fuse usable."""
-    if remedy := process_capabilities.fuse_obstacle():
-        return remedy
-    return "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What is wrong with a value, with its key in the study."""
+    try:
+        yield
+    except UsageError as error:
+        raise StudyError(str(error), key=key) from None
 
 
 def _planned(file: str) -> list[dict[str, Any]]:
     """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
     if file == "none":
         return []
-    try:
-        faults = fault_plan.read(Path(file))
-    except InputError as error:
-        raise StudyError(str(error), key="target.faults") from None
+    with _named("target.faults"):
+        faults = drive_tables.read_faults(Path(file))
     if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
         said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; expected for how long"
         raise StudyError(said, key="target.faults")
@@ -373,3 +370,82 @@ def _how(server: PipedChild) -> str:
     said = server.said().strip().splitlines()
     how = f", killed by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
     return how + (f": {said[-1].removeprefix('ioassay: ')}" if said else "")
+
+
+# What is laid on the file of a drive: a loop device, and a file system on that. Neither outlives the runner, however
+# that ends: a loop device goes with its last user (LO_FLAGS_AUTOCLEAR).
+
+_POINT = "mounted"
+# Without it ext4 initialises its tables in the background once it is mounted, which is when trials run (mke2fs(8)).
+_AT_ONCE = "lazy_itable_init=0,lazy_journal_init=0"
+_MADE = {"ext4": ["-q", "-F", "-E", _AT_ONCE], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}
+_KEEPING = {"ext4": ["-q", "-F", "-E", f"{_AT_ONCE},nodiscard"], "xfs": ["-q", "-f", "-K"], "btrfs": ["-q", "-f", "-K"]}
+_PATIENCE_S = 60.0
+# linux/loop.h: struct loop_config is fd, block size, struct loop_info64 of 232 bytes, and 64 reserved bytes.
+_LOOP_CONFIGURE, _LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
+_AUTOCLEAR, _DIRECT_IO = 4, 16
+_CONFIG = "=II5Q4I64s112x64x"
+_NAME_BYTES = 63
+_TRIES = 16
+
+
+@contextmanager
+def _looped(file: Path, block_bytes: int) -> Iterator[Path]:
+    """A loop device on a file, by direct I/O, with blocks of that size. ToolError where there is none to be had."""
+    try:
+        handle, device = _attached(file, block_bytes)
+    except OSError as error:
+        raise ToolError(f"a loop device on the virtual drive failed: {error.strerror}") from None
+    try:
+        yield device
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _mounted(block: Path, filesystem: str, within: Path, *, discard: bool = True) -> Iterator[Path]:
+    """A new file system on a device, mounted in that folder. ToolError with what the tools said.
+
+    Unless it may `discard`, what the device holds stays as it is: a drive that was trimmed from end to end is as new.
+    """
+    how = (_MADE if discard else _KEEPING)[filesystem]
+    _run([f"mkfs.{filesystem}", *how, str(block)], f"an {filesystem} file system")
+    point = within / _POINT
+    point.mkdir()
+    _run(["mount", "-t", filesystem, str(block), str(point)], "the mount")
+    try:
+        yield point
+    finally:
+        if supervisor.capture(["umount", str(point)], timeout_s=_PATIENCE_S).exit_code:
+            served_drive.detach(point)  # a drive that was killed, or a program that is still in it
+
+
+def _attached(file: Path, block_bytes: int) -> tuple[int, Path]:
+    """A free loop device that is set up, held open: it is given back with its last descriptor."""
+    handle = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        name = os.fsencode(file)[:_NAME_BYTES]
+        config = struct.pack(_CONFIG, handle, block_bytes, *[0] * 8, _AUTOCLEAR | _DIRECT_IO, name)
+        for _ in range(_TRIES):
+            device = Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
+            held = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(held, _LOOP_CONFIGURE, config)
+                return held, device
+            except OSError as error:
+                os.close(held)
+                if error.errno != errno.EBUSY:  # somebody was faster
+                    raise
+        raise OSError(errno.EBUSY, "all that were free were taken by others")
+    finally:
+        os.close(control)
+        os.close(handle)
+
+
+def _run(argv: Sequence[str], what: str) -> None:
+    done = supervisor.capture(argv, timeout_s=_PATIENCE_S)
+    if done.timed_out:
+        raise ToolError(f"{what} on the virtual drive was not made within {_PATIENCE_S:.0f} s: {' '.join(argv)}")
+    if done.exit_code:
+        raise ToolError(f"{what} on the virtual drive failed: {(done.stderr or done.stdout).strip()[:200]}")
