@@ -23,8 +23,7 @@ from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MIXED, TRIM, Group
-from ioassay.verify.statement import Code, state
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, state
 
 _DEVIATIONS = 6
 """A random tool is further off than so many standard deviations once in 10^9 runs."""

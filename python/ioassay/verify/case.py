@@ -16,7 +16,7 @@ from ioassay.records.record import RANDOM, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import NULL, Group, calls_of, groups
 from ioassay.verify.evidence import BY_NAME, RINGS, SPLICE, VSYNC, Device, Evidence, calls_seen, device_seen
-from ioassay.verify.statement import Amount, Code, Statement, state
+from ioassay.verify.verdict import Amount, Code, Statement, state
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
 _MEMORY_DEVICES = ("zram", "ram")

@@ -15,7 +15,6 @@ from typing import Any
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import MIXED, TRIM
-from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
     BY_DRIVE,
@@ -26,10 +25,13 @@ from ioassay.verify.verdict import (
     NOT_JUDGED,
     TRUE_CLAIMS,
     UNSUBSTANTIATED,
+    Code,
     Property,
+    Statement,
     Verdict,
     rank,
     severity_of,
+    state,
 )
 
 PAST_THE_KERNEL = frozenset({"nbd", "spdk_nvme", "spdk_bdev"})

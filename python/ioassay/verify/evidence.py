@@ -13,7 +13,7 @@ from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Ca
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
-from ioassay.verify.statement import Amount, Code, Statement, state
+from ioassay.verify.verdict import Amount, Code, Statement, state
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 

@@ -14,8 +14,7 @@ from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, NULL
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Statement, state
 
 _FAULT_BYTES = 16 * 4096
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""

@@ -19,8 +19,7 @@ from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, Group, calls_of
 from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, timed_calls
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Code, Fault, Finding, Statement, state
 
 _NS = 1e-9
 _AROUND = frozenset({"ramp", "layout", "stonewalled", "pre-read"})

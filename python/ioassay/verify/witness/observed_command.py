@@ -20,9 +20,8 @@ from ioassay import _core
 from ioassay.process import process_table
 from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
-from ioassay.verify.witness import call_listing, strace
-from ioassay.verify.witness.call_listing import CallListing
-from ioassay.verify.witness.capability import AUTO, BPF_LAYERS, Choice, best, counter
+from ioassay.verify.witness import strace
+from ioassay.verify.witness.capability import AUTO, BPF_LAYERS, CallListing, Choice, best, counter, taken_from
 from ioassay.verify.witness.counters import Counters
 
 REQUESTS = "requests.bin"
@@ -170,7 +169,7 @@ class _Witness(Watching):
             return {}
         programs, self._programs = self._programs, None
         seen: dict[str, Any] = json.loads(programs.finish(self._inherited))
-        self.listed = call_listing.taken_from(seen, self._listing)
+        self.listed = taken_from(seen, self._listing)
         return seen
 
 
