@@ -167,7 +167,7 @@ def serve(
         given["set_"] = {name: str(value) for name, value in (given.pop("options") or {}).items()}
         parts = [part for way in ways for part in described.transports(way)]
         description = described.of_options(parts, stats_socket=place / "stats.sock", **given)
-        with serving.served(description, signal.SIGTERM) as (_, told):
+        with serving.served([description], signal.SIGTERM) as (_, (told,)):
             yield ServedDrive(told["stats"], told)
 
 
@@ -194,5 +194,5 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
             )
         for number, drive in enumerate(described):
             drive.setdefault("stats_socket", f"{place}/stats-{number}.sock")
-        with serving.served_group(described, signal.SIGTERM) as told:
+        with serving.served(described, signal.SIGTERM) as (_, told):
             yield [ServedDrive(one["stats"], one) for one in told]

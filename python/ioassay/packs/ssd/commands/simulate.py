@@ -246,7 +246,6 @@ class _Run:
     levels: dict[str, str]
 
     def summary(self, done: Simulation | simulator.SampledHits, trace: Mapping[str, Any]) -> dict[str, Any]:
-        """What came out, as JSON has it."""
         levels = {"set": self.levels} if self.levels else {}
         warnings = [vars(warning) for warning in done.warnings]
         return {**trace, "policy": self.policy, **done.summary, **levels, "warnings": warnings}
@@ -277,7 +276,6 @@ def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
 
 
 def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The values of each option that `--set NAME=VALUE,VALUE` names."""
     levels: dict[str, list[str]] = {}
     for text in sets:
         name, separator, values = text.partition("=")
@@ -371,7 +369,6 @@ def _describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[s
 
 
 def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...], simulator.OfflineOptimum]) -> None:
-    """Several simulations, one a line, and the bound of their hits."""
     columns = ["policy", "mean ms", "median ms", "99 % ms", "99.9 % ms", "MB/s"]
     columns += ["hits", "of optimum", "write amp.", "erases", "moved"]
     names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
@@ -387,7 +384,6 @@ def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...
 
 
 def _sampled(found: Sequence[Mapping[str, Any]]) -> None:
-    """The hit ratios of a sample, one buffer a line."""
     first = found[0]
     names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
     pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"

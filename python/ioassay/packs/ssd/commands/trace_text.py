@@ -29,7 +29,6 @@ _CHANGES = {
 
 
 def describe(seen: Mapping[str, Any]) -> None:
-    """A trace, one thing a line."""
     time, space = seen["time"], seen["space"]
     console.line(f"{seen['path']}: {seen['format']}, {seen['requests']:,} requests")
     if not seen["requests"]:
@@ -87,7 +86,6 @@ def miss_ratio_curve(trace: str, of: str, curve: Mapping[str, Any]) -> None:
 
 
 def cache_entries(kept: Mapping[str, Any]) -> None:
-    """The parsed traces that are kept."""
     total_bytes = sum(entry["bytes"] for entry in kept["entries"])
     limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
     console.line(

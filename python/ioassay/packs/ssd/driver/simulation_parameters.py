@@ -38,8 +38,6 @@ _RECORD_BYTES, _PACKED_RECORD_BYTES = 30, 10
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of one point, read."""
-
     options: Mapping[str, Any]
     traces: Sequence[str] = ()
     make: Mapping[str, Any] | None = None
@@ -68,9 +66,20 @@ def read(params: Mapping[str, Any]) -> Settings:
             raise StudyError(f"is {params[name]!r}; expected text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
         raise StudyError("expected one of trace (a file) and make (a recipe)", key="params.trace")
+    drive, names = params.get(_OF_DRIVE), params.get("trace", [])
+    if drive is not None and not isinstance(drive, str):
+        raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
+    try:
+        of_drive = simulator.drive_options(drive)
+    except UsageError as error:
+        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
+    files = [names] if isinstance(names, str) else names
+    named = isinstance(files, list) and all(isinstance(name, str) and name for name in files)
+    if not named or ("trace" in params and not files):
+        raise StudyError(f"is {names!r}; expected a file, or a list of file names", key="params.trace")
     return Settings(
-        {**_drive_options(params), **{name: value for name, value in params.items() if name in NAMES}},
-        _traces(params.get("trace")),
+        {**of_drive, **{name: value for name, value in params.items() if name in NAMES}},
+        files,
         make=params.get("make"),
         format=params.get("format"),
         read=params.get("read"),
@@ -81,29 +90,10 @@ def read(params: Mapping[str, Any]) -> Settings:
     )
 
 
-def _traces(value: Any) -> Sequence[str]:
-    names = [value] if isinstance(value, str) else [] if value is None else value
-    named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not named or (value is not None and not names):
-        raise StudyError(f"is {value!r}; expected a file, or a list of file names", key="params.trace")
-    return names
-
-
 def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise StudyError(f"is {value!r}; expected a whole number of requests, at least 1", key=key)
     return value
-
-
-def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the drive that the parameter `drive` names, or whose file it is; none without it."""
-    drive = params.get(_OF_DRIVE)
-    if drive is not None and not isinstance(drive, str):
-        raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
-    try:
-        return simulator.drive_options(drive)
-    except UsageError as error:
-        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
 
 
 def portable(params: Mapping[str, Any]) -> Portable:
@@ -238,7 +228,10 @@ def check(wanted: Settings) -> None:
     try:
         drive(wanted)
     except UsageError as error:
-        raise StudyError(str(error), key=_blamed(str(error))) from None
+        # The first option that the core's message names: 'elements is 0, wanted 1 to 4096'.
+        words = (word.rpartition(".")[2] for word in re.findall(r"[\w.]+", str(error)))
+        key = next((f"params.{word}" for word in words if word in NAMES), "params")
+        raise StudyError(str(error), key=key) from None
     with _named("params.prepare"):
         prepare = prepared(wanted)
         _try({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare)
@@ -269,12 +262,6 @@ def _named(key: str) -> Iterator[None]:
         raise StudyError(str(error), key=key) from None
     except (TypeError, AttributeError, ValueError) as error:
         raise StudyError(f"a value is of the wrong kind: {error}", key=key) from None
-
-
-def _blamed(message: str) -> str:
-    """The first option that the core's message names: 'elements is 0, wanted 1 to 4096'."""
-    words = [word.rpartition(".")[2] for word in re.findall(r"[\w.]+", message)]
-    return next((f"params.{word}" for word in words if word in NAMES), "params")
 
 
 def _try(trace: traces.Trace, prepare: Mapping[str, Any] | None, read: Mapping[str, Any] | None = None) -> None:

@@ -42,7 +42,6 @@ _Said = tuple[str, dict[str, Any]]
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """The findings of the answers to this study."""
     return findings(answers(records, study))
 
 
@@ -76,7 +75,6 @@ def _finding(one: Reductions, title: str, said: Iterable[_Said], codes: Mapping[
 def _columns(
     names: Iterable[str], value: Callable[[str, Any], Any], metric: str = "", title: str = "{}"
 ) -> list[Column]:
-    """A column for each name, with the value of a row for it."""
     return [Column(title.format(name), partial(value, name), metric) for name in names]
 
 
@@ -199,7 +197,6 @@ def _beside(
     *caveats: str,
     source: str,
 ) -> Finding:
-    """Ours at each arrival mode and what was published."""
     return Finding(
         study=answers[0].study,
         question="reductions",

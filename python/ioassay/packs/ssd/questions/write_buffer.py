@@ -316,7 +316,9 @@ def answers(records: Dataset, study: Study) -> list[Ablation | Reductions | HitB
 def reductions(records: Dataset, study: Study) -> list[Reductions]:
     """One answer for each arrival mode, that of the study's first figure first."""
     response = _response(records, study)
-    if POLICY not in study.levels or response is None or not _is_simulated(records, study):
+    trials = records.trials_of(study)
+    simulated = any(name.startswith("sim.") and trials[name].null_count() < trials.height for name in trials.columns)
+    if POLICY not in study.levels or response is None or not simulated:
         return []
     found = list(_places(records, study, response))
     seen = {policy for place in found for policy in (*place.means, *place.saturated)}
@@ -352,7 +354,6 @@ def _changes(records: Dataset, study: Study, feed: str) -> Iterator[Change]:
 
 
 def _change(before: Place, after: Place, policy: str) -> float | None:
-    """That of a policy's mean, as a share; None without one."""
     base, mean = before.means.get(policy), after.means.get(policy)
     return None if mean is None or not base else mean / base - 1
 
@@ -390,11 +391,6 @@ def _places(records: Dataset, study: Study, response: str | None) -> Iterator[Pl
             hits=_means(bounded, HIT_RATIO),
             optimum=statistics.fmean(row[OPTIMUM] for row in bounded) if bounded else None,
         )
-
-
-def _is_simulated(records: Dataset, study: Study) -> bool:
-    trials = records.trials_of(study)
-    return any(name.startswith("sim.") and trials[name].null_count() < trials.height for name in trials.columns)
 
 
 def _response(records: Dataset, study: Study) -> str | None:
@@ -455,7 +451,6 @@ class PublishedChange:
 
 
 def published_changes(study: str) -> list[PublishedChange]:
-    """The published effects of factors on the study called so."""
     table = _published()
     return [
         PublishedChange(table["source"], table["policy"], **{**change, "percent": tuple(change.get("percent", ()))})

@@ -33,8 +33,6 @@ _CACHES, _MOST_REQUESTS = 40, 100_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured point and the simulated one."""
-
     point: Point
     simulated: Mapping[str, float]
     """The statistics of the point, of the model."""
@@ -48,8 +46,6 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A drive compared with one of its measurements."""
-
     measurement: Measurement
     comparisons: tuple[Comparison, ...]
 

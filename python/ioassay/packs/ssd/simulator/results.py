@@ -66,27 +66,37 @@ class Simulation:
         Padding of a buffer's blocks is no work for a user: it counts as amplification, and not as throughput.
         `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
         """
-        raw = self.raw
-        times, drive, buffer = raw["all"], raw["drive"], raw["buffer"]
+        raw, names, histogram = self.raw, (*_PERCENTILES, "max_ms"), self.response()
+        times, drive, buffer, elements = (raw[name] for name in ("all", "drive", "buffer", "elements"))
+        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)] if histogram.count else []
+        programmed = drive["written_pages"] + drive["moved_pages"]
+        mapping = {name: raw["controller"][name] for name in _MAPPING}
+        lookups = mapping["mapping_hits"] + mapping["mapping_misses"]
+        busy_s = sum(elements["busy_ps"]) / 1e12 / len(elements["busy_ps"])
         return {
             "requests": times["count"],
             "mean_response_ms": _ms(times["mean_response_ps"]),
-            **self._percentiles("all"),
+            **(dict(zip(names, (value / 1e6 for value in values), strict=True)) if values else dict.fromkeys(names)),
             "mean_device_ms": _ms(times["mean_device_ps"]),
             "throughput_mb_s": _ratio(self.user_bytes("all") / 1e6, self.span_s),
             "iops": _ratio(times["count"], self.span_s),
             "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
-            "write_amplification": self._amplification(),
+            # Pages programmed for data, over those of them that users wrote.
+            "write_amplification": _ratio(programmed, drive["written_pages"] - buffer["pad_writes"]),
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
             **{name: drive[name] for name in ("slc_pages", "folded_pages")},
             "slc_free_share": raw["controller"]["slc_free_share"],
-            **self._wear(),
+            "least_element_erases": min(elements["erases"]),
+            "most_element_erases": max(elements["erases"]),
+            "most_block_erases": max(elements["most_block_erases"]),
             "pad_reads": buffer["pad_reads"],
             "pad_writes": buffer["pad_writes"],
             "left_in_buffer": buffer["left"],
-            **self._mapping(),
-            "mean_utilisation": self._utilisation(),
+            # None where the drive's memory has the whole mapping.
+            "mapping_hit_ratio": _ratio(mapping["mapping_hits"], lookups),
+            **(mapping if any(mapping.values()) else dict.fromkeys(mapping)),
+            "mean_utilisation": _ratio(busy_s, self.span_s),
             "saturated": raw["steadiness"]["saturated"],
             "steady": raw["steadiness"]["steady"],
             "issued": raw["requests"]["issued"],
@@ -94,14 +104,6 @@ class Simulation:
             "simulated_s": self.span_s,
             "wall_s": raw["wall_s"],
         }
-
-    def _mapping(self) -> dict[str, Any]:
-        """Counts of the mapping cache; None where the drive's memory has the whole mapping."""
-        counts = {name: self.raw["controller"][name] for name in _MAPPING}
-        hits, misses = counts["mapping_hits"], counts["mapping_misses"]
-        used = any(counts.values())
-        ratio = _ratio(hits, hits + misses)
-        return {"mapping_hit_ratio": ratio, **{name: count if used else None for name, count in counts.items()}}
 
     @property
     def nothing(self) -> str:
@@ -187,35 +189,11 @@ class Simulation:
         """What a reader of the numbers has to know."""
         return list(_warnings(self))
 
-    def _percentiles(self, kind: str) -> dict[str, float | None]:
-        histogram = self.response(kind)
-        if not histogram.count:
-            return dict.fromkeys((*_PERCENTILES, "max_ms"))
-        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)]
-        return {name: value / 1e6 for name, value in zip((*_PERCENTILES, "max_ms"), values, strict=True)}
-
     def user_bytes(self, kind: str) -> int:
         """Bytes of the completed requests of `all`, `read` or `write`, without padding."""
         pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
         padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
         return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
-
-    def _amplification(self) -> float | None:
-        """Pages programmed for data, over those of them that users wrote."""
-        drive, padding = self.raw["drive"], self.raw["buffer"]["pad_writes"]
-        return _ratio(drive["written_pages"] + drive["moved_pages"], drive["written_pages"] - padding)
-
-    def _utilisation(self) -> float | None:
-        busy = self.raw["elements"]["busy_ps"]
-        return _ratio(sum(busy) / 1e12 / len(busy), self.span_s)
-
-    def _wear(self) -> dict[str, int]:
-        elements = self.raw["elements"]
-        return {
-            "least_element_erases": min(elements["erases"]),
-            "most_element_erases": max(elements["erases"]),
-            "most_block_erases": max(elements["most_block_erases"]),
-        }
 
 
 def _ms(value_ps: float | None) -> float | None:
@@ -330,7 +308,6 @@ class SampledHits:
 
 
 def sampled(raw: Mapping[str, Any]) -> SampledHits:
-    """What the core found of one buffer."""
     reads = raw["read_hit_ratio"]
     counts = {name: raw[name] for name in ("requests", "written_pages", "read_pages", "sampled_pages", "rate", "slots")}
     return SampledHits(
@@ -355,7 +332,6 @@ SUMMARY = "summary.json"
 
 
 def file_names(csv: bool) -> list[str]:
-    """The files of one simulation."""
     return [SUMMARY, *(f"{table}.{'csv' if csv else 'parquet'}" for table in TABLES)]
 
 

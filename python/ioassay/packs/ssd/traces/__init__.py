@@ -168,7 +168,6 @@ def convert(
 
 
 def _filled(done: dict[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    """What was written; UsageError where that is no request."""
     if reason := nothing_left(done["changes"], described.get("prepare")):
         raise UsageError(f"{described['path']}: {reason}" if "path" in described else reason)
     return done
@@ -233,7 +232,9 @@ def preparation(
     if first == 0:
         raise UsageError("first is 0, expected at least 1: nothing would be left of the trace")
     kinds = keep.split(",") if isinstance(keep, str) else keep
-    sizing, cut_bytes = _sizing(sizes) if sizes else (None, None)
+    sizing, colon, cut = (sizes or "").partition(":")
+    if colon and sizing != "split":
+        raise UsageError(f"sizes is '{sizes}', expected keep, round-out, cut, split or split:SIZE")
     wanted = {
         "devices": _devices(devices) if devices else None,
         "keep": [kind.strip() for kind in kinds] if kinds else None,
@@ -242,8 +243,8 @@ def preparation(
         "shrink_from_bytes": _known_size("shrink-from", shrink_from),
         "page_bytes": _known_size("page", page),
         "offsets": offsets,
-        "cut_bytes": cut_bytes,
-        "sizes": sizing,
+        "cut_bytes": _size("sizes", cut) if colon else None,
+        "sizes": sizing or None,
         "limit_bytes": _known_size("limit", limit),
         "beyond": beyond,
         "skip": skip or None,
@@ -289,14 +290,6 @@ def _written(value: Any) -> str:
     if isinstance(value, tuple):
         return ":".join(map(str, value))
     return ",".join(value) if isinstance(value, list) else str(value)
-
-
-def _sizing(text: str) -> tuple[str, int | None]:
-    """`split:4KiB` -> ("split", 4096)."""
-    name, colon, size = text.partition(":")
-    if colon and name != "split":
-        raise UsageError(f"sizes is '{text}', expected keep, round-out, cut, split or split:SIZE")
-    return name, _size("sizes", size) if colon else None
 
 
 def _devices(text: str) -> str | tuple[str, int]:
@@ -379,16 +372,18 @@ def recipe(
     `reads` and `trims` are shares of the requests; all else writes. `align` is 4 KiB unless told, or the smallest size
     where that is less. Raises UsageError.
     """
-    law = _sizes(str(sizes))
+    law, numbers = _sizes(str(sizes))
+    smallest = _SECTOR_BYTES if law == "exponential" else min(numbers[::2] if law == "weighted" else numbers)
+    natural_align = max(1, min(_MOST_ALIGN_BYTES, int(smallest)))
     return {
         "requests": requests,
         "arrivals": _law("arrivals", arrivals, ARRIVALS),
         "addresses": _law("addresses", addresses, ADDRESSES),
-        "sizes": law,
+        "sizes": (law, numbers),
         "reads": reads,
         "trims": trims,
         "range_bytes": _size("range", range),
-        "align_bytes": _natural_align(*law) if align is None else _size("align", align),
+        "align_bytes": natural_align if align is None else _size("align", align),
         "seed": seed,
     }
 
@@ -420,10 +415,3 @@ def _sizes(text: str) -> Law:
         except ValueError:
             raise UsageError(f"sizes has the weight '{weight}', expected a number, such as 4KiB:3,64KiB:1") from None
     return "weighted", numbers
-
-
-def _natural_align(law: str, numbers: Sequence[float]) -> int:
-    if law == "exponential":
-        return _SECTOR_BYTES
-    smallest = min(numbers if law == "fixed" else numbers[::2])
-    return max(1, min(_MOST_ALIGN_BYTES, int(smallest)))

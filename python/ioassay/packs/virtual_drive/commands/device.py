@@ -328,14 +328,12 @@ def _say_ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = N
 
 
 def _say_end(counted: Mapping[str, Any], number: int | None = None) -> None:
-    """The drive has ended."""
     which = "" if number is None else f"drive[{number}] "
     done = [f"{console.count(counted[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
     console.line(f"{which}served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
 
 
 def _say_statistics(found: Mapping[str, Any]) -> None:
-    """All that was counted."""
     rows = []
     for name in _OPS:
         one = found[name]
@@ -388,7 +386,6 @@ def _say_namespaces(found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _say_faults(found: Sequence[Mapping[str, Any]]) -> None:
-    """The faults of a drive, and how often they struck."""
     if not found:
         console.line("no faults")
         return
@@ -400,13 +397,11 @@ _STATES = ("empty", "implicitly_opened", "explicitly_opened", "closed", "full", 
 
 
 def _zones(found: Mapping[str, Any]) -> str:
-    """How many zones there are, and in which states."""
     states = ", ".join(f"{found[name]} {name.replace('_', ' ')}" for name in _STATES if found[name])
     return f"{found['zones']} of {units.format_size(found['zone_bytes'])}: {states}"
 
 
 def _concerned(fault: Mapping[str, Any]) -> str:
-    """Which commands a fault concerns, and what it does to them."""
     said = [", ".join(fault["op"])] if fault["op"] else []
     if fault["namespace"] is not None:
         said.append(f"namespace {fault['namespace']}")

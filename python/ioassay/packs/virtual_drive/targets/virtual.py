@@ -18,13 +18,13 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ConfigDict, PositiveInt
 
+from ioassay import _core
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.hints import document, suggestion
 from ioassay.host import process_capabilities
@@ -112,9 +112,9 @@ class VirtualTarget:
             self._used = described.is_used(self._settings.precondition)
         with _named("target"):
             described.described(self._model)
-        if self._settings.model not in serving.models():
-            known = " or ".join(serving.models())
-            raise StudyError(f"is '{self._settings.model}', expected {known}", key="target.model")
+        models = dict(_core.device_models())
+        if self._settings.model not in models:
+            raise StudyError(f"is '{self._settings.model}', expected {' or '.join(models)}", key="target.model")
 
         self._faults = _planned(self._settings.faults)
         self._root = root
@@ -127,7 +127,6 @@ class VirtualTarget:
 
     @cached_property
     def _form(self) -> str:
-        """The form that it has on this machine."""
         if self._settings.form != "kernel":
             return self._settings.form
         return "file" if nvme_host.lack(self._root) else "nvme"
@@ -196,7 +195,7 @@ class VirtualTarget:
             raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
         with ExitStack() as stack:
             folder = stack.enter_context(served_drive.folder("ioassay-drive-"))
-            server, told = stack.enter_context(serving.served(self._description(folder)))
+            server, (told,) = stack.enter_context(serving.served([self._description(folder)]))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._form in _ON_FILE:
                 path = stack.enter_context(_looped(path, self._settings.block_size))
@@ -208,21 +207,40 @@ class VirtualTarget:
                 subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
                 path = self._device(stack.enter_context(nvme_host.connected(subsystem, self._root)))
             socket = Path(told["stats"])
-            stack.callback(_end_unless_it_answers, server, socket)
+
+            def end_unless_it_answers() -> None:
+                """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors."""
+                try:
+                    control.ask(socket, "stats")
+                except (InputError, ToolError):
+                    server.kill()
+
+            def new_file(name: str, size_bytes: int) -> Path:
+                """A file on the drive that was always there, as far as the drive's counts tell."""
+                assert path is not None
+                _forgive(socket)  # faults are the trial's
+                made = fill.new_file(path / name, size_bytes)
+                begin()
+                return made
+
+            def step_metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+                return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
+
+            stack.callback(end_unless_it_answers)
             begin = partial(_begin, socket, self._faults)
             stack.callback(_forgive, socket)
             begin()  # calibrating and making a file system are no part of it
-            point = path if self._form == "folder" else None
-            began = _Clock.of(server)
+            is_folder = path is not None and self._form == "folder"
+            began_s, used_s = time.monotonic(), server.processor_s()
             yield Load(
                 kind="device" if self._form in _CONNECTED else self._form,
                 path=path,
-                size_bytes=filesystem.fillable_bytes(point) if point else told["size_bytes"],
+                size_bytes=filesystem.fillable_bytes(path) if path and is_folder else told["size_bytes"],
                 read_only=False,
-                new_file=_maker(point, socket, begin) if point else None,
+                new_file=new_file if is_folder else None,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
-                counted=lambda: self._counted(server, told, began),
-                step_counter=_step_counter(told),
+                counted=lambda: self._counted(server, told, began_s, used_s),
+                step_counter=StepCounter(socket, json.dumps({"request": "stats"}), step_metrics),
             )
 
     def _device(self, found: nvme_host.Connected) -> Path:
@@ -233,9 +251,12 @@ class VirtualTarget:
             raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
         return found.character
 
-    def _counted(self, server: PipedChild, told: Mapping[str, Any], began: _Clock) -> Counted:
-        """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
-        used_percent = _Clock.of(server).share_percent(began)
+    def _counted(self, server: PipedChild, told: Mapping[str, Any], began_s: float, used_s: float) -> Counted:
+        """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked.
+
+        `used_s`: the processor time that it had by then.
+        """
+        used_percent = 100 * (server.processor_s() - used_s) / max(time.monotonic() - began_s, 1e-9)
         try:
             found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
         except InputError as error:
@@ -246,13 +267,11 @@ class VirtualTarget:
         if len(floors_ns) == 1:  # of several, the load takes any
             metrics["drive.floor"] = float(floors_ns[0])
         past_cache = self._form in ("file", "nvme-character")
-        return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, self._uncalibrated(told))
-
-    def _uncalibrated(self, told: Mapping[str, Any]) -> list[Warning_]:
-        """Model none has no time that its answers could miss."""
-        kinds = dict.fromkeys(item["kind"] for item in told["warnings"]) if self._settings.model != "none" else ()
+        # Model none has no time that its answers could miss.
+        kinds = dict.fromkeys(item["kind"] for item in told["warnings"]) if self._settings.model != "none" else {}
         remedy = "measure when the machine is idle"
-        return [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
+        warnings = [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
+        return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, warnings)
 
     def close(self) -> None:
         """Each trial has given back what it took."""
@@ -261,7 +280,6 @@ class VirtualTarget:
         """Each trial's drive is cleared on its own."""
 
     def _description(self, folder: Path) -> dict[str, Any]:
-        """What is served. ToolError where it cannot be said."""
         wanted = self._settings
         of_model = dict(self._model)
         if str(of_model.get("policy", "none")) == "none":  # a level among others, which do have a buffer
@@ -315,49 +333,6 @@ def _forgive(socket: Path) -> None:
     """Ends all faults: a command that is stuck would block the unmounting of what lies on the drive."""
     with suppress(InputError, ToolError):
         control.ask(socket, "fault-clear")
-
-
-def _maker(point: Path, socket: Path, begin: Callable[[], None]) -> Callable[[str, int], Path]:
-    """What makes a file on the drive that was always there, as far as the drive's counts tell."""
-
-    def make(name: str, size_bytes: int) -> Path:
-        _forgive(socket)  # faults are the trial's
-        made = fill.new_file(point / name, size_bytes)
-        begin()
-        return made
-
-    return make
-
-
-def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
-    """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors and go on."""
-    try:
-        control.ask(socket, "stats")
-    except (InputError, ToolError):
-        server.kill()
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """The time, and how much of it the drive's process had a processor."""
-
-    now_s: float
-    processor_s: float
-
-    @classmethod
-    def of(cls, server: PipedChild) -> _Clock:
-        return cls(time.monotonic(), server.processor_s())
-
-    def share_percent(self, began: _Clock) -> float:
-        """Of one processor, since then."""
-        return 100 * (self.processor_s - began.processor_s) / max(self.now_s - began.now_s, 1e-9)
-
-
-def _step_counter(told: Mapping[str, Any]) -> StepCounter:
-    def metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-        return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
-
-    return StepCounter(Path(told["stats"]), json.dumps({"request": "stats"}), metrics)
 
 
 def _how(server: PipedChild) -> str:
