@@ -191,7 +191,10 @@ def _unsupported(case: Case) -> Fault | None:
 def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
     """Those that the claims state, judged."""
     counted = judge_counts(case)
-    lost = _losses(case.observation)
+    gone, dropped = (case.observation.health.get(name, 0) for name in ("lost", "dropped"))
+    is_lossy = max(gone, dropped) > tolerances.of("lost")
+    events = state(Code.EVENTS_LOST, lost=gone, dropped=dropped)
+    lost = Fault(INCOMPLETE, "EVENTS-LOST", (events,)) if is_lossy else None
     itself = any(fault.reason in _ITSELF for finding in found.values() for fault in finding.faults)
     timed = properties.INTERVAL in found and found[properties.INTERVAL].numbers
     is_empty = not (counted or itself or case.is_amount_claimed or case.is_pattern_claimed or timed)
@@ -213,13 +216,6 @@ def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
 
 def _in_order(listed: Sequence[Property]) -> list[Property]:
     return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
-
-
-def _losses(observation: Observation) -> Fault | None:
-    lost, dropped = (observation.health.get(name, 0) for name in ("lost", "dropped"))
-    if max(lost, dropped) <= tolerances.of("lost"):
-        return None
-    return Fault(INCOMPLETE, "EVENTS-LOST", (state(Code.EVENTS_LOST, lost=lost, dropped=dropped),))
 
 
 def _of_counts(case: Case, counted: Sequence[Fault]) -> list[Property]:
@@ -374,7 +370,6 @@ class Effect:
         return (self.high < 1 or self.low > 1) and abs(self.ratio - 1) > tolerances.of("probe_effect")
 
     def statement(self) -> Statement:
-        """For the notes of a verdict."""
         code = Code.OBSERVER_EFFECT_UNKNOWN if self.low is None else Code.OBSERVER_EFFECT
         return state(code, metric=self.metric, ratio=self.ratio, low=self.low, high=self.high, runs=self.runs)
 
@@ -471,7 +466,6 @@ def _device(pool: Pool) -> list[Statement]:
 
 
 def _requests(pool: Pool) -> list[Statement]:
-    """Fewer or more requests than calls."""
     device, requests, found = pool.device, pool.device.own_requests or 0, []
     if requests and device.own_bytes and requests < pool.operations * 0.999 and (code := _gathered(pool)):
         found.append(state(code, merges=device.merges, requests=requests, own_bytes=device.own_bytes))

@@ -185,7 +185,6 @@ def _disorder(claim: Claim) -> list[Fault]:
 
 
 def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list[Fault], list[Statement]]:
-    """Each latency of one claim against its bounds."""
     seen, contended = case.seen, case.contended
     calls = _of_calls(claim, case)
     if calls is None:

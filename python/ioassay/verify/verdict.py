@@ -84,7 +84,6 @@ class Statement:
 
 
 def state(code: Code, *, warns: bool = False, **values: Any) -> Statement:
-    """A statement with these numbers."""
     return Statement(code, tuple(values.items()), warns)
 
 
@@ -201,7 +200,6 @@ MATCH = "latency_match_"
 
 
 def compared(verdicts: Sequence[Verdict]) -> Compared:
-    """What was compared of these."""
     found: dict[str, list[Property]] = {}
     latencies: dict[str, bool] = {}
     for verdict in verdicts:

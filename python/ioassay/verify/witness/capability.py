@@ -34,8 +34,6 @@ _GRANT = f"{document('backends')} shows how"
 
 @dataclass(frozen=True)
 class Choice:
-    """Who watches."""
-
     backend: str
     """BPF, COUNTERS or STRACE."""
     layers: Sequence[str]

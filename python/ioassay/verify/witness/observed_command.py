@@ -136,41 +136,34 @@ class _Witness(Watching):
         self._counters.close()
 
     def held(self, pid: int) -> None:
-        if self._choice.backend == BPF:
-            self._attach(pid)
-        self._counters.begin(pid)
-        super().held(pid)
-
-    def _attach(self, pid: int) -> None:
+        record = str(self._record) if self._record else None
         try:
-            record = str(self._record) if self._record else None
-            self._programs = _core.Witness(self._asked, record, list(self._layers), listing=self._listing)
-            self._programs.follow(pid)
-            if self._listing is not None:
-                self._inherited = process_table.read([pid]).paths
+            if self._choice.backend == BPF:
+                self._programs = _core.Witness(self._asked, record, list(self._layers), listing=self._listing)
+                self._programs.follow(pid)
+                if self._listing is not None:
+                    self._inherited = process_table.read([pid]).paths
         except OSError as error:
             self._programs = None
             self._why = f"the BPF programs could not be attached: {error}; only counters were read"
+        self._counters.begin(pid)
+        super().held(pid)
 
     def ended(self, pid: int) -> None:
         super().ended(pid)
         self._counters.end(pid)
 
     def observation(self, outcome: Outcome) -> Observation:
-        seen = self._seen()
+        seen: dict[str, Any] = {}
+        if self._programs is not None:
+            programs, self._programs = self._programs, None
+            seen = json.loads(programs.finish(self._inherited))
+            self.listed = taken_from(seen, self._listing)
         counted = self._counters.result(outcome.usage, outcome.leftovers)
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
         known = {"kernel": os.uname().release, **seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS]}
         backend = BPF if seen else COUNTERS
         return self._finished(from_dict({**known, "why": why, "backend": backend, "asked": self._asked}))
-
-    def _seen(self) -> Mapping[str, Any]:
-        if self._programs is None:
-            return {}
-        programs, self._programs = self._programs, None
-        seen: dict[str, Any] = json.loads(programs.finish(self._inherited))
-        self.listed = taken_from(seen, self._listing)
-        return seen
 
 
 def with_filesystems(files: Sequence[File]) -> list[File]:

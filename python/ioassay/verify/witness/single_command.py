@@ -263,7 +263,6 @@ def _leader(task: int) -> int:
 
 
 def threads(pid: int) -> list[int]:
-    """All threads of a process; none of one that has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -316,7 +315,10 @@ class Attachment(Watching):
         if self._pidfds and self._look_for_end():
             raise ToolError(f"--pid {self.running.pids[0]}: it ended before it was watched")
         self._files = process_table.read(sorted(self._known))
-        self._devices = below(sorted({*self._devices, *self._used_devices()}))
+        numbers = {device for device, _ in self._files.paths}
+        links = (ROOT / f"sys/dev/block/{number}" for number in numbers)
+        used = {link.resolve().name for link in links if link.exists()}
+        self._devices = below(sorted({*self._devices, *used}))
         self._disks = disk_counters(self._devices)
         self._held_ns = time.monotonic_ns()
 
@@ -336,28 +338,18 @@ class Attachment(Watching):
             if (status := process_table.status(pid)) is not None:
                 self.names[pid] = status.name
 
-    def _used_devices(self) -> set[str]:
-        """Kernel names of the devices under the files that are open."""
-        numbers = {device for device, _ in self._files.paths}
-        links = (ROOT / f"sys/dev/block/{number}" for number in numbers)
-        return {link.resolve().name for link in links if link.exists()}
-
     def wait(self, seconds: float) -> None:
         """Watch for so long, or until the processes have ended."""
         give_up_s = time.monotonic() + seconds
         while (left_s := give_up_s - time.monotonic()) > 0 and not self._look_for_end():
             select.select([], [], [], min(left_s, PAUSE_S))
-            if self.running.group is not None:
-                self._follow_newcomers()
-
-    def _follow_newcomers(self) -> None:
-        assert self._programs is not None and self.running.group is not None
-        members = set(cgroup.members_of(self.running.group)) - self._known
-        if members:
-            others = {task for pid in members for task in threads(pid)} - members
-            with suppress(OSError):  # counted as lost by nobody: the next look tries again
-                self._programs.adopt(sorted(members), sorted(others))
-                self._known |= members
+            group = self.running.group
+            if group is not None and (members := set(cgroup.members_of(group)) - self._known):
+                assert self._programs is not None
+                others = {task for pid in members for task in threads(pid)} - members
+                with suppress(OSError):  # counted as lost by nobody: the next look tries again
+                    self._programs.adopt(sorted(members), sorted(others))
+                    self._known |= members
 
     def _look_for_end(self) -> bool:
         over = select.select(self._pidfds, [], [], 0)[0]
@@ -378,7 +370,9 @@ class Attachment(Watching):
         counted = {name: growth(was, disks[name]) for name, was in self._disks.items() if name in disks}
         health = dict(seen["health"])
         health["in_flight_at_start"] += self._files.uring_requests
-        why = "; ".join(filter(None, (seen.pop("why"), *self._why, *self._unreadable())))
+        refused = [f"process {pid} may not be looked at ({why})" for pid, why in self._files.unreadable.items()][:1]
+        unreadable = [f"the open files of {one}, so they have no paths: run as root" for one in refused]
+        why = "; ".join(filter(None, (seen.pop("why"), *self._why, *unreadable)))
         known = {**seen, "backend": BPF, "asked": self._level, "layers": [*seen["layers"], COUNTERS]}
         found = from_dict({**known, "disks": counted, "health": health, "why": why})
         return self._finished(found, self._with_paths(found.files))
@@ -392,13 +386,6 @@ class Attachment(Watching):
             paths = process_table.read(sorted(self._known)).paths | paths
         named = {file.id: paths.get((file.dev, file.inode), file.path) for file in nameless}
         return [replace(file, path=named.get(file.id, file.path)) for file in files]
-
-    def _unreadable(self) -> list[str]:
-        refused = self._files.unreadable
-        if not refused:
-            return []
-        pid, why = next(iter(refused.items()))
-        return [f"the open files of process {pid} may not be looked at ({why}), so they have no paths: run as root"]
 
 
 def _check(level: str, backend: str) -> None:

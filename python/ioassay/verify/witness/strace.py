@@ -312,14 +312,22 @@ class Tree:
         self._never_returned = 0
 
     def see(self, event: Call | Gone) -> None:
-        """The next event, in the order of the lines."""
         task = self._tasks.get(event.task)
-        if task is None:
-            self._see_unknown(event)
-        elif isinstance(event, Gone):
-            self._see_end(task, event)
-        else:
+        if task is None and self.tasks_seen:
+            waiting = self._waiting.setdefault(event.task, [])
+            waiting.append(event)
+            if len(waiting) > _MOST_WAITING:
+                self._adopt(event.task, Task(Descriptors(), object()))
+        elif task is None:
+            self._adopt(event.task, Task(Descriptors(), object()))
+            self.see(event)
+        elif isinstance(event, Call):
             self._see_call(task, event)
+        else:
+            if event.during is not None:
+                self._see_call(task, event.during)
+            del self._tasks[event.task]
+            task.descriptors.leave()
 
     def finish(self, unfinished: Iterable[Call]) -> None:
         """No more lines: `unfinished` were still going on."""
@@ -348,16 +356,6 @@ class Tree:
 
     # Tasks
 
-    def _see_unknown(self, event: Call | Gone) -> None:
-        if not self.tasks_seen:
-            self._adopt(event.task, Task(Descriptors(), object()))
-            self.see(event)
-            return
-        waiting = self._waiting.setdefault(event.task, [])
-        waiting.append(event)
-        if len(waiting) > _MOST_WAITING:
-            self._adopt(event.task, Task(Descriptors(), object()))
-
     def _adopt(self, number: int, task: Task) -> None:
         """`task` has this number from now on; what it did before this was known follows."""
         self.tasks_seen += 1
@@ -366,17 +364,6 @@ class Tree:
         self._tasks[number] = task
         for event in self._waiting.pop(number, ()):
             self.see(event)
-
-    def _see_end(self, task: Task, event: Gone) -> None:
-        if event.during is not None:
-            self._see_call(task, event.during)
-        del self._tasks[event.task]
-        task.descriptors.leave()
-
-    def _clone(self, task: Task, call: Call) -> None:
-        if (number := call.returned) is not None and number > 0:
-            shares_memory = call.name == "vfork" or "CLONE_VM" in call.arguments
-            self._adopt(number, task.child("CLONE_FILES" in call.arguments, shares_memory))
 
     # Calls
 
@@ -397,7 +384,9 @@ class Tree:
             self._count(call)
             self.rings += name == "io_uring_setup" and call.returned is not None and call.returned >= 0
         elif name in _CLONES:
-            self._clone(task, call)
+            if (number := call.returned) is not None and number > 0:
+                shares_memory = name == "vfork" or "CLONE_VM" in call.arguments
+                self._adopt(number, task.child("CLONE_FILES" in call.arguments, shares_memory))
         elif name.startswith("execve") and call.returned == 0:
             task.execute(self._exit(call))
         else:
@@ -409,7 +398,13 @@ class Tree:
         if name == "close" and "EBADF" not in call.result:  # whatever else went wrong, it is closed (close(2))
             task.descriptors.close(_number(call.arguments), self._exit(call))
         elif name == "close_range" and call.returned == 0:
-            self._close_range(task, call)
+            first, last = (_first(text) for text in call.arguments.split(", ")[:2])
+            upto = int(last) if last.isdecimal() else _LAST_NUMBER
+            for number in task.descriptors.between(_number(first), upto):
+                if "CLOSE_RANGE_CLOEXEC" in call.arguments:
+                    task.descriptors.mark(number, True)
+                else:
+                    task.descriptors.close(number, self._exit(call))
         elif name in _OPENS:
             self._open(task, call)
         elif name in _DUPLICATES:
@@ -508,15 +503,6 @@ class Tree:
             task.descriptors.mark(of.number, "FD_CLOEXEC" in given)
         elif given.startswith(", F_SETFL") and (opened := self._opened(task, of)) is not None:
             opened.set_flags(flags_of(given.rpartition(", ")[2]), self._exit(call))
-
-    def _close_range(self, task: Task, call: Call) -> None:
-        first, last = (_first(text) for text in call.arguments.split(", ")[:2])
-        upto = int(last) if last.isdecimal() else _LAST_NUMBER
-        for number in task.descriptors.between(_number(first), upto):
-            if "CLOSE_RANGE_CLOEXEC" in call.arguments:
-                task.descriptors.mark(number, True)
-            else:
-                task.descriptors.close(number, self._exit(call))
 
     def _exit(self, call: Call) -> int:
         return call.entry_ns + call.took_ns - self._epoch_ns

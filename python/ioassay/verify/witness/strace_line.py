@@ -100,28 +100,20 @@ class Lines:
         if text.startswith("---") or _NEVER_BEGUN.match(text):  # a signal
             return None
         if resumed := _RESUMED.match(text):
-            return self._resume(task, at_ns, resumed[1], resumed[2])
+            entry_ns, half = self._open.pop(task, (at_ns, f"{resumed[1]}("))
+            # Written of a call that a signal ended for ever: `<... read resumed> <unfinished ...>) = ?`
+            rest = resumed[2].replace(_UNFINISHED, "", 1)
+            return self._whole(task, entry_ns, half + rest) if resumed[1] != _CLOSES else None
         if text.endswith(_UNFINISHED):
-            return self._begin(task, at_ns, text.removesuffix(_UNFINISHED))
+            text = text.removesuffix(_UNFINISHED)
+            self._open[task] = at_ns, text
+            return self._whole(task, at_ns, f"{text}) = 0") if text.startswith(f"{_CLOSES}(") else None
         return self._whole(task, at_ns, text)
 
     def unfinished(self) -> list[Call]:
         """Calls whose end was never written."""
         halves = (self._never(task, *half) for task, half in self._open.items())
         return [call for call in halves if call is not None]
-
-    def _begin(self, task: int, at_ns: int, text: str) -> Call | None:
-        self._open[task] = at_ns, text
-        if text.startswith(f"{_CLOSES}("):
-            return self._whole(task, at_ns, f"{text}) = 0")
-        return None
-
-    def _resume(self, task: int, at_ns: int, name: str, rest: str) -> Call | None:
-        entry_ns, half = self._open.pop(task, (at_ns, f"{name}("))
-        if name == _CLOSES:
-            return None
-        # Written of a call that a signal ended for ever: `<... read resumed> <unfinished ...>) = ?`
-        return self._whole(task, entry_ns, half + rest.replace(_UNFINISHED, "", 1))
 
     def _gone(self, task: int, text: str) -> Gone | None:
         if not _GONE.match(text):
@@ -155,7 +147,16 @@ def nanoseconds(seconds: str, fraction: str) -> int:
 def target(text: str) -> Target | None:
     """The descriptor that `text` begins with; None when it begins with something else."""
     found = _DESCRIPTOR.match(text)
-    return _target(int(found[1]), found[2] or "") if found else None
+    if found is None:
+        return None
+    number, shown = int(found[1]), found[2] or ""
+    if device := _DEVICE.search(shown):
+        return Target(number, unescaped(shown[: device.start()]), device[1], device[2])
+    if shown.startswith("/"):
+        return Target(number, unescaped(shown), "regular", "")
+    word = shown.partition(":")[0]
+    socket = word.startswith(("socket", "TCP", "UDP", "UNIX", "NETLINK", "RAW", "PING"))
+    return Target(number, shown, "pipe" if word == "pipe" else "socket" if socket else "other", "")
 
 
 def after_target(text: str) -> str:
@@ -180,25 +181,14 @@ def _byte(found: re.Match[bytes]) -> bytes:
     return _LETTERS.get(code, code)
 
 
-def _target(number: int, shown: str) -> Target:
-    if device := _DEVICE.search(shown):
-        return Target(number, unescaped(shown[: device.start()]), device[1], device[2])
-    if shown.startswith("/"):
-        return Target(number, unescaped(shown), "regular", "")
-    word = shown.partition(":")[0]
-    socket = word.startswith(("socket", "TCP", "UDP", "UNIX", "NETLINK", "RAW", "PING"))
-    return Target(number, shown, "pipe" if word == "pipe" else "socket" if socket else "other", "")
-
-
 def _result_of(text: str) -> re.Match[str] | None:
     """Where the arguments end: the first `) = ` outside of quotes and of what a descriptor is open to."""
     ends = list(_RESULT.finditer(text))
-    return next((end for end in ends if len(ends) == 1 or _balanced(text[: end.start()])), None)
-
-
-def _balanced(text: str) -> bool:
-    plain = _ENCLOSED.sub("", re.sub(r"<<|->|=>", "", text))
-    return not any(sign in plain for sign in '"<>')
+    for end in ends:
+        plain = _ENCLOSED.sub("", re.sub(r"<<|->|=>", "", text[: end.start()])) if len(ends) > 1 else ""
+        if not any(sign in plain for sign in '"<>'):
+            return end
+    return None
 
 
 _NUMBERED = re.compile(r"syscall_(0x[0-9a-f]+)")
@@ -252,8 +242,6 @@ def flags_of(text: str) -> list[str]:
 
 
 class Files:
-    """Every file that was named, each once."""
-
     def __init__(self, look: Callable[[str], os.stat_result] = os.stat) -> None:
         self.untracked = 0
         self._look = look
@@ -307,7 +295,6 @@ class Tally:
         self.first_ns = self.last_ns = self.sum_ns = self.min_ns = self.max_ns = 0
 
     def issue(self, entry_ns: int, requested_bytes: int) -> None:
-        """A call was entered."""
         if not self.calls or entry_ns < self.first_ns:
             self.first_ns = entry_ns
         self.calls += 1
@@ -328,7 +315,6 @@ class Tally:
         self.completed += 1
 
     def calls_seen(self) -> Calls:
-        """As it is now."""
         return Calls(**{name: getattr(self, name) for name in self.__slots__})
 
 
@@ -432,7 +418,6 @@ class Issued:
 
 
 def blocks(arguments: str) -> Iterator[Block]:
-    """The control blocks of an io_submit, in their order."""
     for text in arguments.split(_BLOCK_BEGINS)[1:]:
         operation, file = _OPERATION.search(text), _FILE.search(text)
         name = operation[1] if operation else ""
