@@ -18,9 +18,8 @@ from ioassay.errors import ToolError, UsageError
 from ioassay.host import process_capabilities
 from ioassay.verify import witness
 from ioassay.verify.witness import Attachment, Running, single_command, strace
-from ioassay.verify.witness.capability import best, bpf_unusable
 from ioassay.verify.witness.counters import Counters, below, disk_counters, process_counters
-from ioassay.verify.witness.observed_command import with_filesystems
+from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
 
 from .conftest import table
 

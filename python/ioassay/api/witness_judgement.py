@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ioassay.verify.latency_parts import LatencyParts
     from ioassay.verify.verdict import Verdict
     from ioassay.verify.witness import Attachment, Observed
-    from ioassay.verify.witness.capability import CallListing
+    from ioassay.verify.witness.observed_command import CallListing
 
 LEVELS = ("counters", "block", "syscalls", "explain")
 BACKENDS = ("auto", "bpf", "counters", "strace")
@@ -245,13 +245,13 @@ def witness(
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
-    from ioassay.verify.witness import capability
+    from ioassay.verify.witness import observed_command
 
     argv = words(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
-    wanted = None if calls is False else capability.SAMPLE if calls is True else str(calls)
-    listing = capability.destination(wanted, level, backend, twins)
+    wanted = None if calls is False else observed_command.SAMPLE if calls is True else str(calls)
+    listing = observed_command.destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
         if not argv:
             raise UsageError("command is empty; expected a program and its arguments, or pids, cgroup or container")

@@ -6,8 +6,7 @@
 `ioassay.analysis.claims.claim_verdicts`.
 """
 
-from ioassay.verify.witness.capability import counter
-from ioassay.verify.witness.observed_command import Watching, counting, watching
+from ioassay.verify.witness.observed_command import Watching, counter, counting, watching
 from ioassay.verify.witness.single_command import Attachment, Observed, Running, attend, paths_in, watch
 
 __all__ = [

@@ -26,9 +26,8 @@ from ioassay.process.job_control import Job, OutputRelay
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
 from ioassay.records.record import Environment
 from ioassay.roles import Outcome
-from ioassay.verify.witness.capability import AUTO, CallListing, bpf_unusable, taken_from
 from ioassay.verify.witness.counters import below, disk_counters, growth
-from ioassay.verify.witness.observed_command import Watching, watching
+from ioassay.verify.witness.observed_command import AUTO, CallListing, Watching, bpf_unusable, taken_from, watching
 
 _NO_SUCH_PROGRAM, _NOT_EXECUTABLE = 127, 126  # sh(1p), "Exit Status"
 
