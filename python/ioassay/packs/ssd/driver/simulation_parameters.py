@@ -126,7 +126,7 @@ def trace(wanted: Settings, repetition: int) -> traces.Trace:
 
 
 def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
-    """The recipe as `traces.recipes` makes it. StudyError for keys and kinds that are wrong."""
+    """The recipe as `traces.recipe` makes it. StudyError for keys and kinds that are wrong."""
     _known_keys("make", make, traces.recipe)
     for name in _TEXTS:
         if not isinstance(make.get(name, ""), str):
