@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from ioassay.packs.virtual_drive import control, fault_plan
+from ioassay.packs.virtual_drive import control, drive_tables
 
 DRIVE = ("--size", "128MiB", "--policy", "lru", "--buffer", "2MiB", "--no-calibrate")
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
@@ -296,7 +296,7 @@ def write(name: str, socket: Path, folder: Path, case: Case, count: int) -> Repo
 
     def strike() -> None:
         if case.fault and not case.reading:
-            control.ask(socket, "fault-inject", faults=fault_plan.of_words(case.fault))
+            control.ask(socket, "fault-inject", faults=drive_tables.faults_of_words(case.fault))
 
     report = Report({}, "")
     try:
@@ -326,7 +326,7 @@ def outcome(name: str, case: Case, count: int) -> tuple[str, str]:
         with served(folder) as socket:
             first = write(name, socket, folder, case, count)
             if case.reading:
-                control.ask(socket, "fault-inject", faults=fault_plan.of_words(case.fault))
+                control.ask(socket, "fault-inject", faults=drive_tables.faults_of_words(case.fault))
             second = read(name, folder, count)
             control.ask(socket, "fault-clear")
     done = [number for number, state in first.records.items() if state == "written"]

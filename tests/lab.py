@@ -22,8 +22,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.store.frames import TRIALS, WARNINGS, drivers_of
 from ioassay.study import plan
 from ioassay.study.model import Study, make_study
-from ioassay.verify.statement import Code
-from ioassay.verify.verdict import Verdict
+from ioassay.verify.verdict import Code, Verdict
 
 Point = Mapping[str, Any]
 

@@ -14,10 +14,9 @@ from ioassay.narrative import explanation_text
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances, verdict
-from ioassay.verify.judge import judge, overall
-from ioassay.verify.observer_effect import Twins, effect
+from ioassay.verify.judge import Twins, effect, judge, overall
 from ioassay.verify.session_times import accountings
-from ioassay.verify.statement import Code, state
+from ioassay.verify.verdict import Code, state
 from lab import codes
 
 SECOND, MIB, KIB = 10**9, 2**20, 1024

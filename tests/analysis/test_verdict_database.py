@@ -8,7 +8,7 @@ from typing import Any
 from ioassay.records.observation import Calls, File, Observation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge
-from ioassay.verify.statement import Code
+from ioassay.verify.verdict import Code
 from lab import codes
 
 SECOND, MIB = 10**9, 2**20

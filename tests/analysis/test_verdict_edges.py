@@ -11,7 +11,7 @@ from ioassay.records.observation import Calls, File, Observation, Operation, Req
 from ioassay.records.record import Claim
 from ioassay.verify import verdict
 from ioassay.verify.judge import judge, traffic
-from ioassay.verify.statement import Code, state
+from ioassay.verify.verdict import Code, state
 from lab import codes
 
 SECOND, MIB = 10**9, 2**20

@@ -14,7 +14,7 @@ from ioassay.records.observation import Calls, File, Observation, Operation, Req
 from ioassay.records.record import Claim
 from ioassay.verify import verdict
 from ioassay.verify.judge import judge, overall
-from ioassay.verify.statement import Code
+from ioassay.verify.verdict import Code
 from lab import codes
 
 MIB, KIB = 2**20, 1024

@@ -12,8 +12,7 @@ import golden
 from ioassay.narrative import explanation_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import templates
-from ioassay.verify.statement import Amount, Code, Statement, state
-from ioassay.verify.verdict import CATEGORIES, Verdict
+from ioassay.verify.verdict import CATEGORIES, Amount, Code, Statement, Verdict, state
 
 MIB = 2**20
 AMOUNT = Amount(16384, 64 * MIB)

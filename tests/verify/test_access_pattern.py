@@ -20,8 +20,7 @@ from ioassay.packs.fio.claims import fio_claims
 from ioassay.records.observation import Calls, File, Observation, Pattern, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge
-from ioassay.verify.statement import Code
-from ioassay.verify.verdict import AMPLIFIED, CONFIRMED, CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Verdict
+from ioassay.verify.verdict import AMPLIFIED, CONFIRMED, CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Verdict
 
 from .conftest import FIO, Witnessed, cold, observe, table, whole
 

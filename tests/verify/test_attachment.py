@@ -22,7 +22,7 @@ from ioassay.errors import ToolError
 from ioassay.formats import user_claims
 from ioassay.records.observation import BPF, Observation, Session, from_dict
 from ioassay.verify.judge import judge
-from ioassay.verify.witness import Attachment, Running, attachment
+from ioassay.verify.witness import Attachment, Running, single_command
 
 from ..patience import PATIENCE_S
 from .conftest import Witnessed
@@ -227,7 +227,7 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
     first, second, stranger = (server(source) for _ in range(3))
     try:
         (group / "cgroup.procs").write_text(str(first.pid))
-        with Attachment(attachment.running([], group), "syscalls") as attached:
+        with Attachment(single_command.running([], group), "syscalls") as attached:
             attached.attach()
             (group / "cgroup.procs").write_text(str(second.pid))
             attached.wait(1)
@@ -246,7 +246,7 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
 
 def test_a_process_that_ends_meanwhile_is_refused(server: Server) -> None:
     process = server("import time\nprint('ready', flush=True)\ntime.sleep(600)")
-    chosen = attachment.running([process.pid])
+    chosen = single_command.running([process.pid])
     with Attachment(chosen, "block") as attached:
         process.kill()
         process.wait()

@@ -19,13 +19,11 @@ from ioassay.records.record import Claim
 from ioassay.verify import session_times
 from ioassay.verify.case import Expected
 from ioassay.verify.claim_groups import Group, groups
-from ioassay.verify.engines import judge_engine
 from ioassay.verify.evidence import FILES, Device, Evidence
-from ioassay.verify.file_access import judge_direct, judge_files
+from ioassay.verify.file_access import judge_direct, judge_engine, judge_files, judge_sync
+from ioassay.verify.judge import Effect, Twins, effect
 from ioassay.verify.latency_bounds import judge_latency
-from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.session_times import accountings, claimed_seconds, judge_times
-from ioassay.verify.synchronisations import judge_sync
 from ioassay.verify.verdict import Finding
 
 from .conftest import _sum, case, pool, said, table

@@ -14,11 +14,11 @@ from pytest import approx
 from ioassay.narrative import explanation_text
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session, from_dict
 from ioassay.records.record import Claim
-from ioassay.verify import explanations
 from ioassay.verify.case import Expected, Pool, expected, is_direct, is_synced, pool_of
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import judge_device
 from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
+from ioassay.verify.judge import explanations
 from ioassay.verify.latency_parts import latency_parts
 from ioassay.verify.operation_counts import judge_counts
 
@@ -312,7 +312,7 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
     if "own_requests" in whole:
         whole["block"] = [Requests("8:0", "sda", True, "read", Calls(*whole.pop("own_requests")))]
     held = {"expected": Expected(COUNT, SIZE), "seen": Evidence(**made), "observation": observation(**whole)}
-    assert len(explanations.notes(case(Group([0], claims, **of), pool=over, **held))) == number
+    assert len(explanations(case(Group([0], claims, **of), pool=over, **held))) == number
 
 
 @table("evidence", "parts_of_a_latency")

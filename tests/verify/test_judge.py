@@ -13,8 +13,7 @@ from ioassay.records.record import Claim
 from ioassay.verify import latency_bounds
 from ioassay.verify.claim_groups import Group, groups
 from ioassay.verify.judge import judge, overall
-from ioassay.verify.statement import Code
-from ioassay.verify.verdict import UNSUPPORTED, Verdict
+from ioassay.verify.verdict import UNSUPPORTED, Code, Verdict
 
 from .conftest import table
 

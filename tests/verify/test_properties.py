@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
-from ioassay.verify.judge import judge, overall
-from ioassay.verify.observer_effect import Twins
+from ioassay.verify.judge import Twins, judge, overall
 from ioassay.verify.properties import PROPERTIES, table
 from ioassay.verify.verdict import (
     CATEGORIES,

@@ -15,8 +15,7 @@ import pytest
 
 from ioassay.records.observation import READ, WRITE, Calls, Observation, Session
 from ioassay.verify.witness import strace
-from ioassay.verify.witness.strace_files import Tally
-from ioassay.verify.witness.strace_line import Call, Gone, Lines, Target, target, unescaped
+from ioassay.verify.witness.strace_line import Call, Gone, Lines, Tally, Target, target, unescaped
 
 from ..corpora import cases, has
 from .conftest import table

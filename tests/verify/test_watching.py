@@ -17,10 +17,9 @@ from ioassay import _core
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import process_capabilities
 from ioassay.verify import witness
-from ioassay.verify.witness import Attachment, Running, attachment, strace
-from ioassay.verify.witness.capability import best, bpf_unusable
+from ioassay.verify.witness import Attachment, Running, single_command, strace
 from ioassay.verify.witness.counters import Counters, below, disk_counters, process_counters
-from ioassay.verify.witness.observed_command import with_filesystems
+from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
 
 from .conftest import table
 
@@ -171,7 +170,7 @@ def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, subprocess.Popen(["true"]) as ended:
         try:
             assert process.stdout and process.stdout.readline() == "ready\n"
-            [thread] = [task for task in attachment.threads(process.pid) if task != process.pid]
+            [thread] = [task for task in single_command.threads(process.pid) if task != process.pid]
             os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
             for pid, why in (
                 (thread, f"thread of process {process.pid}"),
@@ -181,8 +180,8 @@ def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
                 (2**22 + 1, "no such process"),
             ):
                 with pytest.raises(UsageError, match=why):
-                    attachment.running([pid])
-            assert attachment.running([process.pid, process.pid]).pids == (process.pid,)
+                    single_command.running([pid])
+            assert single_command.running([process.pid, process.pid]).pids == (process.pid,)
         finally:
             process.kill()
 

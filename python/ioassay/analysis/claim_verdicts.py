@@ -25,8 +25,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_size
 from ioassay.verify import drive_counters
-from ioassay.verify.judge import judge, overall
-from ioassay.verify.observer_effect import Twins
+from ioassay.verify.judge import Twins, judge, overall
 from ioassay.verify.verdict import BY_DRIVE, CATEGORIES, CONTRADICTED, NOT_IO, TRUE_CLAIMS, Verdict
 
 if TYPE_CHECKING:

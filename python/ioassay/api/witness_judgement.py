@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ioassay.verify.latency_parts import LatencyParts
     from ioassay.verify.verdict import Verdict
     from ioassay.verify.witness import Attachment, Observed
-    from ioassay.verify.witness.call_listing import CallListing
+    from ioassay.verify.witness.observed_command import CallListing
 
 LEVELS = ("counters", "block", "syscalls", "explain")
 BACKENDS = ("auto", "bpf", "counters", "strace")
@@ -245,13 +245,13 @@ def witness(
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
-    from ioassay.verify.witness import call_listing
+    from ioassay.verify.witness import observed_command
 
     argv = words(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
-    wanted = None if calls is False else call_listing.SAMPLE if calls is True else str(calls)
-    listing = call_listing.destination(wanted, level, backend, twins)
+    wanted = None if calls is False else observed_command.SAMPLE if calls is True else str(calls)
+    listing = observed_command.destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
         if not argv:
             raise UsageError("command is empty; expected a program and its arguments, or pids, cgroup or container")
@@ -272,10 +272,10 @@ def attachment_to(
 ) -> Attachment:
     """What watches running processes, or a group of them; UsageError and ToolError where they cannot be watched."""
     from ioassay.host.cgroup import group_at, group_of
-    from ioassay.verify.witness import Attachment, attachment
+    from ioassay.verify.witness import Attachment, single_command
 
     group = group_at(cgroup) if cgroup else group_of(container) if container else None
-    return Attachment(attachment.running(list(pids), group), level, backend=backend, listing=listing)
+    return Attachment(single_command.running(list(pids), group), level, backend=backend, listing=listing)
 
 
 def words(command: Sequence[str | Path]) -> list[str]:
@@ -439,8 +439,7 @@ def _text(path: Path) -> str:
 def _judged(traced: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> list[Verdict]:
     """The verdicts of the run that is judged worst."""
     from ioassay.analysis import machine_conditions
-    from ioassay.verify.judge import judge, overall
-    from ioassay.verify.observer_effect import Twins
+    from ioassay.verify.judge import Twins, judge, overall
 
     twins = Twins("runs a second", list(map(_rate, traced)), list(map(_rate, untraced))) if untraced else None
     judged = [

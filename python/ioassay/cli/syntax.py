@@ -10,10 +10,11 @@ It deliberately does nothing but this. Libraries for it take longer to import th
 
 from __future__ import annotations
 
+import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from ioassay.cli import console, helptext
 from ioassay.errors import UsageError
@@ -26,6 +27,7 @@ Given = Mapping[str, Sequence[str]]
 """Name of a parameter -> the texts that a command line gives it."""
 Completer = Callable[[str, Given], Iterable[str]]
 """What a text can become, on a command line that gives something else already; a mapping says what each means."""
+_Function = TypeVar("_Function", bound=Callable[..., None])
 
 
 class Option:
@@ -70,6 +72,43 @@ def option(said: str, help: str, values: Completer | None = None, **more: Any) -
 def argument(metavar: str, help: str, values: Completer | None = None) -> Argument:
     """An argument as its help shows it. See Argument."""
     return Argument(metavar=metavar, help=help, values=values)
+
+
+class Row(NamedTuple):
+    """An option in a table, under the name of its parameter: commands that have it take the row (`takes`)."""
+
+    kind: Any
+    default: Any
+    info: Option
+
+    def below(self, heading: str) -> Row:
+        """The same option below a heading of the help."""
+        info = copy.copy(self.info)
+        info.panel = heading
+        return self._replace(info=info)
+
+
+def row(kind: Any, default: Any, said: str, help: str, values: Completer | None = None, **more: Any) -> Row:
+    """An option of that type. See option."""
+    return Row(kind, default, option(said, help, values, **more))
+
+
+def takes(rows: Mapping[str, Row]) -> Callable[[_Function], _Function]:
+    """A function of which `**given` are the options of `rows`; in the help they stand before those behind its `*`."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    table = [
+        inspect.Parameter(name, keyword, default=each.default, annotation=Annotated[each.kind, each.info])
+        for name, each in rows.items()
+    ]
+
+    def taken(function: _Function) -> _Function:
+        own = inspect.signature(function, eval_str=True).parameters.values()
+        first = [each for each in own if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in own if each.kind is keyword]
+        function.__signature__ = inspect.Signature([*first, *table, *last])  # type: ignore[attr-defined]
+        return function
+
+    return taken
 
 
 class Parameter:

@@ -116,7 +116,7 @@ def witness(
     witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio; ioassay witness --pid 123
     --for 10s; ioassay witness --pid 123 -- redis-benchmark
     """
-    from ioassay.verify.witness import call_listing
+    from ioassay.verify.witness import observed_command
 
     console.use_json(json)
     level = "explain" if explain else level
@@ -125,7 +125,7 @@ def witness(
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: its folder does not exist; make it first")
     _check_statuses(require, exit_verdict)
-    listing = call_listing.destination(calls, level, backend, twins)
+    listing = observed_command.destination(calls, level, backend, twins)
     running = witness_attach.Choice(pid, cgroup, container, for_)
     running.check(command, twins)
     attached = running.attachment(level, backend, listing) if running.is_made else None

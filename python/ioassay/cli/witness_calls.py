@@ -9,7 +9,7 @@ from ioassay.cli import console
 from ioassay.verify.claim_groups import is_of_system
 
 if TYPE_CHECKING:
-    from ioassay.verify.witness.call_listing import CallListing, FileCalls
+    from ioassay.verify.witness.observed_command import CallListing, FileCalls
 
 _MOST_FILES = 12
 

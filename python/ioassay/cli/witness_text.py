@@ -13,8 +13,7 @@ from ioassay.cli import closing, console
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
-from ioassay.verify.statement import Code
-from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIATED, rank
+from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIATED, Code, rank
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement

@@ -12,8 +12,17 @@ from typing import Any
 from ioassay.narrative.say import Say, say, templates
 from ioassay.verify import properties
 from ioassay.verify.latency_parts import LatencyParts
-from ioassay.verify.statement import Amount, Statement
-from ioassay.verify.verdict import CONFIRMED, HEADED, NOT_JUDGED, TRUE_CLAIMS, Verdict, compared, rank
+from ioassay.verify.verdict import (
+    CONFIRMED,
+    HEADED,
+    NOT_JUDGED,
+    TRUE_CLAIMS,
+    Amount,
+    Statement,
+    Verdict,
+    compared,
+    rank,
+)
 
 
 def meaning(category: str) -> str:

@@ -30,7 +30,6 @@ from ioassay.simulation.options import (
 
 BASES = ("assumed", "measured", "fitted", "published", "data-sheet")
 """Where a value comes from: published is a parameter set that others gave, such as a simulator's configuration."""
-ASSUMED = "assumed"
 STATISTICS = ("mean_us", "iops", "p50_us", "p99_us")
 """Columns of measurements that a model is compared with."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ioassay import _core, units
@@ -16,10 +18,8 @@ from ioassay.errors import UsageError
 from ioassay.hints import nearest, suggestion
 
 DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION = "drive", "controller", "buffer", "feed", "precondition"
-COUNT, NUMBER, NUMBERS, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING, AUTO_SHARE, AUTO_COUNT = (
-    *("count", "number", "numbers", "share", "size", "flag", "choice", "window", "feeding"),
-    *("share or auto", "count or auto"),
-)
+COUNT, NUMBER, NUMBERS, SHARE, SIZE, FLAG, CHOICE = "count", "number", "numbers", "share", "size", "flag", "choice"
+WINDOW, FEEDING, POLICY, AUTO_SHARE, AUTO_COUNT = "window", "feeding", "name", "share or auto", "count or auto"
 NONE, AUTO = "none", "auto"
 PADDED = "bplru-padded"
 """BPLRU as its authors describe it: a name of its own, so that it stands next to the one without padding."""
@@ -42,14 +42,13 @@ class Option:
     choices: tuple[str, ...] = ()
 
 
-def _drive(name: str, kind: str, default: Any, about: str, *, key: str = "", choices: tuple[str, ...] = ()) -> Option:
-    return Option(name, DRIVE, kind, default, key or name, about, choices)
+def _option(group: str, name: str, kind: str, default: Any, about: str, *choices: str, key: str = "") -> Option:
+    return Option(name, group, kind, default, key or name, about, choices)
 
 
-def _controller(name: str, kind: str, default: Any, about: str) -> Option:
-    return Option(name, CONTROLLER, kind, default, name, about)
-
-
+_drive, _controller, _buffer, _feed, _precondition = (
+    partial(_option, group) for group in (DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION)
+)
 OPTIONS: tuple[Option, ...] = (
     _drive("elements", COUNT, 48, "Flash elements (packages)."),
     _drive("dies", COUNT, 2, "Dies per element."),
@@ -67,11 +66,11 @@ OPTIONS: tuple[Option, ...] = (
     _drive("channels", COUNT, 1, "Host channels."),
     _drive("channel_us_per_sector", NUMBER, 0.2384, "Time per sector on a host channel, microseconds."),
     _drive("copy_back", FLAG, True, "Move pages within a plane without crossing the pins."),
-    _drive("pool", CHOICE, "element", "Scope of page allocation.", choices=("element", "plane")),
-    _drive("cleaning", CHOICE, "greedy", "Victim selection of garbage collection.", choices=("greedy", "cost-benefit")),
-    _drive("wear_levelling", CHOICE, "off", "How erasures are distributed.", choices=("off", "dynamic", "static")),
+    _drive("pool", CHOICE, "element", "Scope of page allocation.", "element", "plane"),
+    _drive("cleaning", CHOICE, "greedy", "Victim selection of garbage collection.", "greedy", "cost-benefit"),
+    _drive("wear_levelling", CHOICE, "off", "How erasures are distributed.", "off", "dynamic", "static"),
     _drive("wear_spread", COUNT, 8, "Difference of erasures in a plane that static wear levelling allows."),
-    _drive("overlap", CHOICE, "off", "Parts of an element that work in parallel.", choices=("off", "dies", "planes")),
+    _drive("overlap", CHOICE, "off", "Parts of an element that work in parallel.", "off", "dies", "planes"),
     _drive("read_priority", FLAG, False, "Serve waiting reads of an element before its writes."),
     _drive("endurance", COUNT, 50, "Erasures that a block survives; 0: unlimited."),
     _controller("write_cache", SIZE, 0, "Write cache, in which writes complete; 0: none."),
@@ -106,71 +105,45 @@ OPTIONS: tuple[Option, ...] = (
         "slc_program_us", NUMBERS, NONE, "Time of a program operation in SLC mode, microseconds; none: as in others."
     ),
     _controller("slc_read_us", NUMBERS, NONE, "Time of a read in SLC mode, microseconds; none: as of others."),
-    Option(
-        *("slc_folding", CONTROLLER, CHOICE, "both", "slc_folding"),
+    _controller(
+        *("slc_folding", CHOICE, "both"),
         "When pages of the SLC region are folded: the host is idle, the region is full, or both.",
-        ("both", "idle", "full"),
+        *("both", "idle", "full"),
     ),
     _controller("slc_idle_us", NUMBER, 0.0, "Time without a request after which the host is idle, microseconds."),
     _controller("mapping_cache", SIZE, 0, "Mapping cache; 0: the drive's memory has the whole mapping."),
     _controller("mapping_entry_bytes", COUNT, 8, "Bytes of an entry of the mapping."),
-    Option("policy", BUFFER, "name", NONE, "policy", "Policy of the write buffer."),
-    Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Size of the write buffer."),
-    Option(
-        *("mode", BUFFER, CHOICE, "reshape", "mode"),
-        "Place of the buffer: before the drive, or in it.",
-        ("reshape", "inline"),
-    ),
-    Option("block_by", BUFFER, CHOICE, "lba", "block_by", "How pages are grouped into blocks.", ("lba", "element")),
-    Option("padding", BUFFER, FLAG, False, "padding", "Read missing pages and write whole blocks."),
-    Option(
-        "pad_reads",
-        BUFFER,
-        FLAG,
-        True,
-        "pad_reads",
-        "Send the reads of padding to the drive, instead of only counting them.",
-    ),
-    Option("compensation", BUFFER, FLAG, False, "compensation", "Evict blocks first that were written in order."),
-    Option("block_requests", BUFFER, FLAG, False, "block_requests", "Write a block as one request, not page by page."),
-    Option(
-        *("write_behind", BUFFER, CHOICE, AUTO, "write_behind"),
+    _buffer("policy", POLICY, NONE, "Policy of the write buffer."),
+    _buffer("buffer", SIZE, "8MiB", "Size of the write buffer.", key="pages"),
+    _buffer("mode", CHOICE, "reshape", "Place of the buffer: before the drive, or in it.", "reshape", "inline"),
+    _buffer("block_by", CHOICE, "lba", "How pages are grouped into blocks.", "lba", "element"),
+    _buffer("padding", FLAG, False, "Read missing pages and write whole blocks."),
+    _buffer("pad_reads", FLAG, True, "Send the reads of padding to the drive, instead of only counting them."),
+    _buffer("compensation", FLAG, False, "Evict blocks first that were written in order."),
+    _buffer("block_requests", FLAG, False, "Write a block as one request, not page by page."),
+    _buffer(
+        *("write_behind", CHOICE, AUTO),
         "Elements of an inline buffer that get pages ahead of need; auto: as the policy has it.",
-        (AUTO, "off", "idle", "any"),
+        *(AUTO, "off", "idle", "any"),
     ),
-    Option(
-        *("high_watermark", BUFFER, AUTO_SHARE, AUTO, "high_watermark"),
-        "Share of the buffer's slots above which write-behind begins.",
-    ),
-    Option(
-        *("low_watermark", BUFFER, AUTO_SHARE, AUTO, "low_watermark"),
-        "Share of the buffer's slots at which write-behind ends.",
-    ),
-    Option(
-        *("destage_depth", BUFFER, AUTO_COUNT, AUTO, "destage_depth"),
+    _buffer("high_watermark", AUTO_SHARE, AUTO, "Share of the buffer's slots above which write-behind begins."),
+    _buffer("low_watermark", AUTO_SHARE, AUTO, "Share of the buffer's slots at which write-behind ends."),
+    _buffer(
+        *("destage_depth", AUTO_COUNT, AUTO),
         "Pages of the buffer that an element has to program at most, for --write-behind any.",
     ),
-    Option("feed", FEED, FEEDING, "open", "feeding", "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP."),
-    Option("window", FEED, WINDOW, 20, "window", "Requests outstanding at the drive at once, or none for no limit."),
-    Option("driver", FEED, CHOICE, "clook", "scheduler", "Scheduling of the host's queue.", ("clook", "fcfs")),
-    Option(
-        *("end", FEED, CHOICE, "drained", "end"),
+    _feed("feed", FEEDING, "open", "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP.", key="feeding"),
+    _feed("window", WINDOW, 20, "Requests outstanding at the drive at once, or none for no limit."),
+    _feed("driver", CHOICE, "clook", "Scheduling of the host's queue.", "clook", "fcfs", key="scheduler"),
+    _feed(
+        *("end", CHOICE, "drained"),
         "End of the run: all requests complete, or the last request issued.",
-        ("drained", "last-issued"),
+        *("drained", "last-issued"),
     ),
-    Option(
-        "max_outstanding",
-        FEED,
-        COUNT,
-        1_000_000,
-        "max_outstanding",
-        "Outstanding requests at which the simulation stops.",
-    ),
-    Option(
-        "unaligned", FEED, CHOICE, "round", "unaligned", "Requests that are not whole sectors.", ("round", "refuse")
-    ),
-    Option("slices", FEED, COUNT, 256, "slices", "Maximum number of rows of the time series."),
-    Option("precondition", PRECONDITION, SHARE, 0.0, "share", "Share of the drive to overwrite at random first."),
+    _feed("max_outstanding", COUNT, 1_000_000, "Outstanding requests at which the simulation stops."),
+    _feed("unaligned", CHOICE, "round", "Requests that are not whole sectors.", "round", "refuse"),
+    _feed("slices", COUNT, 256, "Maximum number of rows of the time series."),
+    _precondition("precondition", SHARE, 0.0, "Share of the drive to overwrite at random first.", key="share"),
 )
 NAMES = {option.name: option for option in OPTIONS}
 
@@ -178,12 +151,10 @@ NAMES = {option.name: option for option in OPTIONS}
 def policy_meanings() -> dict[str, str]:
     """What each write buffer does, by name, and none."""
     known = {each["name"]: each["about"] for each in _core.policies()}
-    return known | {name: f"{fixed['policy']} with {_words(fixed)}" for name, fixed in VARIANTS.items()}
-
-
-def _words(fixed: Mapping[str, Any]) -> str:
-    """The options that make a variant of a policy."""
-    return ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
+    for name, fixed in VARIANTS.items():
+        words = ", ".join(option.replace("_", " ") for option in fixed if option != "policy")
+        known[name] = f"{fixed['policy']} with {words}"
+    return known
 
 
 def known(name: str) -> Option:
@@ -204,7 +175,8 @@ def setup(options: Mapping[str, Any]) -> dict[str, Any]:
         value = values[option.name] if option.name in values else read(option, option.default)
         groups[option.group].update(value if isinstance(value, dict) else {option.key: value})
     groups[DRIVE][CONTROLLER] = groups.pop(CONTROLLER)
-    groups[BUFFER]["pages"] = _buffer_pages(groups)
+    page_bytes = groups[DRIVE]["page_bytes"]
+    groups[BUFFER]["pages"] = int(groups[BUFFER]["pages"] // page_bytes) if page_bytes else 0
     if groups[BUFFER]["policy"] == NONE:
         del groups[BUFFER]
     if share := values.get("precondition"):
@@ -224,36 +196,41 @@ def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **variant}
 
 
-def _buffer_pages(groups: Mapping[str, Any]) -> int:
-    size_bytes, page_bytes = groups[BUFFER]["pages"], groups[DRIVE]["page_bytes"]
-    return int(size_bytes // page_bytes) if page_bytes else 0
-
-
 def read(option: Option, value: Any) -> Any:
-    """What the core takes for it; a dictionary where that is more than one thing, or nothing. Raises UsageError."""
-    if option.group == CONTROLLER:
-        return _numbers(option, value)
-    match option.kind:
-        case "size":
-            return _size(option, value)
-        case "feeding":
-            return feeding(value)
-        case "window":
-            return 0 if value in (NONE, None, 0) else _whole(option, value)
-        case "share or auto" | "count or auto" if value in (AUTO, None):
-            return {}
-        case "count" | "count or auto":
-            return _whole(option, value)
-        case "number" | "share" | "share or auto":
-            return _number(option, value)
-        case "flag":
-            return _flag(option, value)
-        case "name" if not isinstance(value, str):
-            raise UsageError(f"policy is {value!r}, expected the name of one; several are runs of sweep(trace, runs)")
-        case "name" if value not in (known := policy_meanings()):
-            raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
-        case "choice" if value not in option.choices:
-            raise _wrong(option, value, " or ".join(option.choices))
+    """What the core takes for it: a dictionary where that is more than one thing, or nothing; of an option of the
+    controller its numbers, of which a flag has 0 or 1, and a choice its place. Raises UsageError."""
+    found = _plain(option, value)
+    if option.group != CONTROLLER or option.kind == NUMBERS:
+        return found
+    return [float(option.choices.index(found) if option.kind == CHOICE else found)]
+
+
+def _plain(option: Option, value: Any) -> Any:
+    kind = option.kind
+    if kind in (AUTO_SHARE, AUTO_COUNT) and value in (AUTO, None):
+        return {}
+    if kind == WINDOW and value in (NONE, None, 0):
+        return 0
+    if kind == POLICY and not isinstance(value, str):
+        raise UsageError(f"policy is {value!r}, expected the name of one; several are runs of sweep(trace, runs)")
+    if kind == POLICY and value not in (known := policy_meanings()):
+        raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
+    if kind == CHOICE and value not in option.choices:
+        raise _wrong(option, value, " or ".join(option.choices))
+    if kind == SIZE:
+        return _size(option, value)
+    if kind == FEEDING:
+        return feeding(value)
+    if kind == FLAG:
+        return _flag(option, value)
+    if kind in (COUNT, AUTO_COUNT, WINDOW):
+        return _whole(option, value)
+    if kind in (NUMBER, SHARE, AUTO_SHARE):
+        return _number(option, value)
+    if kind == NUMBERS:
+        if isinstance(value, str):
+            value = [] if value == NONE else value.split("/")
+        return [_number(option, part) for part in (value if isinstance(value, list | tuple) else [value])]
     return value
 
 
@@ -287,26 +264,6 @@ def _number(option: Option, value: Any) -> float:
         raise _wrong(option, value, "a number") from None
 
 
-def _numbers(option: Option, value: Any) -> list[float]:
-    """What the core takes for an option of the controller: its numbers, of which a flag has 0 or 1."""
-    match option.kind:
-        case "numbers":
-            if isinstance(value, str):
-                value = [] if value == NONE else value.split("/")
-            return [_number(option, part) for part in (value if isinstance(value, list | tuple) else [value])]
-        case "size":
-            return [float(_size(option, value))]
-        case "count":
-            return [float(_whole(option, value))]
-        case "flag":
-            return [float(_flag(option, value))]
-        case "choice":
-            if value not in option.choices:
-                raise _wrong(option, value, " or ".join(option.choices))
-            return [float(option.choices.index(value))]
-    return [_number(option, value)]
-
-
 def _flag(option: Option, value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -322,8 +279,10 @@ def feeding(text: Any) -> dict[str, Any]:
     name, _, rest = str(text).partition(":")
     if name == "open" and not rest:
         return {"feeding": "open"}
-    if name == "scaled" and (factor := _positive(rest)):
-        return {"feeding": "scaled", "factor": factor}
+    if name == "scaled":
+        with suppress(ValueError):
+            if 0 < (factor := float(rest)) < float("inf"):
+                return {"feeding": "scaled", "factor": factor}
     if name == "closed" and rest.isdecimal() and int(rest) > 0:
         return {"feeding": "closed", "outstanding": int(rest)}
     if name == "batch" and (match := re.fullmatch(r"([1-9]\d*)@(.+)", rest)):
@@ -334,11 +293,3 @@ def feeding(text: Any) -> dict[str, Any]:
         return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
     wanted = "expected open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
     raise UsageError(f"feed is '{text}', {wanted}{nearest(name, ('open', 'scaled', 'closed', 'batch'))}")
-
-
-def _positive(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 < number < float("inf") else None

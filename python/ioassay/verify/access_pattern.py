@@ -23,8 +23,7 @@ from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MIXED, TRIM, Group
-from ioassay.verify.statement import Code, state
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, state
 
 _DEVIATIONS = 6
 """A random tool is further off than so many standard deviations once in 10^9 runs."""
@@ -39,8 +38,6 @@ _SMALL_FILE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class _Part:
-    """One direction of one session."""
-
     file: int
     calls: Calls
     pattern: Pattern
@@ -48,8 +45,6 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Access:
-    """All of them together."""
-
     parts: Sequence[_Part]
     operations: int | None
     """As claimed."""
@@ -100,7 +95,6 @@ class _Access:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every operation is one call."""
         slack = tolerances.of("pattern_unsure")
         if self.operations and abs(self.calls - self.operations) <= slack * self.operations:
             return True
@@ -135,7 +129,6 @@ class _Access:
 
     @property
     def longest_bytes(self) -> int:
-        """What the longest session of each file moved."""
         return sum(max(part.calls.bytes for part in parts) for parts in self._files())
 
     @property
@@ -144,7 +137,6 @@ class _Access:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """For the verdict."""
         return {
             "sequential_share": self.sequential / self.followers if self.followers else 0.0,
             "stride_share": self.strided / self.followers if self.followers else 0.0,
@@ -161,7 +153,6 @@ class _Access:
 
 
 def _span(parts: Sequence[_Part]) -> int:
-    """From end to end of what sessions of one file touched."""
     lowest = min(part.pattern.lowest_bytes for part in parts)
     return max(part.pattern.highest_bytes for part in parts) - lowest
 
@@ -178,7 +169,14 @@ def judge_pattern(case: Case) -> Finding | None:
     parts = _parts(case.group)
     if unknown := _unknown(case.group, parts):
         return Finding([unknown] if stated else [], judged=False)
-    access = _access(case.group, parts)
+    group, records = case.group, {claim.record_bytes for claim in case.claims}
+    operations = [claim.operations for claim in case.claims if claim.operations is not None]
+    access = _Access(
+        [part for part in parts if part is not None],
+        sum(operations) if len(operations) == len(case.claims) else None,
+        records.pop() if len(records) == 1 else None,
+        case.claim.kind == MIXED and len(parts) > len(group.sessions),
+    )
     faults = [*_judge_order(pattern, access), *_judge_extent(pattern, working_set, access)]
     contradictions = [fault for fault in faults if fault.category == CONTRADICTED]
     faults = contradictions or (faults if stated else [])
@@ -203,7 +201,6 @@ def _parts(group: Group) -> list[_Part | None]:
 
 
 def _unknown(group: Group, parts: Sequence[_Part | None]) -> Fault | None:
-    """Why nothing can be said of the pattern."""
     if group.claims[0].kind == TRIM or not group.told_apart or None in parts:
         return _incomplete(Code.OFFSETS_UNWATCHED)
     if not parts:
@@ -219,17 +216,6 @@ def _unknown(group: Group, parts: Sequence[_Part | None]) -> Fault | None:
 
 def _incomplete(code: Code) -> Fault:
     return Fault(INCOMPLETE, "PATTERN-UNKNOWN", (state(code),))
-
-
-def _access(group: Group, parts: Sequence[_Part | None]) -> _Access:
-    operations = [claim.operations for claim in group.claims if claim.operations is not None]
-    records = {claim.record_bytes for claim in group.claims}
-    return _Access(
-        [part for part in parts if part is not None],
-        sum(operations) if len(operations) == len(group.claims) else None,
-        records.pop() if len(records) == 1 else None,
-        group.claims[0].kind == MIXED and len(parts) > len(group.sessions),
-    )
 
 
 def _judge_order(pattern: str, access: _Access) -> list[Fault]:

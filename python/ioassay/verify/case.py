@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ioassay.formats import conventions
-from ioassay.records.observation import READ, File, Observation, Session
+from ioassay.records.observation import READ, File, Observation
 from ioassay.records.record import RANDOM, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import NULL, Group, calls_of, groups
 from ioassay.verify.evidence import BY_NAME, RINGS, SPLICE, VSYNC, Device, Evidence, calls_seen, device_seen
-from ioassay.verify.statement import Amount, Code, Statement, state
+from ioassay.verify.verdict import Amount, Code, Statement, state
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
 _MEMORY_DEVICES = ("zram", "ram")
@@ -49,7 +49,6 @@ class Expected:
 
     @property
     def amount(self) -> Amount:
-        """What was claimed."""
         return Amount(self.operations, self.bytes)
 
 
@@ -116,7 +115,6 @@ class Pool:
 
     @property
     def record_bytes(self) -> float:
-        """Mean size of a call."""
         return self.bytes / self.operations if self.operations else 0.0
 
     @property
@@ -188,7 +186,6 @@ class Case:
 
     @property
     def is_pattern_claimed(self) -> bool:
-        """Whether the claims say where their operations go."""
         return any(claim.pattern or claim.working_set_bytes is not None for claim in self.claims)
 
     @property
@@ -306,18 +303,18 @@ def is_synced(group: Group) -> bool | None:
         return True
     if not group.told_apart or not writing:
         return True if claimed else None if not group.told_apart else False
-    if conventions(claim.source).passes:
-        return any(_syncs_inside(session, claim) for session in writing)
-    return any(session.sync.calls > session.sync.errors for session in group.sessions)
-
-
-def _syncs_inside(session: Session, claim: Claim) -> bool:
-    """Between the writes; after them only where the claimed interval includes it."""
-    if session.sync.calls <= session.sync.errors:
-        return False
-    if "fsync" in claim.includes:
-        return session.sync.last_ns >= session.write.last_ns
-    return session.write.first_ns < session.sync.first_ns < session.write.last_ns
+    synced = [session for session in group.sessions if session.sync.calls > session.sync.errors]
+    if not conventions(claim.source).passes:
+        return bool(synced)
+    # Between the writes; after them only where the claimed interval includes it.
+    inside = (
+        one.sync.last_ns >= one.write.last_ns
+        if "fsync" in claim.includes
+        else one.write.first_ns < one.sync.first_ns < one.write.last_ns
+        for one in synced
+        if one.write.calls
+    )
+    return any(inside)
 
 
 def pool_of(

@@ -81,8 +81,6 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
 
 
 class _Index:
-    """Files by name, and the sessions of each."""
-
     def __init__(self, observation: Observation, claims: Sequence[Claim]) -> None:
         self.sessions: dict[int, list[Session]] = {}
         for session in observation.sessions:
@@ -151,7 +149,6 @@ class _Index:
         return [file for file in used if file.path] or used
 
     def in_time(self, files: Iterable[File]) -> list[Session]:
-        """All sessions of the files, earliest first."""
         found = [session for file in files for session in self.sessions.get(file.id, ())]
         return sorted(
             found,
@@ -168,7 +165,6 @@ def is_of_system(path: str) -> bool:
 
 
 def _names(file: File) -> list[str]:
-    """The paths by which it was opened."""
     return [file.path, *([file.other_path] if file.other_path else [])]
 
 
@@ -190,7 +186,11 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
         claim = claims[place]
         files, named, missing = index.of(claim)
         if tuple(claim.paths) not in queues:
-            queues[tuple(claim.paths)] = (_carrying(index, files, claim), [0])
+            # Opens that only create, truncate or synchronise are no passes.
+            used = files if claim.paths else [*index.relevant("read"), *index.relevant("write")]
+            sessions = index.in_time({file.id: file for file in used}.values())
+            moving = [session for session in sessions if session.read.calls or session.write.calls]
+            queues[tuple(claim.paths)] = (moving, [0])
         queue, at = queues[tuple(claim.paths)]
         own: list[Session] = []
         if claim.engine != MAPPED:
@@ -205,15 +205,7 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
     return found
 
 
-def _carrying(index: _Index, files: Sequence[File], claim: Claim) -> list[Session]:
-    """Sessions that moved something: opens that only create, truncate or synchronise are no passes."""
-    if not claim.paths:
-        files = list({file.id: file for kind in ("read", "write") for file in index.relevant(kind)}.values())
-    return [session for session in index.in_time(files) if session.read.calls or session.write.calls]
-
-
 def _next(queue: Sequence[Session], start: int, kind: str) -> int:
-    """The next session of that kind."""
     while start < len(queue) and not calls_of(queue[start], kind).calls:
         start += 1
     return start

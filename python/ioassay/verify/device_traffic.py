@@ -11,8 +11,7 @@ from __future__ import annotations
 from ioassay.verify import tolerances
 from ioassay.verify.case import COMPRESSED, Case, Pool
 from ioassay.verify.claim_groups import TRIM
-from ioassay.verify.statement import Code, state
-from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED, Fault, Finding
+from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, state
 
 _LEAST_COMPRESSED = 1 / 64
 """Of data, compressed: btrfs stores 4 KiB of 128 at least; a read of less is one of holes."""

@@ -15,7 +15,6 @@ from typing import Any
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
 from ioassay.verify.claim_groups import MIXED, TRIM
-from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
     BY_DRIVE,
@@ -26,10 +25,13 @@ from ioassay.verify.verdict import (
     NOT_JUDGED,
     TRUE_CLAIMS,
     UNSUBSTANTIATED,
+    Code,
     Property,
+    Statement,
     Verdict,
     rank,
     severity_of,
+    state,
 )
 
 PAST_THE_KERNEL = frozenset({"nbd", "spdk_nvme", "spdk_bdev"})
@@ -76,20 +78,20 @@ def set_against(verdicts: Sequence[Verdict], counted: Mapping[str, Count]) -> li
         if verdict.claim is not None:
             before, own = volumes.get(verdict.claim.kind, 0), verdict.claim.bytes
             volumes[verdict.claim.kind] = None if before is None or own is None else before + own
-    return [_set_against(one, counted, volumes) for one in verdicts]
-
-
-def _set_against(verdict: Verdict, counted: Mapping[str, Count], volumes: Mapping[str, int | None]) -> Verdict:
-    claim = verdict.claim
-    if claim is None or claim.kind not in counted:
-        return verdict
-    count, claimed = counted[claim.kind], volumes[claim.kind]
-    numbers = {"operations": count.operations, "bytes": count.bytes, "latency_mean_ns": count.latency_ns}
-    found = replace(verdict, numbers={**verdict.numbers, **{f"drive_{name}": one for name, one in numbers.items()}})
-    if not claimed:
-        return found
-    difference = {"drive_difference_percent": (count.bytes / claimed - 1) * 100}
-    return _compared(replace(found, numbers={**found.numbers, **difference}), claim, claimed, count)
+    found = []
+    for verdict in verdicts:
+        claim = verdict.claim
+        if claim is None or claim.kind not in counted:
+            found.append(verdict)
+            continue
+        count, claimed = counted[claim.kind], volumes[claim.kind]
+        numbers = {"operations": count.operations, "bytes": count.bytes, "latency_mean_ns": count.latency_ns}
+        known = {**verdict.numbers, **{f"drive_{name}": one for name, one in numbers.items()}}
+        if claimed:
+            known["drive_difference_percent"] = (count.bytes / claimed - 1) * 100
+        told = replace(verdict, numbers=known)
+        found.append(_compared(told, claim, claimed, count) if claimed else told)
+    return found
 
 
 def _compared(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
@@ -121,7 +123,15 @@ def _is_unseen(verdict: Verdict) -> bool:
 def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Verdict:
     """With what the drive says in the place of what the kernel did not see; other properties stay as they are."""
     before = [state(Code.KERNEL_ALONE, explanation=tuple(verdict.explanation))] if verdict.explanation else []
-    judged = {each.name: _counted_instead(each, why) for each in verdict.properties}
+    judged: dict[str, Property] = {}
+    for each in verdict.properties:  # bytes that reached the drive were moved, and are durable; how stays open
+        seen = each.reason not in _UNSEEN.get(each.category, ())
+        if seen or (each.name, each.category) == (properties.SYNC, CONTRADICTED):
+            judged[each.name] = each
+        elif each.name in (properties.FILES, properties.DIRECT, properties.ENGINE, properties.PATTERN):
+            judged[each.name] = Property(each.name, NOT_JUDGED)
+        else:
+            judged[each.name] = Property(each.name, CONFIRMED, BY_DRIVE, why)
     if judged:
         device = Property(properties.DEVICE, category, reason, why)
         judged[properties.DEVICE] = max(device, judged.get(properties.DEVICE, device), key=rank)
@@ -141,14 +151,3 @@ def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Ve
     return replace(
         found, category=category, reason=worst.reason, explanation=worst.statements, severity=severity_of(category)
     )
-
-
-def _counted_instead(each: Property, why: Sequence[Statement]) -> Property:
-    """Bytes that reached the drive were moved, and are durable; how they were moved stays open."""
-    if each.reason not in _UNSEEN.get(each.category, ()):
-        return each
-    if (each.name, each.category) == (properties.SYNC, CONTRADICTED):
-        return each
-    if each.name in (properties.FILES, properties.DIRECT, properties.ENGINE, properties.PATTERN):
-        return Property(each.name, NOT_JUDGED)
-    return Property(each.name, CONFIRMED, BY_DRIVE, why)

@@ -13,7 +13,7 @@ from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Ca
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
-from ioassay.verify.statement import Amount, Code, Statement, state
+from ioassay.verify.verdict import Amount, Code, Statement, state
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
@@ -58,7 +58,6 @@ class Evidence:
 
     @property
     def amount(self) -> Amount:
-        """What was seen, and where."""
         return Amount(self.operations, self.bytes, self.source)
 
 
@@ -101,10 +100,19 @@ def calls_seen(group: Group, observation: Observation) -> Evidence:
     if kind == TRIM:
         return Evidence(NOTHING)
     if group.told_apart:
-        return _by_file(group, kind, observation)
-    if SYSCALLS in observation.layers:
-        return _by_operation(kind, observation)
-    return _by_process(kind, observation)
+        source, primed = FILES, group.one_pass and group.claims[0].primed
+        total = sum_of(timed_calls(session, kind, primed=primed) for session in group.sessions)
+        syncs = sum(session.sync.calls for session in group.sessions)
+    elif SYSCALLS in observation.layers:
+        source = CALLS
+        total = sum_of(part.calls for part in observation.operations if part.kind in kinds(kind))
+        syncs = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
+    else:
+        return _by_process(kind, observation)
+    among_others = source == CALLS or not (group.named or group.one_pass)
+    others = (int(tolerances.of("others_operations")), others_bytes(kind)) if among_others else (0, 0)
+    timed = observation.backend == "bpf"
+    return Evidence(source, total.calls - total.errors, total.bytes, *others, total, timed=timed, syncs=syncs)
 
 
 def others_bytes(kind: str) -> int:
@@ -113,40 +121,17 @@ def others_bytes(kind: str) -> int:
     return int(sum(map(tolerances.of, {"read": both[:1], "write": both[1:]}.get(kind, both))))
 
 
-def _by_file(group: Group, kind: str, observation: Observation) -> Evidence:
-    primed = group.one_pass and group.claims[0].primed
-    total = sum_of(timed_calls(session, kind, primed=primed) for session in group.sessions)
-    syncs = sum(session.sync.calls for session in group.sessions)
-    return _counted(FILES, total, syncs, kind, observation, among_others=not group.named and not group.one_pass)
-
-
 def timed_calls(session: Session, kind: str, *, primed: bool) -> Calls:
     """What was done through it of the claim's kind, without the priming call that the tool does not time."""
     calls = calls_of(session, kind)
-    if primed and calls.calls > session.first.calls:
-        return without_first(calls, session.first, session.second_ns)
-    return calls
+    is_first_extra = primed and calls.calls > session.first.calls
+    return without_first(calls, session.first, session.second_ns) if is_first_extra else calls
 
 
 def without_first(calls: Calls, first: Calls, second_ns: int) -> Calls:
-    """The calls after a priming one."""
     names = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
     less = {name: max(getattr(calls, name) - getattr(first, name), 0) for name in names}
     return replace(calls, **less, first_ns=second_ns or calls.first_ns)
-
-
-def _by_operation(kind: str, observation: Observation) -> Evidence:
-    total = sum_of(part.calls for part in observation.operations if part.kind in kinds(kind))
-    syncs = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
-    return _counted(CALLS, total, syncs, kind, observation, among_others=True)
-
-
-def _counted(
-    source: str, total: Calls, syncs: int, kind: str, observation: Observation, *, among_others: bool
-) -> Evidence:
-    others = (int(tolerances.of("others_operations")), others_bytes(kind)) if among_others else (0, 0)
-    timed = observation.backend == "bpf"
-    return Evidence(source, total.calls - total.errors, total.bytes, *others, total, timed=timed, syncs=syncs)
 
 
 def _by_name(engine: str, observation: Observation) -> Evidence:
@@ -179,7 +164,6 @@ def _by_process(kind: str, observation: Observation) -> Evidence:
 
 
 def sum_of(parts: Iterable[Calls]) -> Calls:
-    """All classes as one."""
     return reduce(Calls.plus, parts, Calls())
 
 
@@ -204,14 +188,19 @@ def device_seen(group: Group, observation: Observation) -> Device:
     here = [part for part in own if part.dev in theirs] or own
     done = [part for part in here if part.kind in claimed]
     others = [part for part in observation.block if not part.own and part.kind in claimed]
-    process = _process_bytes(kind, observation)
+    accounts = [{"read": "read_bytes", "write": "write_bytes"}.get(one, "") for one in kinds(kind)]
+    is_accounted = all(name in observation.counters for name in accounts)
+    process = int(sum(observation.counters[name] for name in accounts)) if is_accounted else None
+    # The busiest whole device: stacked ones see the same bytes several times.
+    whole = [f"{one}_bytes" for one in (READ, WRITE) if one in claimed]
+    busiest = max((sum(disk.get(name, 0) for name in whole) for disk in observation.disks.values()), default=0)
     watched = "block" in observation.layers or "record" in observation.layers
     own_bytes = _bytes(done) if watched else process or 0
     return Device(
         known=watched or process is not None,
         own_bytes=own_bytes,
         own_requests=sum(part.calls.calls for part in done) if watched else None,
-        any_bytes=max(own_bytes + _bytes(others), _whole_disks(claimed, observation)),
+        any_bytes=max(own_bytes + _bytes(others), busiest),
         merges=sum(part.merges for part in done),
         read_bytes=_bytes([part for part in here if part.kind == READ]),
         written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
@@ -225,19 +214,6 @@ def device_seen(group: Group, observation: Observation) -> Device:
 
 def _bytes(parts: Sequence[Requests]) -> int:
     return sum(part.calls.bytes for part in parts)
-
-
-def _process_bytes(kind: str, observation: Observation) -> int | None:
-    names = [{"read": "read_bytes", "write": "write_bytes"}.get(one, "") for one in kinds(kind)]
-    if not all(name in observation.counters for name in names):
-        return None
-    return int(sum(observation.counters[name] for name in names))
-
-
-def _whole_disks(claimed: set[str], observation: Observation) -> int:
-    """The busiest whole device: stacked ones see the same bytes several times."""
-    names = [f"{one}_bytes" for one in (READ, WRITE) if one in claimed]
-    return max((sum(disk.get(name, 0) for name in names) for disk in observation.disks.values()), default=0)
 
 
 _ANY = (Claim("user", READ), Claim("user", WRITE))

@@ -7,26 +7,26 @@ leads to INCOMPLETE, to UNSUPPORTED, or to a property that is not judged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from ioassay.formats import is_of_this_host, tool_runs
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
-from ioassay.verify import explanations, properties, session_times, tolerances
+from ioassay.stats import distributions
+from ioassay.verify import properties, session_times, tolerances
 from ioassay.verify.access_pattern import judge_pattern
-from ioassay.verify.case import Case, Pool, cases
-from ioassay.verify.claim_groups import KEYS, TRIM
+from ioassay.verify.case import LEFT_OUT, Case, Pool, cases, is_direct
+from ioassay.verify.claim_groups import KEYS, TRIM, calls_of
 from ioassay.verify.device_traffic import judge_device
-from ioassay.verify.engines import judge_engine
-from ioassay.verify.file_access import judge_direct, judge_files
+from ioassay.verify.evidence import URING
+from ioassay.verify.file_access import judge_direct, judge_engine, judge_files, judge_sync
 from ioassay.verify.latency_bounds import judge_latency
-from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.operation_counts import judge_counts
 from ioassay.verify.session_times import judge_times
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.synchronisations import judge_sync
 from ioassay.verify.verdict import (
     BY_DEVICE,
     CONFIRMED,
@@ -39,12 +39,16 @@ from ioassay.verify.verdict import (
     TRUE_CLAIMS,
     UNSUBSTANTIATED,
     UNSUPPORTED,
+    Amount,
+    Code,
     Fault,
     Finding,
     Property,
+    Statement,
     Verdict,
     rank,
     severity_of,
+    state,
 )
 
 CHECKS: Mapping[str, Callable[[Case], Finding | None]] = {
@@ -156,7 +160,7 @@ def _judge_case(case: Case, probed: Effect | None) -> Verdict:
     fault = min(listed, key=lambda each: (-rank(each), each.reason not in _ITSELF), default=None)
     if fault is None or rank(fault) <= 0:
         fault = Property("", CONFIRMED, _limit(case))
-    notes = [*_rest(listed, fault), *explanations.notes(case)]
+    notes = [*_rest(listed, fault), *explanations(case)]
     notes += [note for finding in found.values() for note in finding.notes]
     notes += [] if case.exit_ok else [state(Code.COMMAND_FAILED)]
     numbers = _numbers(case)
@@ -187,7 +191,10 @@ def _unsupported(case: Case) -> Fault | None:
 def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
     """Those that the claims state, judged."""
     counted = judge_counts(case)
-    lost = _losses(case.observation)
+    gone, dropped = (case.observation.health.get(name, 0) for name in ("lost", "dropped"))
+    is_lossy = max(gone, dropped) > tolerances.of("lost")
+    events = state(Code.EVENTS_LOST, lost=gone, dropped=dropped)
+    lost = Fault(INCOMPLETE, "EVENTS-LOST", (events,)) if is_lossy else None
     itself = any(fault.reason in _ITSELF for finding in found.values() for fault in finding.faults)
     timed = properties.INTERVAL in found and found[properties.INTERVAL].numbers
     is_empty = not (counted or itself or case.is_amount_claimed or case.is_pattern_claimed or timed)
@@ -209,13 +216,6 @@ def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
 
 def _in_order(listed: Sequence[Property]) -> list[Property]:
     return sorted(listed, key=lambda each: properties.PROPERTIES.index(each.name))
-
-
-def _losses(observation: Observation) -> Fault | None:
-    lost, dropped = (observation.health.get(name, 0) for name in ("lost", "dropped"))
-    if max(lost, dropped) <= tolerances.of("lost"):
-        return None
-    return Fault(INCOMPLETE, "EVENTS-LOST", (state(Code.EVENTS_LOST, lost=lost, dropped=dropped),))
 
 
 def _of_counts(case: Case, counted: Sequence[Fault]) -> list[Property]:
@@ -337,3 +337,171 @@ def _moved_by_device(pool: Pool) -> Statement:
     if pool.kind == "write" and own < pool.bytes:
         return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=max(pool.device.any_bytes - own, 0))
     return state(Code.DEVICE_MOVED, own_bytes=own)
+
+
+# Did watching change the result? Interleaved runs of one point with the witness, and their twins without it. Few runs
+# give a wide interval, and then nothing is claimed either way.
+
+
+@dataclass(frozen=True)
+class Twins:
+    """One metric of the same point, watched and not watched; one value a run."""
+
+    metric: str
+    traced: Sequence[float]
+    untraced: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Median watched divided by median not watched, with its interval (None where it cannot be known)."""
+
+    metric: str
+    ratio: float
+    low: float | None
+    high: float | None
+    runs: int
+    """On each side; the smaller number."""
+
+    def perturbed(self) -> bool:
+        """Whether the interval excludes no effect, and the effect is more than the tolerance."""
+        if self.low is None or self.high is None:
+            return False
+        return (self.high < 1 or self.low > 1) and abs(self.ratio - 1) > tolerances.of("probe_effect")
+
+    def statement(self) -> Statement:
+        code = Code.OBSERVER_EFFECT_UNKNOWN if self.low is None else Code.OBSERVER_EFFECT
+        return state(code, metric=self.metric, ratio=self.ratio, low=self.low, high=self.high, runs=self.runs)
+
+
+def effect(twins: Twins) -> Effect | None:
+    """The probe effect; None where a side has no positive value.
+
+    Interval: Price and Bonett, "Distribution-free confidence intervals for difference and ratio of medians", Journal
+    of Statistical Computation and Simulation 72 (2002), with Student's t instead of the normal quantile, since their
+    interval is too narrow for a handful of runs.
+    """
+    sides = [sorted(math.log(value) for value in side if value > 0) for side in (twins.traced, twins.untraced)]
+    runs = min(map(len, sides))
+    if not runs:
+        return None
+    log_ratio = median(sides[0]) - median(sides[1])
+    if runs < 3:
+        return Effect(twins.metric, math.exp(log_ratio), None, None, runs)
+    half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(sum(map(_variance, sides)))
+    ratio, low, high = (math.exp(log_ratio + by) for by in (0.0, -half, half))
+    return Effect(twins.metric, ratio, low, high, runs)
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Of the median of sorted values, from the distance of two order statistics about it."""
+    n = len(values)
+    place = max(1, round((n + 1) / 2 - math.sqrt(n)))
+    outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n
+    z = float(distributions.normal_ppf(1 - outside / 2))
+    return ((values[n - place] - values[place - 1]) / (2 * z)) ** 2
+
+
+# Explanations
+
+
+def explanations(case: Case) -> list[Statement]:
+    """What a reader may wonder about in a claim that is true, in a fixed order.
+
+    Loader and layout traffic first, then priming reads and silent passes, the cache, read-ahead, merges, write-back,
+    pre-flushes, the journal, what the tool's ring does, discards; at last what could not be watched or judged.
+    """
+    names = dict.fromkeys(name for claim in case.claims for name in claim.unreported if name in LEFT_OUT)
+    left_out = [state(LEFT_OUT[name]) for name in names] if case.surplus != (0, 0) else []
+    found = [*case.expected.notes, *_traffic(case), *_passes(case), *left_out]
+    opened = any(calls_of(session, case.claim.kind).calls for session in case.group.sessions)
+    unclaimed = opened and case.claim.direct is False and is_direct(case.group)
+    found += [state(Code.DIRECT_UNCLAIMED)] if unclaimed else []
+    return [*found, *_device(case.pool), *_limits(case)]
+
+
+def _traffic(case: Case) -> list[Statement]:
+    (operations, volume), group, seen = case.surplus, case.group, case.seen
+    found = []
+    if seen.source != "files" and (operations or volume) and volume <= seen.others_bytes:
+        extra = Amount(operations if case.expected.operations is not None else None, volume)
+        found.append(state(Code.OTHER_TRAFFIC, extra=extra))
+    if seen.source == "files" and operations and not volume and operations <= seen.calls.short:
+        found.append(state(Code.END_OF_FILE, calls=operations))
+    if group.layout:
+        found.append(state(Code.LAYOUT, written_bytes=sum(session.write.bytes for session in group.layout)))
+    if seen.calls.errors:
+        found.append(state(Code.CALLS_FAILED, errors=seen.calls.errors))
+    if group.missing and group.named:
+        found.append(state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3])))
+    return found
+
+
+def _passes(case: Case) -> list[Statement]:
+    if not case.group.one_pass:
+        return []
+    primed, passes = case.claim.primed, case.claim.silent_passes
+    silent = [state(Code.SILENT_PASSES, passes=passes + 1)] if passes else []
+    return [*([state(Code.PRIMING_READ)] if primed else []), *silent]
+
+
+def _device(pool: Pool) -> list[Statement]:
+    device = pool.device
+    found: list[Statement] = []
+    if not device.known or not pool.bytes:
+        return found
+    if pool.claims > 1:
+        found.append(state(Code.DEVICE_SHARED, claims=pool.claims))
+    if pool.is_elsewhere:
+        found.append(state(Code.OTHER_MACHINE))
+    found += _requests(pool)
+    own = device.own_bytes
+    if pool.kind == "write" and pool.watched and pool.synced and own < pool.bytes * (1 - tolerances.of("device_share")):
+        found.append(state(Code.KERNEL_WRITE_BACK, own_bytes=own))
+    if device.virtual:
+        found.append(state(Code.VIRTUAL_DEVICE, devices=tuple(device.virtual)))
+    if device.discards and pool.kind == "write":
+        found.append(state(Code.DISCARDED, requests=device.discards))
+    return found
+
+
+def _requests(pool: Pool) -> list[Statement]:
+    device, requests, found = pool.device, pool.device.own_requests or 0, []
+    if requests and device.own_bytes and requests < pool.operations * 0.999 and (code := _gathered(pool)):
+        found.append(state(code, merges=device.merges, requests=requests, own_bytes=device.own_bytes))
+    if pool.kind == "write" and pool.watched and pool.syncs and device.own_bytes:
+        extra = device.own_bytes - pool.bytes
+        if 0 < extra <= pool.bytes * tolerances.of("amplified"):
+            found.append(state(Code.JOURNAL_BYTES, extra_bytes=extra))
+        if requests > pool.operations:
+            flushed = {"flushes": device.flushes, "writes": pool.operations, "syncs": pool.syncs}
+            found.append(Statement(Code.FLUSHES, (("requests", requests), *flushed.items())))
+    return found
+
+
+def _gathered(pool: Pool) -> Code | None:
+    """Why there were fewer requests than calls."""
+    if pool.direct and pool.device.own_bytes < pool.bytes * (1 - tolerances.of("device_share")):
+        return None  # merges change no bytes
+    if pool.device.merges:
+        return Code.REQUESTS_MERGED
+    if pool.direct:
+        return Code.CALLS_MERGED
+    if pool.kind == "read" and pool.reached_bytes >= pool.bytes / 2:
+        return Code.READ_AHEAD
+    return Code.WRITE_BACK_GATHERED if pool.kind == "write" and pool.synced else None
+
+
+def _limits(case: Case) -> list[Statement]:
+    watched = case.observation
+    found = [state(Code.RING_CALLS)] if case.claim.engine == URING else []
+    if not case.group.one_pass and len(case.claims) > 1:
+        found.append(state(Code.SUMMED, claims=len(case.claims)))
+    if missed := watched.health.get("missed", 0):
+        issued = sum(part.calls.calls for part in watched.block)
+        found.append(state(Code.COMPLETIONS_MISSED, missed=missed, issued=issued))
+    if not {"block", "record"} & set(watched.layers):
+        found.append(state(Code.REQUESTS_UNWATCHED))
+    if watched.why:
+        found.append(state(Code.LESS_WATCHED, why=watched.why))
+    return found

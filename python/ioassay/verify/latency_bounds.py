@@ -29,8 +29,7 @@ from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, calls_of
 from ioassay.verify.evidence import AIO, FILES, SPLICE, URING, kinds
 from ioassay.verify.session_times import claimed_seconds
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, MATCH, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, MATCH, Code, Fault, Finding, Statement, state
 
 _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1
@@ -186,7 +185,6 @@ def _disorder(claim: Claim) -> list[Fault]:
 
 
 def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list[Fault], list[Statement]]:
-    """Each latency of one claim against its bounds."""
     seen, contended = case.seen, case.contended
     calls = _of_calls(claim, case)
     if calls is None:

@@ -14,8 +14,7 @@ from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, NULL
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Fault
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Statement, state
 
 _FAULT_BYTES = 16 * 4096
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -26,26 +25,25 @@ def judge_counts(case: Case) -> list[Fault]:
     if not case.is_amount_claimed:
         return []
     engine = case.claim.engine
-    if past := _past_the_kernel(case, engine):
-        return [past]
+    # Engines that say themselves that they do nothing here.
+    nothing, name = state(Code.NOTHING_SUPPORTS), PurePath(engine).name
+    if engine == NULL:
+        null = state(Code.NULL_ENGINE, claimed=case.expected.amount)
+        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, nothing))]
+    if name in PAST_THE_KERNEL:
+        past = state(Code.PAST_THE_KERNEL, claimed=case.expected.amount, engine=name)
+        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past, nothing))]
     hidden = unwatched(engine, case.observation.layers)
     if hidden or case.seen.source == NOTHING:
         return _by_device(case, hidden or state(Code.CALLS_UNWATCHED), mapped=engine == MAPPED)
     fault = _nothing(case) if _is_nothing(case) else _fewer(case)
-    if fault is None:
-        fault = _below(case) if engine in BY_NAME else _more(case) or _resolution(case)
+    others, claimed = case.seen.others_operations, case.expected.operations or 0
+    if fault is None and engine not in BY_NAME:
+        fault = _more(case) or _resolution(case)
+    elif fault is None and others > tolerances.of("resolution") * claimed:
+        # Of calls that programs make on their own account a claim must be many.
+        fault = _unresolved(case, state(Code.OTHERS_CALLS, others=others))
     return [fault] if fault else []
-
-
-def _past_the_kernel(case: Case, engine: str) -> Fault | None:
-    """An engine that says itself that it does nothing here."""
-    if engine == NULL:
-        null = state(Code.NULL_ENGINE, claimed=case.expected.amount)
-        return Fault(UNSUBSTANTIATED, "NULL-ENGINE", (null, state(Code.NOTHING_SUPPORTS)))
-    if (name := PurePath(engine).name) in PAST_THE_KERNEL:
-        past = state(Code.PAST_THE_KERNEL, claimed=case.expected.amount, engine=name)
-        return Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past, state(Code.NOTHING_SUPPORTS)))
-    return None
 
 
 def _is_nothing(case: Case) -> bool:
@@ -63,8 +61,16 @@ def _nothing(case: Case) -> Fault | None:
     group = case.group
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
     if not elsewhere and not case.claim.engine:  # by whatever way
-        did = _for_these_files(case)
-        if _covers(did - _written_elsewhere(case), case):
+        did = case.pool.device.own_bytes
+        added = [file.page_cache_bytes for file in group.files]
+        if case.claim.kind == "read" and not case.claim.direct and added and None not in added:
+            did = min(did, sum(part or 0 for part in added))  # at most as much as came into the page cache for them
+        elsewhere_bytes = 0  # written by calls on other files: the device may have done as much for them
+        if case.claim.kind == "write" and group.told_apart:
+            own = {file.id for file in group.files}
+            others = [session for session in case.observation.sessions if session.file not in own]
+            elsewhere_bytes = sum(session.write.bytes for session in others)
+        if _covers(did - elsewhere_bytes, case):
             return None
         if _covers(did, case) or _may_be_hidden(case, did):
             return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
@@ -75,22 +81,6 @@ def _nothing(case: Case) -> Fault | None:
     missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
     errors = [state(Code.CALLS_FAILED, errors=case.seen.calls.errors)] if case.seen.calls.errors else []
     return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors, state(Code.NOTHING_SUPPORTS)))
-
-
-def _for_these_files(case: Case) -> int:
-    """What the device did, at most as much as came into the page cache for these files where that was watched."""
-    added, own_bytes = [file.page_cache_bytes for file in case.group.files], case.pool.device.own_bytes
-    if case.claim.kind != "read" or case.claim.direct or not added or None in added:
-        return own_bytes
-    return min(own_bytes, sum(part or 0 for part in added))
-
-
-def _written_elsewhere(case: Case) -> int:
-    """Written by calls on other files: the device may have done as much for them."""
-    if case.claim.kind != "write" or not case.group.told_apart:
-        return 0
-    own = {file.id for file in case.group.files}
-    return sum(session.write.bytes for session in case.observation.sessions if session.file not in own)
 
 
 def apart(case: Case) -> list[Statement]:
@@ -176,14 +166,6 @@ def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
     if seen.source != FILES:
         return operations == 0 and volume == 0
     return volume <= refused and operations <= calls.short
-
-
-def _below(case: Case) -> Fault | None:
-    """Of calls that programs make on their own account a claim must be many."""
-    others = case.seen.others_operations
-    if others <= tolerances.of("resolution") * (case.expected.operations or 0):
-        return None
-    return _unresolved(case, state(Code.OTHERS_CALLS, others=others))
 
 
 def _resolution(case: Case) -> Fault | None:

@@ -18,8 +18,6 @@ PROPERTIES = (OPERATIONS, BYTES, FILES, DIRECT, ENGINE, SYNC, INTERVAL, LATENCY,
 
 
 class Row(NamedTuple):
-    """One property."""
-
     stated_by: str
     shown_by: Mapping[str, str]
     """Level (or the backend strace) -> what it is judged by there. It is not judged at the others."""
@@ -29,6 +27,5 @@ class Row(NamedTuple):
 
 @functools.cache
 def table() -> Mapping[str, Row]:
-    """All, by name."""
     rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {name: Row(row.pop("stated_by"), row.pop("shown_by"), row) for name, row in rows.items()}

@@ -19,8 +19,7 @@ from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, Group, calls_of
 from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, timed_calls
-from ioassay.verify.statement import Code, Statement, state
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Fault, Finding
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Code, Fault, Finding, Statement, state
 
 _NS = 1e-9
 _AROUND = frozenset({"ramp", "layout", "stonewalled", "pre-read"})
@@ -249,7 +248,10 @@ def _loose(case: Case, claim: Claim) -> Finding:
     """
     group, seen, kind, seconds = case.group, case.seen, claim.kind, claimed_seconds(claim) or 0.0
     skipped: Set[str] = _AROUND & {name for one in case.claims for name in one.unreported}
-    skipped = skipped if case.surplus != (0, 0) or _is_more_than_rates(case) else frozenset()
+    # Whether clearly more was moved than the printed rates give in their intervals, where no bytes are claimed.
+    rated = sum((one.rate_bytes_per_s or math.inf) * (one.seconds or math.inf) for one in case.claims)
+    is_more = case.expected.bytes is None and seen.bytes > rated * (1 + tolerances.of("amplified"))
+    skipped = skipped if case.surplus != (0, 0) or is_more else frozenset()
     sessions = _after_the_rest(case) if skipped else group.sessions
     longest_s, all_s = max((_span([part]) for part in _large(sessions, kind)), default=0.0), _span([seen.calls])
     longest_s = longest_s if group.told_apart else all_s
@@ -278,12 +280,6 @@ def _loose(case: Case, claim: Claim) -> Finding:
         notes = [state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=all_s)]
     untimed = {Code.INTERVAL_WITH_MORE, Code.INTERVAL_TOO_SHORT} & {note.code for note in notes}
     return Finding(faults, notes, _numbers(seconds, longest_s, allowed), judged=not untimed)
-
-
-def _is_more_than_rates(case: Case) -> bool:
-    """Whether clearly more was moved than the printed rates give in their intervals, where no bytes are claimed."""
-    rates = [(one.rate_bytes_per_s or math.inf) * (one.seconds or math.inf) for one in case.claims]
-    return case.expected.bytes is None and case.seen.bytes > sum(rates) * (1 + tolerances.of("amplified"))
 
 
 def _after_the_rest(case: Case) -> list[Session]:

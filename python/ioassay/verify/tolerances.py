@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 
 class Tolerance(NamedTuple):
-    """One of them."""
-
     value: float
     unit: str
     why: str
@@ -19,11 +17,9 @@ class Tolerance(NamedTuple):
 
 @functools.cache
 def table() -> Mapping[str, Tolerance]:
-    """All, by name."""
     rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {name: Tolerance(*row) for name, row in rows.items()}
 
 
 def of(name: str) -> float:
-    """The value of a row."""
     return table()[name].value

@@ -22,8 +22,8 @@ import pytest
 import ioassay
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.traces import miss_ratio_chart, recipes, trace_file
-from ioassay.packs.ssd.traces.miss_ratio_chart import Curve
+from ioassay.packs.ssd.commands import trace_text
+from ioassay.packs.ssd.traces import trace_file
 from ioassay.units import parse_size
 
 from ...corpora import cases
@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused_by_name(case: dict[str, Any]) -> None:
         refuse[kind](case[kind])
 
 
-@pytest.mark.parametrize(("law", "forms"), [("arrivals", recipes.ARRIVALS), ("addresses", recipes.ADDRESSES)])
+@pytest.mark.parametrize(("law", "forms"), [("arrivals", traces.ARRIVALS), ("addresses", traces.ADDRESSES)])
 def test_the_laws_that_have_a_near_name_are_those_of_the_core(law: str, forms: tuple[str, ...]) -> None:
     def names(told: list[str]) -> list[str]:
         return [re.match(r"[a-z-]*", form)[0] for form in told]
@@ -429,7 +429,7 @@ def sampled_curve() -> dict[str, Any]:
 
 def test_a_curve_is_drawn_with_its_errors() -> None:
     curve = sampled_curve()
-    chart = miss_ratio_chart.chart("made", "writes", Curve.of(sampled_curve()))
+    chart = trace_text.chart("made", "writes", sampled_curve())
     rows = chart["data"]["values"]
     sample = [row for row in rows if row["curve"] == "sample"]
     assert [row["ratio"] for row in sample] == curve["miss_ratio"]
@@ -437,14 +437,14 @@ def test_a_curve_is_drawn_with_its_errors() -> None:
         assert (row["low"], row["high"]) == (max(0, row["ratio"] - error), min(1, row["ratio"] + error))
     assert [row["ratio"] for row in rows if row["curve"] == "exact"] == curve["exact_miss_ratio"]
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["area", "line"]
-    exact = miss_ratio_chart.chart("made", "both", Curve.of(traces.mrc(RECIPE, points=5)))
+    exact = trace_text.chart("made", "both", traces.mrc(RECIPE, points=5))
     assert [layer["mark"]["type"] for layer in exact["layer"]] == ["line"]
 
 
 @pytest.mark.parametrize(("ending", "begin"), [(".svg", b"<svg"), (".png", b"\x89PNG"), (".html", b"<!doctype html>")])
 def test_a_picture_is_of_the_kind_that_its_name_tells(ending: str, begin: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"curve{ending}"
-    miss_ratio_chart.write(path, miss_ratio_chart.chart("<made> & more", "writes", Curve.of(sampled_curve())), ending)
+    trace_text.draw(path, trace_text.chart("<made> & more", "writes", sampled_curve()), ending)
     content = path.read_bytes()
     assert content.startswith(begin)
     if ending != ".png":

@@ -12,8 +12,7 @@ from ioassay.analysis import one_factor
 from ioassay.analysis.one_factor import Outcome
 from ioassay.narrative.finding import Finding, Table
 from ioassay.packs.ssd.questions import reductions_text, write_buffer
-from ioassay.packs.ssd.questions.published_reductions import published_reductions
-from ioassay.packs.ssd.questions.write_buffer import Rank, Reductions, majority
+from ioassay.packs.ssd.questions.write_buffer import Rank, Reductions, majority, published_reductions
 from ioassay.study.model import Figure, Study
 
 from ...narrative import golden

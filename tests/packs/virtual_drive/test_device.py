@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ioassay.packs.virtual_drive.commands import device_text
+from ioassay.packs.virtual_drive.commands import device
 from ioassay.simulation import drive_files
 
 from ...cli.command_server import CLOSED, CommandServer
@@ -389,8 +389,8 @@ def test_a_row_tells_of_its_interval_alone() -> None:
 
     first, second = seen(1, 100, [[50_000, 100]]), seen(3, 102, [[50_000, 100], [900_000, 2]])
     gaps = {4: "900 µs", 5: "-", 6: "3", 7: "12.3 k", 8: "900 µs"}
-    assert device_text.row(first, second) == ["1", "0", "4.1 kB/s", "0 B/s", *gaps.values()]
-    assert device_text.row(second, seen(5, 102, second["late_ns"]["buckets"]))[4] == "-"
-    assert device_text.row(first, seen(5, 102, [], buffer={"held_pages": 0, "capacity_pages": 0}))[7] == "-"
+    assert device.interval_row(first, second) == ["1", "0", "4.1 kB/s", "0 B/s", *gaps.values()]
+    assert device.interval_row(second, seen(5, 102, second["late_ns"]["buckets"]))[4] == "-"
+    assert device.interval_row(first, seen(5, 102, [], buffer={"held_pages": 0, "capacity_pages": 0}))[7] == "-"
     anew = seen(9, 4, [[10_000, 4]], counted_s=2)
-    assert device_text.row(second, anew)[:5] == ["2", "0", "8.19 kB/s", "0 B/s", "10 µs"], "counting began anew"
+    assert device.interval_row(second, anew)[:5] == ["2", "0", "8.19 kB/s", "0 B/s", "10 µs"], "counting began anew"

@@ -63,18 +63,19 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that takes root and BPF.
     """
-    return run(words(command), Path(output), to, lose, watch_quietly, everybody=everybody, device=device, force=force)
+    how: dict[str, Any] = {"to": to, "everybody": everybody, "device": device, "lose": lose, "force": force}
+    return run(words(command), Path(output), watch_quietly, **how)
 
 
 def run(
     command: Sequence[str],
     output: Path,
-    to: str | None,
-    lose: Sequence[str],
     watch: Watch,
     *,
+    to: str | None,
     everybody: bool,
     device: str | None,
+    lose: Sequence[str],
     force: bool,
 ) -> Recording:
     """As `record`, by any way to watch a command."""
@@ -99,19 +100,13 @@ def _written(
     except UsageError as error:
         if str(output) == STANDARD_OUTPUT:
             raise
-        whole = _free(output.with_name(f"{output.name}.csv"))
+        number, whole = 1, output.with_name(f"{output.name}.csv")
+        while whole.exists():  # t.csv, t.2.csv, …
+            number += 1
+            whole = output.with_name(f"{output.name}.{number}.csv")
         traces.convert(described, whole, to="csv", empty=True)
         kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
         raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
-
-
-def _free(path: Path) -> Path:
-    """A path that is free: `t.csv`, `t.2.csv`, …"""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}.{number}")
-    return free
 
 
 def _number(device: str | None) -> str | None:

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
             client.settimeout(_ANSWER_S)
             client.connect(str(path))
             client.sendall(text.encode())
-            line = _line(client)
+            line = b""
+            while part := client.recv(65536):
+                line += part
+                if part.endswith(b"\n") or len(line) > _LONGEST_BYTES:
+                    break
             if not line:
                 raise ConnectionError("the connection was closed without an answer")
     except OSError as error:
@@ -52,27 +57,11 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
 def stop(path: Path) -> None:
     """Ends the drive and waits until it has ended: its backing file has everything then. Errors as of `ask`."""
     ask(path, "stop")
-    while _listens(path):
-        time.sleep(_LOOK_S)
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        try:
-            client.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
-def _line(client: socket.socket) -> bytes:
-    parts, length = [], 0
-    while part := client.recv(65536):
-        parts.append(part)
-        length += len(part)
-        if part.endswith(b"\n") or length > _LONGEST_BYTES:
-            break
-    return b"".join(parts)
+    with suppress(OSError):
+        while True:  # it listens
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.connect(str(path))
+            time.sleep(_LOOK_S)
 
 
 # Metrics of a trial: `drive.<direction>.<quantity>`, times in ns

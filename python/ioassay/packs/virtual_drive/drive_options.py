@@ -7,7 +7,8 @@ What numbers may be, the core knows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +47,11 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     """The core's description of a drive. `served` are its own options (`size`, `transports`, `backing_file`, …); those
     that are None are left out. Raises UsageError.
     """
-    told = {name: value for name, value in served.items() if value is not None}
-    for name in ("size", "block_size"):
-        if name in told:
-            told[f"{name.removesuffix('_size')}_bytes"] = _size(name, told.pop(name))
-    if "namespaces" in told:
-        told["namespaces_bytes"] = [_size("namespaces", size) for size in told.pop("namespaces")]
-    if "precondition" in told:
-        told["precondition"] = preconditioned(told["precondition"])
-    if "zones" in told:
-        told["zones"] = zones(told["zones"])
-    if "transports" in told:
-        told["transports"] = [_transport(text) for text in told["transports"]]
-    if "backing_file" in told:
-        told["backing_file"] = str(_place("backing file", Path(told["backing_file"])))
-    if "stats_socket" in told:
-        told["stats_socket"] = str(_socket("stats", Path(told["stats_socket"])))
+    told: dict[str, Any] = {}
+    for name, value in served.items():
+        if value is not None:
+            key, convert = _CONVERTED.get(name, (name, lambda value: value))
+            told[key] = convert(value)
     if told.get("model", "none") not in (models := [name for name, _ in _core.device_models()]):
         raise UsageError(f"model is {told['model']}, expected {' or '.join(models)}{nearest(told['model'], models)}")
     if told.get("poll", POLLS[0]) not in POLLS:
@@ -247,7 +237,6 @@ def _transport(text: str) -> str:
 
 
 def _socket(what: str, path: Path) -> Path:
-    """Where a Unix socket is to be."""
     length_bytes = len(os.fsencode(path.absolute()))
     if length_bytes > control.LONGEST_PATH:
         wanted = f"at most {control.LONGEST_PATH}, as Unix sockets have; choose a shorter one"
@@ -261,3 +250,16 @@ def _place(what: str, path: Path) -> Path:
     if not path.parent.is_dir():
         raise UsageError(f"{what}: {path.parent} is no folder; make it, or choose another place")
     return path
+
+
+_CONVERTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "size": ("size_bytes", partial(_size, "size")),
+    "block_size": ("block_bytes", partial(_size, "block_size")),
+    "namespaces": ("namespaces_bytes", lambda sizes: [_size("namespaces", size) for size in sizes]),
+    "precondition": ("precondition", preconditioned),
+    "zones": ("zones", zones),
+    "transports": ("transports", lambda texts: [_transport(text) for text in texts]),
+    "backing_file": ("backing_file", lambda path: str(_place("backing file", Path(path)))),
+    "stats_socket": ("stats_socket", lambda path: str(_socket("stats", Path(path)))),
+}
+"""Option of a served drive -> its key in the core, and what makes the core's value of what people write."""

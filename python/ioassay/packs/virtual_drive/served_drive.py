@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import UsageError
-from ioassay.packs.virtual_drive import control, drive_config, fault_plan, serving
+from ioassay.errors import ToolError, UsageError
+from ioassay.packs.virtual_drive import control, drive_tables, serving
 from ioassay.packs.virtual_drive import drive_options as described
-from ioassay.packs.virtual_drive.targets import block_stack
+from ioassay.process import supervisor
 
+_CLEARED_S = 15.0
+"""A killed tool's last requests end first."""
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8  # umount2(2)
 _ADDRESSES = ("nbd", "nvme_tcp", "nqn", "fuse", "vfio_user")
 
 
@@ -68,7 +74,7 @@ class ServedDrive:
         The numbers of the faults. UsageError and InputError for what is none.
         """
         words = [*map(str, faults), *(f"{name.rstrip('_')}={value}" for name, value in fault.items())]
-        return list(control.ask(self.socket, "fault-inject", faults=fault_plan.of_words(words))["armed"])
+        return list(control.ask(self.socket, "fault-inject", faults=drive_tables.faults_of_words(words))["armed"])
 
     def faults(self) -> list[dict[str, Any]]:
         """Its faults, and how often each struck."""
@@ -86,6 +92,34 @@ class ServedDrive:
     def __repr__(self) -> str:
         where = ", ".join(self.addresses.values()) or str(self.socket)
         return f"<ServedDrive at {where}>"
+
+
+@contextmanager
+def folder(prefix: str) -> Iterator[Path]:
+    """A new folder that is cleared in the end, also where this process is killed. ToolError: something stays in it."""
+    with supervisor.temporary_folder(prefix, clear=_clear) as made:
+        yield made
+    if made.exists():
+        raise ToolError(f"{made}: cannot be removed: something in it is still in use; unmount it and remove it")
+
+
+def _clear(made: Path) -> None:
+    """Unmount what is mounted in the folder, and remove it; only what lies in itself, whatever stays mounted."""
+    give_up_s = time.monotonic() + _CLEARED_S
+    while made.exists():
+        with suppress(OSError):
+            for entry in made.iterdir():
+                detach(entry)
+                entry.rmdir() if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            made.rmdir()
+        if time.monotonic() > give_up_s:
+            return
+        time.sleep(0.01)
+
+
+def detach(point: Path) -> None:
+    """Unmount, as soon as nobody uses it; nothing where nothing is mounted, or where that takes root."""
+    ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
 
 
 @contextmanager
@@ -123,35 +157,17 @@ def serve(
     ends with this context, and at the latest with the thread that entered it: nothing stays, even where the program is
     killed. UsageError for what cannot be served so, ToolError where serving fails.
     """
+    given = dict(locals())
     if size is None and backing_file is None and namespaces is None:
         raise UsageError("size is None; expected one, such as '1GiB', or a backing_file that is there")
-    with block_stack.folder("ioassay-served-") as folder:
-        ways = transports if transports is not None else (f"nbd:unix:{folder}/nbd.sock",)
-        description = described.of_options(
-            [part for way in ways for part in described.transports(way)],
-            drive=drive,
-            policy=policy,
-            buffer=buffer,
-            set_={name: str(value) for name, value in (options or {}).items()},
-            faults=[fault for file in faults for fault in fault_plan.read(Path(file))],
-            size=size,
-            namespaces=namespaces,
-            block_size=block_size,
-            model=model,
-            precondition=precondition,
-            zones=zones,
-            backing_file=backing_file,
-            read_only=read_only,
-            pin=pin,
-            keep_awake=keep_awake,
-            realtime=realtime,
-            poll=poll,
-            calibrate=calibrate,
-            prefault=prefault,
-            serial=serial,
-            stats_socket=folder / "stats.sock",
-        )
-        with serving.served(description, signal.SIGTERM) as (_, told):
+    with folder("ioassay-served-") as place:
+        ways = given.pop("transports")
+        ways = (f"nbd:unix:{place}/nbd.sock",) if ways is None else ways
+        given["faults"] = [fault for file in faults for fault in drive_tables.read_faults(Path(file))]
+        given["set_"] = {name: str(value) for name, value in (given.pop("options") or {}).items()}
+        parts = [part for way in ways for part in described.transports(way)]
+        description = described.of_options(parts, stats_socket=place / "stats.sock", **given)
+        with serving.served([description], signal.SIGTERM) as (_, (told,)):
             yield ServedDrive(told["stats"], told)
 
 
@@ -166,17 +182,17 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
     of Python needs no transport, as for `serve`. They end as the drive of `serve` does. UsageError for what cannot be
     served so, with the drive and its key; ToolError where serving fails: then none is served.
     """
-    with block_stack.folder("ioassay-served-") as folder:
+    with folder("ioassay-served-") as place:
         if isinstance(drives, str | Path):
-            described = drive_config.read(Path(drives))
+            described = drive_tables.read_drives(Path(drives))
         elif drives and all(isinstance(one, Mapping) for one in drives):
-            ways = (f"nbd:unix:{folder}/nbd-{number}.sock" for number in range(len(drives)))
-            described = drive_config.described({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
+            ways = (f"nbd:unix:{place}/nbd-{number}.sock" for number in range(len(drives)))
+            described = drive_tables.drives({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
         else:
             raise UsageError(
                 f"drives is {drives!r}; expected a list of at least one table, such as [{{'size': '1GiB'}}]"
             )
         for number, drive in enumerate(described):
-            drive.setdefault("stats_socket", f"{folder}/stats-{number}.sock")
-        with serving.served_group(described, signal.SIGTERM) as told:
+            drive.setdefault("stats_socket", f"{place}/stats-{number}.sock")
+        with serving.served(described, signal.SIGTERM) as (_, told):
             yield [ServedDrive(one["stats"], one) for one in told]

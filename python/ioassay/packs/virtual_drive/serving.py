@@ -12,7 +12,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,6 @@ def serve_group(
 
 
 def _teller(ready: Callable[[Any], None]) -> Callable[[str], None]:
-    """What the core calls when clients can connect."""
-
     def tell(text: str) -> None:
         try:
             ready(json.loads(text))
@@ -91,11 +89,6 @@ def _teller(ready: Callable[[Any], None]) -> Callable[[str], None]:
             raise
 
     return tell
-
-
-def models() -> dict[str, str]:
-    """Name -> what the model is."""
-    return dict(_core.device_models())
 
 
 def _addressed(told: dict[str, Any]) -> dict[str, Any]:
@@ -110,29 +103,13 @@ def _addressed(told: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def served(
-    description: Mapping[str, Any], ending: signal.Signals = signal.SIGKILL
-) -> Iterator[tuple[PipedChild, dict[str, Any]]]:
-    """A drive that is ready, and what it said of itself; it ends with this, and by `ending` with the thread.
-
-    `description` is made by `drive_options.described`. ToolError where it cannot be served.
-    """
-    with _serving([description], ending) as (server, (told,)):
-        yield server, told
-
-
-@contextmanager
-def served_group(
     descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL
-) -> Iterator[list[dict[str, Any]]]:
-    """As `served`, for several drives of one process: what each said of itself. All end with this."""
-    with _serving(descriptions, ending) as (_, told):
-        yield told
-
-
-@contextmanager
-def _serving(
-    descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals
 ) -> Iterator[tuple[PipedChild, list[dict[str, Any]]]]:
+    """Drives of one process that are ready, and what each said of itself.
+
+    They end with this, and by `ending` with the thread. `descriptions` are made by `drive_options.described`. ToolError
+    where one cannot be served.
+    """
     server = PipedChild(command(descriptions, ending), _TAG)
     try:
         told = _ready(server, _START_S * len(descriptions))
@@ -140,7 +117,8 @@ def _serving(
             yield server, told
         finally:  # its files are unmounted when it ends by itself
             for drive in told:
-                _stop(Path(drive["stats"]))
+                with suppress(InputError, ToolError):  # it has ended by itself; what it counted was asked before
+                    control.ask(Path(drive["stats"]), "stop")
             server.end(_END_S)
     finally:
         server.end()
@@ -159,13 +137,6 @@ def _ready(server: PipedChild, patience_s: float) -> list[dict[str, Any]]:
     if isinstance(told, dict):
         raise ToolError(f"the virtual drive could not be served: {told['error']}")
     return told
-
-
-def _stop(socket: Path) -> None:
-    try:
-        control.ask(socket, "stop")
-    except (InputError, ToolError):
-        return  # it has ended by itself; what it counted was asked before
 
 
 def command(descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL) -> list[str]:

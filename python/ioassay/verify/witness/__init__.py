@@ -2,14 +2,12 @@
 
 `observed_command` observes one command, from before its first instruction to its end, and returns an
 `observation.Observation`, or counts its system calls by name, with strace where BPF cannot run.
-`single_command` runs a command under the witness, `attachment` watches processes that run already. Nothing is judged
-here; see `ioassay.analysis.claim_verdicts`.
+`single_command` runs a command under the witness, or watches processes that run already. Nothing is judged here; see
+`ioassay.analysis.claim_verdicts`.
 """
 
-from ioassay.verify.witness.attachment import Attachment, Running
-from ioassay.verify.witness.capability import counter
-from ioassay.verify.witness.observed_command import Watching, counting, watching
-from ioassay.verify.witness.single_command import Observed, attend, paths_in, watch
+from ioassay.verify.witness.observed_command import Watching, counter, counting, watching
+from ioassay.verify.witness.single_command import Attachment, Observed, Running, attend, paths_in, watch
 
 __all__ = [
     "Attachment",

@@ -71,7 +71,6 @@ class Counters:
         self._disks = self._disks[0], disk_counters(self._devices, self._root)
 
     def close(self) -> None:
-        """Give back what is open."""
         if self._account is not None:
             self._account.close()
             self._account = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from ioassay.packs.ssd.simulator.drive_accuracy import Accuracy
     from ioassay.simulation.drive_files import DriveFile, Entry
 
-Name = Annotated[
-    str,
-    syntax.Argument(
-        metavar="NAME|FILE", values=completion_values.drives, help="A drive's name, or the file that describes it."
-    ),
-]
+_NAME = "A drive's name, or the file that describes it."
+Name = Annotated[str, syntax.argument("NAME|FILE", _NAME, completion_values.drives)]
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
 
@@ -49,7 +45,7 @@ def list_(json: options.Json = False) -> None:
 
 def show(
     drive: Name,
-    all_: Annotated[bool, syntax.Option("--all", help="Show each option with its unit, basis and source.")] = False,
+    all_: Annotated[bool, syntax.option("--all", "Show each option with its unit, basis and source.")] = False,
     json: options.Json = False,
 ) -> None:
     """Show a drive's options, where they come from, and what follows: capacity, latencies, peak rates.
@@ -73,18 +69,23 @@ def show(
     for name, figure in figures.items():
         console.line(f"  {name:<18} {_figure(name, figure)}")
     if all_:
-        console.table(["option", "value", "unit", "basis", "source"], [*map(_row, described.entries.items())])
+        shown = [[name, _value(one), one.unit, one.basis, one.source] for name, one in described.entries.items()]
+        console.table(["option", "value", "unit", "basis", "source"], shown)
         for name, citation in described.sources.items():
             console.line(f"{name}: {citation}")
         return
-    for basis, entries in _by_basis(described.entries).items():
-        console.line(f"  {basis:<18} {entries}")
+    by_basis: dict[str, list[str]] = {}
+    for name, entry in described.entries.items():
+        text = format_size(entry.value) if entry.unit == "B" else f"{_value(entry)} {entry.unit}".rstrip()
+        by_basis.setdefault(entry.basis, []).append(f"{name} {text}")
+    for basis, texts in by_basis.items():
+        console.line(f"  {basis:<18} {', '.join(texts)}")
     console.line("  options that are not listed are those of the reference drive; --all shows sources")
 
 
 def check(
     drive: Name,
-    points: Annotated[bool, syntax.Option("--points", help="Show each measured point and the model's.")] = False,
+    points: Annotated[bool, syntax.option("--points", "Show each measured point and the model's.")] = False,
     json: options.Json = False,
 ) -> None:
     """Validate a drive's file, simulate what was measured on the real drive, and show the errors.
@@ -112,7 +113,6 @@ def check(
 
 
 def _checked(drive: DriveFile, checking: Any) -> Mapping[str, Any]:
-    """What the core says about the drive; InputError names the file."""
     try:
         checked: Mapping[str, Any] = checking(drive.options)
     except UsageError as error:
@@ -127,28 +127,10 @@ def _figure(name: str, figure: Mapping[str, float]) -> str:
     return f"{format_count(round(figure['iops']))} IOPS, {figure['mb_s']:.4g} MB/s  ({load})"
 
 
-def _row(named: tuple[str, Entry]) -> list[str]:
-    name, entry = named
-    return [name, _value(entry), entry.unit, entry.basis, entry.source]
-
-
 def _value(entry: Entry) -> str:
     values = entry.value if isinstance(entry.value, list) else [entry.value]
-    texts = ["yes" if each is True else "no" if each is False else _number(each) for each in values]
-    return "/".join(texts)
-
-
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _by_basis(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Basis -> its options with values and units, in a line."""
-    found: dict[str, list[str]] = {}
-    for name, entry in entries.items():
-        text = format_size(entry.value) if entry.unit == "B" else f"{_value(entry)} {entry.unit}".rstrip()
-        found.setdefault(entry.basis, []).append(f"{name} {text}")
-    return {basis: ", ".join(texts) for basis, texts in found.items()}
+    numbers = (f"{each:.6g}" if isinstance(each, float) else str(each) for each in values)
+    return "/".join({"True": "yes", "False": "no"}.get(text, text) for text in numbers)
 
 
 def _errors(drive: DriveFile, found: Sequence[Accuracy]) -> None:
@@ -156,17 +138,14 @@ def _errors(drive: DriveFile, found: Sequence[Accuracy]) -> None:
     if not found:
         console.line("  it names no measurements")
         return
-    rows = [_error_row(each, statistic) for each in found for statistic in _statistics(each)]
+    rows = []
+    for one, statistic in ((each, name) for each in found for name in _statistics(each)):
+        errors, limit = one.errors(statistic), one.measurement.limits.get(statistic)
+        fitted = f"{one.mean_error(statistic, fitted=True):.1%}" if one.errors(statistic, fitted=True) else "-"
+        held_out, worst = f"{one.mean_error(statistic, fitted=False):.1%}", f"{max(errors):.1%}"
+        counted = [one.measurement.name, str(len(errors)), _WORDS[statistic]]
+        rows.append([*counted, fitted, held_out, worst, "-" if limit is None else f"{limit:.1%}"])
     console.table(["measurement", "points", "mean error of", "fitted", "held out", "worst", "limit"], rows)
-
-
-def _error_row(found: Accuracy, statistic: str) -> list[str]:
-    limit = found.measurement.limits.get(statistic)
-    errors = found.errors(statistic)
-    fitted = f"{found.mean_error(statistic, fitted=True):.1%}" if found.errors(statistic, fitted=True) else "-"
-    held_out = f"{found.mean_error(statistic, fitted=False):.1%}"
-    counted = [found.measurement.name, str(len(errors)), _WORDS[statistic]]
-    return [*counted, fitted, held_out, f"{max(errors):.1%}", "-" if limit is None else f"{limit:.1%}"]
 
 
 def _statistics(found: Accuracy) -> list[str]:
@@ -183,16 +162,11 @@ def _points(found: Accuracy) -> None:
     rows = []
     for each in found.comparisons:
         load = [format_size(each.point.size_bytes), str(each.point.depth), "fitted" if each.is_fitted else "held out"]
-        rows.append([*load, *_cells(each.point.statistics, each.simulated, statistics)])
+        for name in statistics:
+            measured, simulated = each.point.statistics[name], each.simulated[name]
+            load += [f"{measured:.5g}", f"{simulated:.5g}", f"{simulated / measured - 1:+.1%}"]
+        rows.append(load)
     console.table(["size", "depth", "use", *columns], rows)
-
-
-def _cells(measured: Mapping[str, float], simulated: Mapping[str, float], statistics: Iterable[str]) -> list[str]:
-    cells: list[str] = []
-    for name in statistics:
-        error = simulated[name] / measured[name] - 1
-        cells += [f"{measured[name]:.5g}", f"{simulated[name]:.5g}", f"{error:+.1%}"]
-    return cells
 
 
 def _as_json(found: Accuracy) -> dict[str, Any]:
@@ -205,12 +179,11 @@ def _as_json(found: Accuracy) -> dict[str, Any]:
         for statistic in _WORDS
         if found.errors(statistic)
     }
-    rows = [
-        {**vars(each.point), "measured": each.point.statistics, "simulated": each.simulated, "fitted": each.is_fitted}
-        for each in found.comparisons
-    ]
-    for row in rows:
-        del row["statistics"]
+    rows = []
+    for each in found.comparisons:
+        point = {name: value for name, value in vars(each.point).items() if name != "statistics"}
+        both = {"measured": each.point.statistics, "simulated": each.simulated}
+        rows.append({**point, **both, "fitted": each.is_fitted})
     measurement = found.measurement
     about = {"name": measurement.name, "about": measurement.about, "source": measurement.source}
     return {**about, "errors": shares, "points": rows}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import formats
 from ioassay.cli import command_run, console, options, syntax, witness_text
+from ioassay.cli.syntax import row
 from ioassay.packs.ssd.commands import trace_text
-from ioassay.packs.ssd.commands.trace import trace_formats
+from ioassay.packs.ssd.commands.trace import TO, WRITING
 
 if TYPE_CHECKING:
     from ioassay.packs.ssd.command_recording import Recording
@@ -20,23 +21,27 @@ Command = Annotated[list[str], syntax.argument("COMMAND…", "The command and it
 
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("record", interspersed=False)(record)
+    app.command(interspersed=False)(record)
 
 
+_OUT = "The trace to write; .gz and .zst compress."
+_ALL = "Record requests of all processes, including the kernel's write-back."
+
+
+@syntax.takes(
+    {
+        **TO,
+        "everybody": row(bool, False, "--all", _ALL),
+        "device": row(str, None, "NAME", "Only requests to this block device, such as nvme0n1."),
+        **WRITING,
+    }
+)
 def record(
     command: Command,
-    output: Annotated[Path, syntax.option("--output, -o OUT", "The trace to write; .gz and .zst compress.")],
-    to: Annotated[str | None, syntax.option("NAME", "Format of OUT; by default from its name.", trace_formats)] = None,
-    everybody: Annotated[
-        bool, syntax.option("--all", "Record requests of all processes, including the kernel's write-back.")
-    ] = False,
-    device: Annotated[str | None, syntax.option("NAME", "Only requests to this block device, such as nvme0n1.")] = None,
-    lose: Annotated[
-        list[str] | None,
-        syntax.option("WHAT", "Losses to accept if the format cannot hold them: alignment, devices, kinds."),
-    ] = None,
-    force: Annotated[bool, syntax.option("--force", "Replace OUT where it exists.")] = False,
+    output: Annotated[Path, syntax.option("--output, -o OUT", _OUT)],
+    *,
     json: options.Json = False,
+    **given: Any,
 ) -> None:
     """Run COMMAND and record each request that reaches a block device, with its issue time.
 
@@ -46,18 +51,16 @@ def record(
 
     console.use_json(json)
     watch = partial(command_run.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
-    recording = command_recording.run(
-        command, output, to, lose or (), watch, everybody=everybody, device=device, force=force
-    )
+    given["lose"] = given["lose"] or ()
+    recording = command_recording.run(command, output, watch, **given)
     if recording.lost:
         console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
     with console.ending(recording.watched.outcome.status):
-        _say(recording, [] if everybody else command, json=json)
+        _say(recording, [] if given["everybody"] else command, json=json)
         command_run.say_interruption(recording.watched.outcome.status)
 
 
 def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
-
     output, watched, done = recording.trace, recording.watched, recording.written
     seen = watched.seen
     assert seen is not None

@@ -2,184 +2,113 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import completion_values, console, options, syntax
+from ioassay.cli import completion_values, console, syntax
 from ioassay.cli.progress import reading_progress
+from ioassay.cli.syntax import row
 from ioassay.errors import Interrupted, UsageError
 from ioassay.hints import nearest
 from ioassay.packs.ssd import simulator, traces
-from ioassay.packs.ssd.commands import simulate_text, trace
-from ioassay.packs.ssd.commands.trace import PREPARING, READING, NoCache, cache_note, preparing, reading, trace_formats
+from ioassay.packs.ssd.commands.trace import NO_CACHE, PREPARING, READING, cache_note, preparing, reading, trace_formats
 from ioassay.packs.ssd.simulator import results
 from ioassay.packs.ssd.traces import trace_file
 from ioassay.simulation import options as simulation_options
-from ioassay.simulation.options import (
-    AUTO_COUNT,
-    AUTO_SHARE,
-    COUNT,
-    FEEDING,
-    FLAG,
-    NUMBER,
-    NUMBERS,
-    OPTIONS,
-    SHARE,
-    SIZE,
-    WINDOW,
-    Option,
-)
+from ioassay.simulation.options import OPTIONS
+from ioassay.units import format_count, format_duration, format_rate, format_size
 
 if TYPE_CHECKING:
     from ioassay.packs.ssd.simulator import Simulation
 
 
-PANELS = {
-    "drive": "The drive",
-    "controller": "The controller of a drive of today",
-    "buffer": "The write buffer",
-    "feed": "Feeding",
-    "precondition": "Before the measurement",
+_METAVARS = {
+    simulation_options.COUNT: "N",
+    simulation_options.NUMBER: "X",
+    simulation_options.NUMBERS: "X/X/…",
+    simulation_options.SHARE: "SHARE",
+    simulation_options.SIZE: "SIZE",
+    simulation_options.WINDOW: "N|none",
+    simulation_options.FEEDING: "HOW",
+    simulation_options.AUTO_SHARE: "SHARE|auto",
+    simulation_options.AUTO_COUNT: "N|auto",
 }
-_METAVARS = {COUNT: "N", NUMBER: "X", NUMBERS: "X/X/…", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
-_METAVARS |= {AUTO_SHARE: "SHARE|auto", AUTO_COUNT: "N|auto"}
-_OUTPUT = "What comes out"
-_STATE = "States"
-_LONG = "Long traces"
 
-Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
-Format = Annotated[
-    str | None,
-    syntax.Option("--format", metavar="NAME", values=trace_formats, help="Format of TRACE; detected by default."),
-]
-Set = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--set",
-        metavar="NAME=A,B,…",
-        values=completion_values.of_simulation,
-        help="Simulate once for each of these values of an option above.",
-    ),
-]
-Threads = Annotated[
-    int,
-    syntax.Option(
-        "--threads",
-        metavar="N",
-        min=1,
-        max=1024,
-        help="Threads that share one simulation, for writes in an open loop without window. [default: 1]",
-    ),
-]
-Sample = Annotated[
-    float | None,
-    syntax.Option(
-        "--sample",
-        metavar="RATE",
-        help="Estimate the hit ratios of write buffers from this share of the pages, and simulate nothing else.",
-    ),
-]
-State = Annotated[
-    Path | None, syntax.Option("--state", metavar="FILE", help="Begin with the drive whose state was saved there.")
-]
-Resume = Annotated[
-    bool, syntax.Option("--resume", help="With --state: continue the saved run behind its last request.")
-]
-SaveState = Annotated[
-    Path | None,
-    syntax.Option("--save-state", metavar="FILE", help="Save the state; without TRACE, of the preconditioned drive."),
-]
-Output = Annotated[
-    Path | None,
-    syntax.Option(
-        "--output", metavar="DIR", help="Write summary.json and tables there, for several simulations in a folder each."
-    ),
-]
-Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
-Force = Annotated[bool, syntax.Option("--force", help="With --output and --save-state: replace files that exist.")]
-Drive = Annotated[
-    str | None,
-    syntax.Option(
-        "--drive",
-        metavar="NAME|FILE",
-        values=completion_values.drives,
-        panel=PANELS["drive"],
-        help="Drive whose options apply: a name (ioassay drive list) or a file; single options override its own.",
-    ),
-]
-ListPolicies = Annotated[bool, syntax.Option("--list-policies", help="List the write-buffer policies and exit.")]
+Trace = Annotated[Path | None, syntax.argument("TRACE", "A trace; - is standard input.")]
 
 
-def signature() -> inspect.Signature:
-    """All options of the command as parameters; what was not given is None, False or 0."""
-    return inspect.Signature(list(_parameters()))
-
-
-def _parameters() -> Iterator[inspect.Parameter]:
-    yield _parameter("trace", Trace, None)
-    yield _parameter("drive", Drive, None)
+def _options(group: str) -> dict[str, syntax.Row]:
+    """Those of a group, as texts, which the table's own reader takes: a wrong value is said alike everywhere."""
+    rows = {}
     for option in OPTIONS:
-        yield _parameter(option.name, _annotation(option), None)
-    shared = inspect.signature(trace.convert, eval_str=True).parameters
-    yield _parameter("format", Format, None, "Reading the trace")
-    for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
-        for name in names:
-            yield _parameter(name, shared[name].annotation, shared[name].default, panel)
-    yield _parameter("set", Set, None, "Sweep")
-    yield _parameter("threads", Threads, 1, _LONG)
-    yield _parameter("sample", Sample, None, _LONG)
-    yield _parameter("no_cache", NoCache, False, "Reading the trace")
-    yield _parameter("state", State, None, _STATE)
-    yield _parameter("resume", Resume, False, _STATE)
-    yield _parameter("save_state", SaveState, None, _STATE)
-    yield _parameter("output", Output, None, _OUTPUT)
-    yield _parameter("csv", Csv, False, _OUTPUT)
-    yield _parameter("force", Force, False, _OUTPUT)
-    yield _parameter("json", options.Json, False, _OUTPUT)
-    yield _parameter("list_policies", ListPolicies, False, _OUTPUT)
+        name, default = option.name.replace("_", "-"), option.default
+        if isinstance(default, bool):
+            default = "yes" if default else "no"
+        about = f"{option.about} [default: {f'{default:g}' if isinstance(default, float) else default}]"
+        metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
+        values = completion_values.listed(completion_values.policies) if option.name == "policy" else None
+        if option.group == group and option.kind == simulation_options.FLAG:
+            rows[option.name] = row(bool, None, f"--{name}/--no-{name}", about)
+        elif option.group == group:
+            rows[option.name] = row(str, None, f"--{name} {metavar}", about, values)
+    return rows
 
 
-def _parameter(name: str, annotation: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
-    if panel is not None:
-        info = copy.copy(annotation.__metadata__[0])
-        info.panel = panel
-        annotation = Annotated[annotation.__origin__, info]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _annotation(option: Option) -> Any:
-    """Text, which the table's own reader takes; so that a wrong value is said alike everywhere."""
-    name, panel = option.name.replace("_", "-"), PANELS[option.group]
-    help_ = f"{option.about} [default: {_shown(option.default)}]"
-    if option.kind == FLAG:
-        return Annotated[bool | None, syntax.Option(f"--{name}/--no-{name}", help=help_, panel=panel)]
-    metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
-    values = _completer(option)
-    return Annotated[str | None, syntax.Option(f"--{name}", metavar=metavar, help=help_, panel=panel, values=values)]
-
-
-def _completer(option: Option) -> syntax.Completer | None:
-    """What offers the values of an option, where they are names."""
-    return completion_values.listed(completion_values.policies) if option.name == "policy" else None
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    return f"{default:g}" if isinstance(default, float) else str(default)
+_DRIVE = "Drive whose options apply: a name (ioassay drive list) or a file; single options override its own."
+_THREADS = "Threads that share one simulation, for writes in an open loop without window. [default: 1]"
+_SAMPLE = "Estimate the hit ratios of write buffers from this share of the pages, and simulate nothing else."
+_OUTPUT = "Write summary.json and tables there, for several simulations in a folder each."
+_TABLE = {
+    "The drive": {
+        "drive": row(str, None, "NAME|FILE", _DRIVE, completion_values.drives),
+        **_options(simulation_options.DRIVE),
+    },
+    "The controller of a drive of today": _options(simulation_options.CONTROLLER),
+    "The write buffer": _options(simulation_options.BUFFER),
+    "Feeding": _options(simulation_options.FEED),
+    "Before the measurement": _options(simulation_options.PRECONDITION),
+    "Reading the trace": {
+        "format": row(str, None, "NAME", "Format of TRACE; detected by default.", trace_formats),
+        **READING,
+        **NO_CACHE,
+    },
+    "Preparing the trace, in this order": {name: each for name, each in PREPARING.items() if name != "page"},
+    "Sweep": {
+        "set": row(
+            *(list[str], None, "NAME=A,B,…", "Simulate once for each of these values of an option above."),
+            completion_values.of_simulation,
+        )
+    },
+    "Long traces": {
+        "threads": row(int, 1, "N", _THREADS, min=1, max=1024),
+        "sample": row(float, None, "RATE", _SAMPLE),
+    },
+    "States": {
+        "state": row(Path, None, "FILE", "Begin with the drive whose state was saved there."),
+        "resume": row(bool, False, "--resume", "With --state: continue the saved run behind its last request."),
+        "save_state": row(Path, None, "FILE", "Save the state; without TRACE, of the preconditioned drive."),
+    },
+    "What comes out": {
+        "output": row(Path, None, "DIR", _OUTPUT),
+        "csv": row(bool, False, "--csv", "With --output: tables as CSV, not Parquet."),
+        "force": row(bool, False, "--force", "With --output and --save-state: replace files that exist."),
+        "json": row(bool, False, "--json", "Print the result as one JSON object."),
+        "list_policies": row(bool, False, "--list-policies", "List the write-buffer policies and exit."),
+    },
+}
+"""Heading of the help -> the options below it."""
 
 
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("simulate")(simulate)
+    app.command()(simulate)
 
 
-def simulate(**given: Any) -> None:
+@syntax.takes({name: each.below(heading) for heading, rows in _TABLE.items() for name, each in rows.items()})
+def simulate(trace: Trace = None, **given: Any) -> None:
     """Run a trace on a simulated SSD and report response times and the drive's activity.
 
     Several policies, with commas, and several values of options (--set) are simulated in one pass and compared.
@@ -189,9 +118,15 @@ def simulate(**given: Any) -> None:
     json = console.use_json(given["json"])
     if given["list_policies"]:
         known = simulator.policies()
-        console.emit({"policies": known}) if json else simulate_text.policies(known)
+        if json:
+            console.emit({"policies": known})
+        else:
+            dashed = (", ".join(f"--{name.replace('_', '-')}" for name in each["options"]) for each in known)
+            rows = [[each["name"], each["about"], names] for each, names in zip(known, dashed, strict=True)]
+            console.table(["policy", "what it does", "options"], rows)
         return
     of_drive = simulator.drive_options(given["drive"])
+    given["trace"] = trace
     trace, described = _trace(given, of_drive)
     options = {**of_drive, **{name: given[name] for name in simulator.NAMES if given[name] is not None}}
     if given["state"]:
@@ -213,21 +148,24 @@ def simulate(**given: Any) -> None:
     folders = _folders(given, list(runs))
     with reading_progress() as progress:
         described["progress"] = progress
-        simulations = _simulations(given, described, list(runs.values()))
+        if len(runs) > 1:
+            settings = [run.options for run in runs.values()]
+            simulations = simulator.sweep(described, settings, state=given["state"])
+        else:
+            (run,) = runs.values()
+            how = {name: given[name] for name in ("threads", "state", "resume", "save_state")}
+            simulations = [simulator.simulate(described, partial=True, **how, **run.options)]
     del described["progress"]
     found = []
     for (name, run), done in zip(runs.items(), simulations, strict=True):
         if not done.raw["changes"]["given"] and given["trace"] is not None:
             raise UsageError(f"{trace}: {done.nothing}; nothing was simulated")
-        summary = {"trace": str(trace), "format": done.raw["format"], "policy": run.policy, **done.summary}
-        if run.levels:
-            summary["set"] = run.levels
-        summary["warnings"] = [vars(warning) for warning in done.warnings]
+        summary = run.summary(done, {"trace": str(trace), "format": done.raw["format"]})
         found.append(summary)
         if name in folders:
             simulator.save(done, folders[name], {**summary, "options": run.options}, csv=given["csv"], force=True)
         if len(runs) == 1 and not json:
-            simulate_text.describe(done, drives[name], run.options, str(trace))
+            _describe(done, drives[name], run.options, str(trace))
     cache_note(simulations[0].raw)
     _warn(dict(zip(runs, found, strict=True)))
     if len(found) > 1:
@@ -238,17 +176,6 @@ def simulate(**given: Any) -> None:
         issued = f"{simulations[0].summary['issued']:,}"
         console.note(f"ioassay: interrupted after {issued} requests; the results are of the requests until then")
         raise console.Exit(Interrupted.exit_code)
-
-
-simulate.__signature__ = signature()  # type: ignore[attr-defined]
-
-
-def _simulations(given: Mapping[str, Any], described: Mapping[str, Any], runs: Sequence[_Run]) -> list[Simulation]:
-    if len(runs) > 1:
-        return simulator.sweep(described, [run.options for run in runs], state=given["state"])
-    states = {name: given[name] for name in ("state", "resume", "save_state")}
-    threads = given["threads"]
-    return [simulator.simulate(described, partial=True, threads=threads, **states, **runs[0].options)]
 
 
 def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:
@@ -265,10 +192,7 @@ def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[s
         )
     found = []
     for (name, run), done in zip(runs.items(), hits, strict=True):
-        summary = {"trace": str(given["trace"]), "policy": run.policy, **done.summary}
-        if run.levels:
-            summary["set"] = run.levels
-        summary["warnings"] = [vars(warning) for warning in done.warnings]
+        summary = run.summary(done, {"trace": str(given["trace"])})
         found.append(summary)
         if name in folders:
             results.save_summary(folders[name], {**summary, "options": run.options})
@@ -276,7 +200,7 @@ def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[s
     if json:
         console.emit(found[0] if len(found) == 1 else {"samples": found})
     else:
-        simulate_text.sampled(found)
+        _sampled(found)
 
 
 def _compare(
@@ -284,21 +208,20 @@ def _compare(
 ) -> None:
     """Several simulations beside the offline optimum of their buffer, of which there is one for each `--set`."""
     optima: dict[tuple[str, ...], simulator.OfflineOptimum] = {}
+    bound: dict[str, Any] = {}
     for run, summary in zip(runs.values(), found, strict=True):
         levels = tuple(run.levels.values())
         if levels not in optima:
             optima[levels] = simulator.offline_optimum(described, **run.options)
         optimum = optima[levels]
         summary["gain_share"] = optimum.gain_share(summary["hit_ratio"])
+        bound = {"offline_optimum": {**vars(optimum), "hit_ratio": optimum.hit_ratio}}
         if run.levels:
-            summary["offline_optimum"] = {**vars(optimum), "hit_ratio": optimum.hit_ratio}
-    if not json:
-        simulate_text.compare(found, optima)
-    elif len(optima) == 1:
-        (optimum,) = optima.values()
-        console.emit({"simulations": found, "offline_optimum": {**vars(optimum), "hit_ratio": optimum.hit_ratio}})
+            summary |= bound
+    if json:
+        console.emit({"simulations": found, **(bound if len(optima) == 1 else {})})
     else:
-        console.emit({"simulations": found})
+        _compared(found, optima)
 
 
 def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
@@ -321,6 +244,11 @@ class _Run:
     policy: str
     options: dict[str, Any]
     levels: dict[str, str]
+
+    def summary(self, done: Simulation | simulator.SampledHits, trace: Mapping[str, Any]) -> dict[str, Any]:
+        levels = {"set": self.levels} if self.levels else {}
+        warnings = [vars(warning) for warning in done.warnings]
+        return {**trace, "policy": self.policy, **done.summary, **levels, "warnings": warnings}
 
 
 def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
@@ -348,7 +276,6 @@ def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
 
 
 def _levels(sets: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The values of each option that `--set NAME=VALUE,VALUE` names."""
     levels: dict[str, list[str]] = {}
     for text in sets:
         name, separator, values = text.partition("=")
@@ -397,3 +324,115 @@ def _folders(given: Mapping[str, Any], runs: list[str], names: Sequence[str] = (
     for folder in folders.values():
         results.check_files(folder, names or results.file_names(given["csv"]), force=given["force"])
     return folders
+
+
+# What people are told
+
+
+def _describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[str, Any], trace: str) -> None:
+    """One simulation, one thing a line. `drive` is what `simulation.check` returned."""
+    found = simulation.summary
+    format_ = simulation.raw["format"]
+    console.line(f"{trace}: {f'{format_}, ' if format_ else ''}{found['requests']:,} requests measured")
+    done = simulation.raw["preconditioned"]
+    state = f"preconditioned with {_pages(done['pages'])}" if done else "every page written once before"
+    _row("drive", f"{_value(given, 'elements')} elements, {format_size(drive['capacity_bytes'])}, {state}")
+    policy, buffer, mode = (_value(given, name) for name in ("policy", "buffer", "mode"))
+    _row("buffer", "none" if policy == "none" else f"{policy}, {buffer}, {mode}")
+    queue = f"window {_value(given, 'window')}, driver {_value(given, 'driver')}"
+    _row("feed", f"{_value(given, 'feed')}, {queue}")
+    _row("response", _response(found))
+    rate = found["throughput_mb_s"]
+    rates = "" if rate is None else f"{format_rate(rate * 1e6)}, {format_count(found['iops'])} requests/s"
+    _row("throughput", rates or "none: no time passed")
+    if found["written_pages"]:
+        amplification = f"write amplification {found['write_amplification']:.4g}"
+        _row("flash", f"{_pages(found['written_pages'])} written, {amplification}")
+        moved = f"{_pages(found['moved_pages'])} moved"
+        spread = f"{found['least_element_erases']:,} to {found['most_element_erases']:,} an element"
+        collected = f"{console.count(found['cleanings'], 'block')} collected"
+        _row("garbage", f"{collected}, {moved}, {found['erases']:,} erases ({spread})")
+    if (free := found["slc_free_share"]) is not None:
+        slc = f"{_pages(found['slc_pages'])} written, {_pages(found['folded_pages'])} folded"
+        _row("SLC", f"{slc}, {free:.1%} of the region free at the end")
+    if policy != "none":
+        _row("hits", f"{found['hit_ratio']:.2%} of written pages, {found['left_in_buffer']:,} pages left in the buffer")
+    if found["pad_reads"] or found["pad_writes"]:
+        _row("padding", f"{_pages(found['pad_reads'])} read, {_pages(found['pad_writes'])} written")
+    if found["translation_reads"] is not None:
+        hits = "no lookups" if found["mapping_hit_ratio"] is None else f"{found['mapping_hit_ratio']:.2%} hits"
+        reads, writes = _pages(found["translation_reads"]), f"{found['translation_writes']:,} written"
+        _row("mapping", f"{hits}, translation {reads} read, {writes}")
+    if found["mean_utilisation"] is not None:
+        _row("busy", f"elements {found['mean_utilisation']:.1%} of the time")
+    _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
+
+
+def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...], simulator.OfflineOptimum]) -> None:
+    columns = ["policy", "mean ms", "median ms", "99 % ms", "99.9 % ms", "MB/s"]
+    columns += ["hits", "of optimum", "write amp.", "erases", "moved"]
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    rows = []
+    for each in found:
+        policy, *cells = _cells(each)
+        rows.append([policy, *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    for levels, optimum in optima.items():
+        bound = dict.fromkeys(columns, "-") | dict(zip(names, levels, strict=False))
+        bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
+        rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
+    console.table([columns[0], *names, *columns[1:]], rows)
+
+
+def _sampled(found: Sequence[Mapping[str, Any]]) -> None:
+    first = found[0]
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
+    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
+    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
+    rows = []
+    for each in found:
+        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}"]
+        for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio"):
+            cells += ["-" if share is None else f"{share:.2%}" for share in (each[name], each[f"{name}_error"])]
+        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
+    console.table(["policy", *names, "sample", "pages", *columns], rows)
+
+
+def _cells(found: Mapping[str, Any]) -> list[str]:
+    times = [_number(found[name]) for name in ("p50_ms", "p99_ms", "p999_ms")]
+    mean = "saturated" if found["saturated"] else _number(found["mean_response_ms"])
+    return [
+        *(found["policy"], mean, *times, _number(found["throughput_mb_s"])),
+        *(f"{found['hit_ratio']:.2%}", "-" if found["gain_share"] is None else f"{found['gain_share']:.1%}"),
+        _number(found["write_amplification"]),
+        *(f"{found['erases']:,}", f"{found['moved_pages']:,}"),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _row(name: str, text: str) -> None:
+    console.line(f"  {name:<10} {text}")
+
+
+def _pages(number: int) -> str:
+    return f"{number:,} page{'' if number == 1 else 's'}"
+
+
+def _value(given: Mapping[str, Any], name: str) -> Any:
+    return given.get(name, simulator.NAMES[name].default)
+
+
+def _response(found: Mapping[str, Any]) -> str:
+    """A saturated run has no mean: it is as large as the trace is long."""
+    if not found["requests"]:
+        return "none: no request was measured"
+    if found["saturated"]:
+        return "none that is steady: requests came faster than the drive completes them"
+    parts = [("mean", "mean_response_ms"), ("median", "p50_ms"), ("95 %", "p95_ms"), ("99 %", "p99_ms")]
+    parts += [("99.9 %", "p999_ms"), ("largest", "max_ms")]
+    said = ", ".join(f"{word} {found[key]:.4g}" for word, key in parts)
+    return f"{said} ms{'' if found['steady'] else ' (not steady)'}"

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay import _core
-from ioassay.cli import completion_values, console, options, syntax
+from ioassay.cli import console, options, syntax
+from ioassay.cli.completion_values import listed, words
+from ioassay.cli.syntax import row
 from ioassay.errors import UsageError
 from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.commands import trace_text
 from ioassay.packs.ssd.traces import trace_file
+from ioassay.units import format_size
 
 
 def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
@@ -19,228 +22,120 @@ def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
     return {each["name"]: each["about"] for each in _core.trace_formats()}
 
 
-Format = Annotated[
-    str | None,
-    syntax.Option("--format", metavar="NAME", values=trace_formats, help="Format of FILE; detected by default."),
-]
-From = Annotated[
-    str | None,
-    syntax.Option("--from", metavar="NAME", values=trace_formats, help="Format of IN; detected by default."),
-]
-To = Annotated[
-    str | None,
-    syntax.Option("--to", metavar="NAME", values=trace_formats, help="Format of OUT; by default from its name."),
-]
-Lose = Annotated[
-    list[str] | None,
-    syntax.Option(
-        metavar="WHAT",
-        values=completion_values.listed(completion_values.words("alignment", "devices", "kinds")),
-        help="Losses to accept if the format cannot hold them: alignment, devices, kinds.",
-    ),
-]
-Force = Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")]
-OutOfOrder = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("refuse", "keep", "sort:"),
-        help="Decreasing times: refuse, keep, or sort:PLACES.",
-    ),
-]
-ZeroLength = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW", values=completion_values.words("refuse", "skip"), help="Empty requests: refuse or skip."
-    ),
-]
-BadLines = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip up to N unreadable lines.")]
-Page = Annotated[str, syntax.Option(metavar="SIZE", help="Page size in bytes.")]
-Files = Annotated[list[Path], syntax.Argument(metavar="FILE…", help="Traces; - is standard input.")]
-In = Annotated[Path, syntax.Argument(metavar="IN", help="A trace; - is standard input.")]
-Out = Annotated[
-    Path, syntax.Argument(metavar="OUT", help="The file to write; .gz and .zst compress, - is standard output.")
-]
-Devices = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("ignore", "only:", "side-by-side:"),
-        help="ignore, only:NUMBER or side-by-side:SIZE.",
-    ),
-]
-Keep = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="KINDS",
-        values=completion_values.listed(completion_values.words("reads", "writes", "trims", "flushes")),
-        help="Kinds to keep: reads, writes, trims, flushes, separated by commas.",
-    ),
-]
-DropEmpty = Annotated[bool, syntax.Option("--drop-empty", help="Drop empty requests.")]
-Shrink = Annotated[str | None, syntax.Option(metavar="SIZE", help="Shrink the address range evenly to this size.")]
-ShrinkFrom = Annotated[
-    str | None, syntax.Option(metavar="SIZE", help="End of the trace's addresses; without it the trace is read twice.")
-]
-Offsets = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("keep", "down", "refuse"),
-        help="Offsets within a page: keep, down or refuse.",
-    ),
-]
-Sizing = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("keep", "round-out", "cut", "split", "split:"),
-        help="Lengths: keep, round-out, cut, split or split:SIZE.",
-    ),
-]
-Limit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Last address at which a request may end.")]
-Beyond = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("refuse", "wrap", "drop"),
-        help="Requests beyond it: refuse, wrap or drop.",
-    ),
-]
-Skip = Annotated[int, syntax.Option(min=0, metavar="N", help="Skip the first N of the remaining requests.")]
-First = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Keep the first N of the remaining requests.")]
-Rebase = Annotated[bool, syntax.Option("--rebase", help="Shift times to begin at 0.")]
-TimeScale = Annotated[float, syntax.Option(metavar="X", help="Multiply times; 0.5 is twice as fast.")]
-Requests = Annotated[int, syntax.Option(min=1, metavar="N", help="Number of requests.")]
-Arrivals = Annotated[
-    str,
-    syntax.Option(
-        metavar="LAW",
-        values=completion_values.words("none", "fixed:", "uniform:", "poisson:", "bursts:"),
-        help="none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK.",
-    ),
-]
-Addresses = Annotated[
-    str,
-    syntax.Option(
-        metavar="LAW",
-        values=completion_values.words("uniform", "normal", "zipf:", "hot-cold:", "sequential"),
-        help="uniform, normal, zipf:THETA, hot-cold:ACCESSES:SPACE or sequential[:RUN[:STREAMS]].",
-    ),
-]
-Sizes = Annotated[str, syntax.Option(metavar="LAW", help="SIZE, exponential:MEAN, or SIZE:WEIGHT,SIZE:WEIGHT,….")]
-Reads = Annotated[float, syntax.Option(metavar="SHARE", help="Share of reads, 0 to 1.")]
-Trims = Annotated[float, syntax.Option(metavar="SHARE", help="Share of trims; the rest are writes.")]
-Range = Annotated[str, syntax.Option("--range", metavar="SIZE", help="Size of the address range.")]
-Align = Annotated[
-    str | None, syntax.Option(metavar="SIZE", help="Alignment of offsets; by default 4 KiB or the smallest size.")
-]
-Seed = Annotated[int, syntax.Option(min=0, metavar="N", help="Seed of all random choices.")]
-Columns = Annotated[str | None, syntax.Option(metavar="A,B,…", help="Column names of a CSV trace; - skips a column.")]
-SkipHeader = Annotated[bool, syntax.Option("--skip-header", help="With --columns: the first line is a header.")]
-TimeUnit = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="UNIT",
-        values=completion_values.words("s", "ms", "us", "ns"),
-        help="Unit of a CSV trace's times: s, ms, us or ns.",
-    ),
-]
-OffsetUnit = Annotated[
-    str | None, syntax.Option(metavar="SIZE", help="Bytes per unit of a CSV trace's offsets, such as 512.")
-]
-LengthUnit = Annotated[str | None, syntax.Option(metavar="SIZE", help="Bytes per unit of a CSV trace's lengths.")]
-KindCode = Annotated[
-    str | None,
-    syntax.Option(
-        "--kinds",
-        metavar="CODE",
-        values=completion_values.words("words", "read-is-1", "write-is-1", "scsi"),
-        help="Directions of a CSV trace: words, read-is-1, write-is-1 or scsi.",
-    ),
-]
-Event = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="NAME",
-        values=completion_values.words("queued", "issued", "completed"),
-        help="Events of a blkparse trace: queued, issued or completed.",
-    ),
-]
-ReferencesOf = Annotated[
-    str,
-    syntax.Option(
-        "--of",
-        metavar="KINDS",
-        values=completion_values.words("reads", "writes", "both"),
-        help="Requests whose pages are references: reads, writes or both.",
-    ),
-]
-Sample = Annotated[float | None, syntax.Option("--sample", metavar="RATE", help="Look at this share of the pages.")]
-SamplePages = Annotated[
-    int | None, syntax.Option("--sample-pages", metavar="N", help="Look at N pages at most, whatever the trace's size.")
-]
-Exact = Annotated[bool, syntax.Option("--exact", help="With a sample: compute the exact curve too, and compare.")]
-Points = Annotated[int, syntax.Option(min=2, metavar="N", help="Buffer sizes, from one page to all pages.")]
-CurveOutput = Annotated[
-    Path | None,
-    syntax.Option("--output", metavar="FILE", help="Draw the curve in FILE, which ends in .svg, .png or .html."),
-]
-CurveForce = Annotated[bool, syntax.Option("--force", help="With --output: replace FILE where it exists.")]
-NoCache = Annotated[
-    bool, syntax.Option("--no-cache", help="Parse the trace, and keep nothing of it in the cache of parsed traces.")
-]
-Clear = Annotated[bool, syntax.Option("--clear", help="Remove all parsed traces.")]
+Files = Annotated[list[Path], syntax.argument("FILE…", "Traces; - is standard input.")]
+In = Annotated[Path, syntax.argument("IN", "A trace; - is standard input.")]
+Out = Annotated[Path, syntax.argument("OUT", "The file to write; .gz and .zst compress, - is standard output.")]
 
-CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
-"""Names of the options that say how a CSV trace is read."""
-READING = ("out_of_order", "zero_length", "bad_lines", *CSV, "event")
-PREPARING = (
-    *("devices", "keep", "drop_empty", "shrink", "shrink_from", "offsets", "sizes"),
-    *("limit", "beyond", "skip", "first", "rebase", "time_scale"),
-)
+CSV = {
+    "columns": row(str, None, "A,B,…", "Column names of a CSV trace; - skips a column."),
+    "skip_header": row(bool, False, "--skip-header", "With --columns: the first line is a header."),
+    "time_unit": row(str, None, "UNIT", "Unit of a CSV trace's times: s, ms, us or ns.", words("s", "ms", "us", "ns")),
+    "offset_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's offsets, such as 512."),
+    "length_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's lengths."),
+    "kinds": row(
+        *(str, None, "CODE", "Directions of a CSV trace: words, read-is-1, write-is-1 or scsi."),
+        words("words", "read-is-1", "write-is-1", "scsi"),
+    ),
+}
+READING = {
+    "out_of_order": row(
+        *(str, None, "HOW", "Decreasing times: refuse, keep, or sort:PLACES."), words("refuse", "keep", "sort:")
+    ),
+    "zero_length": row(str, None, "HOW", "Empty requests: refuse or skip.", words("refuse", "skip")),
+    "bad_lines": row(int, 0, "N", "Skip up to N unreadable lines.", min=0),
+    **CSV,
+    "event": row(
+        *(str, None, "NAME", "Events of a blkparse trace: queued, issued or completed."),
+        words("queued", "issued", "completed"),
+    ),
+}
+PAGE = {"page": row(str, "4KiB", "SIZE", "Page size in bytes.")}
+PREPARING = {
+    "devices": row(
+        *(str, None, "HOW", "ignore, only:NUMBER or side-by-side:SIZE."), words("ignore", "only:", "side-by-side:")
+    ),
+    "keep": row(
+        *(str, None, "KINDS", "Kinds to keep: reads, writes, trims, flushes, separated by commas."),
+        listed(words("reads", "writes", "trims", "flushes")),
+    ),
+    "drop_empty": row(bool, False, "--drop-empty", "Drop empty requests."),
+    "shrink": row(str, None, "SIZE", "Shrink the address range evenly to this size."),
+    "shrink_from": row(str, None, "SIZE", "End of the trace's addresses; without it the trace is read twice."),
+    **PAGE,
+    "offsets": row(str, None, "HOW", "Offsets within a page: keep, down or refuse.", words("keep", "down", "refuse")),
+    "sizes": row(
+        *(str, None, "HOW", "Lengths: keep, round-out, cut, split or split:SIZE."),
+        words("keep", "round-out", "cut", "split", "split:"),
+    ),
+    "limit": row(str, None, "SIZE", "Last address at which a request may end."),
+    "beyond": row(str, None, "HOW", "Requests beyond it: refuse, wrap or drop.", words("refuse", "wrap", "drop")),
+    "skip": row(int, 0, "N", "Skip the first N of the remaining requests.", min=0),
+    "first": row(int, None, "N", "Keep the first N of the remaining requests.", min=1),
+    "rebase": row(bool, False, "--rebase", "Shift times to begin at 0."),
+    "time_scale": row(float, 1.0, "X", "Multiply times; 0.5 is twice as fast."),
+}
+FORMAT = {"format": row(str, None, "NAME", "Format of FILE; detected by default.", trace_formats)}
+NO_CACHE = {
+    "no_cache": row(bool, False, "--no-cache", "Parse the trace, and keep nothing of it in the cache of parsed traces.")
+}
+TO = {"to": row(str, None, "NAME", "Format of OUT; by default from its name.", trace_formats)}
+_LOSE = "Losses to accept if the format cannot hold them: alignment, devices, kinds."
+WRITING = {
+    "lose": row(list[str], None, "WHAT", _LOSE, listed(words("alignment", "devices", "kinds"))),
+    "force": row(bool, False, "--force", "Replace OUT where it exists."),
+}
+_LAWS = {
+    "requests": row(int, 1_000_000, "N", "Number of requests.", min=1),
+    "arrivals": row(
+        *(str, "poisson:20000", "LAW"),
+        "none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK.",
+        words("none", "fixed:", "uniform:", "poisson:", "bursts:"),
+    ),
+    "addresses": row(
+        *(str, "uniform", "LAW"),
+        "uniform, normal, zipf:THETA, hot-cold:ACCESSES:SPACE or sequential[:RUN[:STREAMS]].",
+        words("uniform", "normal", "zipf:", "hot-cold:", "sequential"),
+    ),
+    "sizes": row(str, "4KiB", "LAW", "SIZE, exponential:MEAN, or SIZE:WEIGHT,SIZE:WEIGHT,…."),
+    "reads": row(float, 0.0, "SHARE", "Share of reads, 0 to 1."),
+    "trims": row(float, 0.0, "SHARE", "Share of trims; the rest are writes."),
+    "range": row(str, "1GiB", "SIZE", "Size of the address range."),
+    "align": row(str, None, "SIZE", "Alignment of offsets; by default 4 KiB or the smallest size."),
+    "seed": row(int, 1, "N", "Seed of all random choices.", min=0),
+}
+_CURVE = {
+    "of": row(
+        *(str, "both", "KINDS", "Requests whose pages are references: reads, writes or both."),
+        words("reads", "writes", "both"),
+    ),
+    **PAGE,
+    "sample": row(float, None, "RATE", "Look at this share of the pages."),
+    "sample_pages": row(int, None, "N", "Look at N pages at most, whatever the trace's size."),
+    "exact": row(bool, False, "--exact", "With a sample: compute the exact curve too, and compare."),
+    "points": row(int, 25, "N", "Buffer sizes, from one page to all pages.", min=2),
+    "output": row(Path, None, "FILE", "Draw the curve in FILE, which ends in .svg, .png or .html."),
+    "force": row(bool, False, "--force", "With --output: replace FILE where it exists."),
+}
 
 
 def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
     trace = syntax.Group("Inspect, convert and generate traces of block requests.")
-    trace.command()(info)
-    trace.command()(convert)
-    trace.command()(make)
-    trace.command()(formats)
-    trace.command()(cache)
-    trace.command()(mrc)
+    for command in (info, convert, make, formats, cache, mrc):
+        trace.command()(command)
     app.add(trace, "trace")
 
 
-def info(
-    files: Files,
-    format: Format = None,
-    page: Page = "4KiB",
-    out_of_order: OutOfOrder = None,
-    zero_length: ZeroLength = None,
-    bad_lines: BadLines = 0,
-    columns: Columns = None,
-    skip_header: SkipHeader = False,
-    time_unit: TimeUnit = None,
-    offset_unit: OffsetUnit = None,
-    length_unit: LengthUnit = None,
-    kinds: KindCode = None,
-    event: Event = None,
-    no_cache: NoCache = False,
-    json: options.Json = False,
-) -> None:
+@syntax.takes({**FORMAT, **PAGE, **READING, **NO_CACHE})
+def info(files: Files, *, json: options.Json = False, **given: Any) -> None:
     """Say what traces are like, and what makes them implausible.
 
     Example: ioassay trace info db.csv
     """
-    given = dict(locals())
-
     console.use_json(json)
-    read = reading({**given, "out_of_order": out_of_order or "keep"})
     found = []
     for path in files:
-        seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read, cache=not no_cache)}
+        seen = {"path": str(path), **traces.info(path, page=given["page"], **_source(given))}
         found.append(seen)
         if not json:
             trace_text.describe(seen)
@@ -250,82 +145,42 @@ def info(
         console.emit({"traces": found})
 
 
-def convert(
-    trace: In,
-    output: Out,
-    from_: From = None,
-    to: To = None,
-    out_of_order: OutOfOrder = None,
-    zero_length: ZeroLength = None,
-    bad_lines: BadLines = 0,
-    columns: Columns = None,
-    skip_header: SkipHeader = False,
-    time_unit: TimeUnit = None,
-    offset_unit: OffsetUnit = None,
-    length_unit: LengthUnit = None,
-    kinds: KindCode = None,
-    event: Event = None,
-    devices: Devices = None,
-    keep: Keep = None,
-    drop_empty: DropEmpty = False,
-    shrink: Shrink = None,
-    shrink_from: ShrinkFrom = None,
-    page: Page = "4KiB",
-    offsets: Offsets = None,
-    sizes: Sizing = None,
-    limit: Limit = None,
-    beyond: Beyond = None,
-    skip: Skip = 0,
-    first: First = None,
-    rebase: Rebase = False,
-    time_scale: TimeScale = 1.0,
-    lose: Lose = None,
-    force: Force = False,
-    no_cache: NoCache = False,
-    json: options.Json = False,
-) -> None:
+@syntax.takes(
+    {
+        "from_": row(str, None, "NAME", "Format of IN; detected by default.", trace_formats),
+        **TO,
+        **READING,
+        **PREPARING,
+        **WRITING,
+        **NO_CACHE,
+    }
+)
+def convert(trace: In, output: Out, *, json: options.Json = False, **given: Any) -> None:
     """Write a trace in another format, prepared as the options say, in the order of this list.
 
     Example: ioassay trace convert db.csv writes.disksim --keep writes --rebase
     """
-    given = dict(locals())
-
     console.use_json(json)
     _check_streams(output, json)
     read, prepare = reading(given), preparing(given)
-    options_: dict[str, Any] = {"format": from_, "read": read, "prepare": prepare, "lose": lose or (), "force": force}
-    done = traces.convert(trace, output, to=to, cache=not no_cache, **options_)
+    source = {"format": given["from_"], "read": read, "prepare": prepare, "cache": not given["no_cache"]}
+    done = traces.convert(trace, output, to=given["to"], lose=given["lose"] or (), force=given["force"], **source)
     cache_note(done)
     _written(output, done, json)
 
 
-def make(
-    output: Out,
-    requests: Requests = 1_000_000,
-    arrivals: Arrivals = "poisson:20000",
-    addresses: Addresses = "uniform",
-    sizes: Sizes = "4KiB",
-    reads: Reads = 0.0,
-    trims: Trims = 0.0,
-    range_: Range = "1GiB",
-    align: Align = None,
-    seed: Seed = 1,
-    to: To = None,
-    lose: Lose = None,
-    force: Force = False,
-    json: options.Json = False,
-) -> None:
+@syntax.takes({**_LAWS, **TO, **WRITING})
+def make(output: Out, *, json: options.Json = False, **given: Any) -> None:
     """Make a trace; the same options give the same trace on every machine.
 
     Example: ioassay trace make hot.csv --requests 100000 --addresses zipf:0.9
     """
     console.use_json(json)
     _check_streams(output, json)
-    laws = {"requests": requests, "arrivals": arrivals, "addresses": addresses, "sizes": sizes, "reads": reads}
-    laws |= {"trims": trims, "range": range_, "align": align, "seed": seed}
-    to = to or ("disksim" if str(output) == "-" else None)  # no name tells it, and the simulator reads any
-    done = traces.make(output, to=to, lose=lose or (), force=force, **laws)
-    _written(output, done, json)
+    laws = {name: given[name] for name in _LAWS}
+    # No name tells it of standard output, and the simulator reads any.
+    to = given["to"] or ("disksim" if str(output) == "-" else None)
+    _written(output, traces.make(output, to=to, lose=given["lose"] or (), force=given["force"], **laws), json)
 
 
 def formats(json: options.Json = False) -> None:
@@ -338,41 +193,22 @@ def formats(json: options.Json = False) -> None:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
 
 
-def mrc(
-    trace: In,
-    of: ReferencesOf = "both",
-    page: Page = "4KiB",
-    sample: Sample = None,
-    sample_pages: SamplePages = None,
-    exact: Exact = False,
-    points: Points = 25,
-    output: CurveOutput = None,
-    force: CurveForce = False,
-    format: Format = None,
-    out_of_order: OutOfOrder = None,
-    zero_length: ZeroLength = None,
-    bad_lines: BadLines = 0,
-    columns: Columns = None,
-    skip_header: SkipHeader = False,
-    time_unit: TimeUnit = None,
-    offset_unit: OffsetUnit = None,
-    length_unit: LengthUnit = None,
-    kinds: KindCode = None,
-    event: Event = None,
-    no_cache: NoCache = False,
-    json: options.Json = False,
-) -> None:
+@syntax.takes({**_CURVE, **FORMAT, **READING, **NO_CACHE})
+def mrc(trace: In, *, json: options.Json = False, **given: Any) -> None:
     """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
-    given = dict(locals())
-
     console.use_json(json)
-    _check_picture(output, force=force)
-    sampling: dict[str, Any] = {"sample": sample, "sample_pages": sample_pages, "exact": exact, "points": points}
-    read = reading({**given, "out_of_order": out_of_order or "keep"})
-    curve = traces.mrc(trace, page=page, of=of, format=format, read=read, cache=not no_cache, **sampling)
+    output, force = given["output"], given["force"]
+    if output is not None:
+        trace_text.check_picture(output)
+        trace_file.check(output, force=force)
+    elif force:
+        raise UsageError("--force goes with --output FILE")
+    of, how = given["of"], {name: given[name] for name in ("page", "sample", "sample_pages", "exact", "points")}
+    curve = traces.mrc(trace, of=of, **how, **_source(given))
     cache_note(curve)
     if output is not None:
-        _draw(output, str(trace), of, curve, force=force)
+        with trace_file.replaced(output, force=force) as unfinished:
+            trace_text.draw(unfinished, trace_text.chart(str(trace), of, curve), output.suffix.lower())
     if json:
         drawn = {} if output is None else {"output": str(output)}
         console.emit({"trace": str(trace), "of": of, **curve, **drawn})
@@ -382,27 +218,10 @@ def mrc(
             console.line(f"the curve is drawn in {output}")
 
 
-def _check_picture(output: Path | None, *, force: bool) -> None:
-    from ioassay.packs.ssd.traces import miss_ratio_chart
-
-    if output is not None:
-        miss_ratio_chart.check(output)
-        trace_file.check(output, force=force)
-    elif force:
-        raise UsageError("--force goes with --output FILE")
-
-
-def _draw(output: Path, trace: str, of: str, curve: Mapping[str, Any], *, force: bool) -> None:
-    from ioassay.packs.ssd.traces import miss_ratio_chart
-
-    with trace_file.replaced(output, force=force) as unfinished:
-        spec = miss_ratio_chart.chart(trace, of, miss_ratio_chart.Curve.of(curve))
-        miss_ratio_chart.write(unfinished, spec, output.suffix.lower())
-
-
-def cache(clear: Clear = False, json: options.Json = False) -> None:
+def cache(
+    clear: Annotated[bool, syntax.option("--clear", "Remove all parsed traces.")] = False, json: options.Json = False
+) -> None:
     """List the parsed traces that are kept, or remove them."""
-
     console.use_json(json)
     freed = trace_file.clear_cache() if clear else 0
     kept = {
@@ -413,7 +232,7 @@ def cache(clear: Clear = False, json: options.Json = False) -> None:
     if json:
         console.emit({**kept, "freed_bytes": freed})
     elif clear:
-        trace_text.cache_cleared(freed)
+        console.line(f"{format_size(freed)} of parsed traces removed")
     else:
         trace_text.cache_entries(kept)
 
@@ -422,6 +241,12 @@ def cache_note(done: Mapping[str, Any]) -> None:
     """What went wrong with the cache of parsed traces, in one line; of `ioassay simulate` as well."""
     if note := done["cache"]["note"]:
         console.note(f"note: {note}")
+
+
+def _source(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How a trace is read that is only looked at: times that decrease are counted."""
+    read = reading({**given, "out_of_order": given["out_of_order"] or "keep"})
+    return {"format": given["format"], "read": read, "cache": not given["no_cache"]}
 
 
 def reading(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,7 +265,7 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of preparation, those that were given; of `ioassay simulate` as well."""
-    return traces.preparation(page=given["page"], **{name: given[name] for name in PREPARING})
+    return traces.preparation(**{name: given[name] for name in PREPARING})
 
 
 def _check_streams(output: Path, json: bool) -> None:

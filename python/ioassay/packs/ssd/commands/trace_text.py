@@ -1,13 +1,15 @@
-"""What `ioassay trace` says to people."""
+"""What `ioassay trace` says to people: texts, tables, and the picture of a miss ratio curve (SVG, PNG or a page)."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ioassay.cli import console
+from ioassay.errors import UsageError
 from ioassay.units import format_duration, format_ns, format_size
 
 _CHANGES = {
@@ -27,7 +29,6 @@ _CHANGES = {
 
 
 def describe(seen: Mapping[str, Any]) -> None:
-    """A trace, one thing a line."""
     time, space = seen["time"], seen["space"]
     console.line(f"{seen['path']}: {seen['format']}, {seen['requests']:,} requests")
     if not seen["requests"]:
@@ -37,8 +38,9 @@ def describe(seen: Mapping[str, Any]) -> None:
             share = amount["requests"] / seen["requests"]
             size = f"  {format_size(amount['bytes'])}" if amount["bytes"] else ""
             _row(f"{kind}s" if kind != "flush" else "flushes", f"{amount['requests']:,} ({share:.1%}){size}")
-    rate = time["requests_per_s"]
-    _row("span", f"{format_duration(time['span_s'])}, {_rate(rate)}, {time['distinct']:,} time stamps")
+    per_s = time["requests_per_s"]
+    rate = "no rate" if per_s is None else f"{per_s:,.4g} requests/s"
+    _row("span", f"{format_duration(time['span_s'])}, {rate}, {time['distinct']:,} time stamps")
     _row("gaps", _spread(time["gap_ns"], format_ns))
     _row("bursts", f"up to {console.count(time['largest_burst'], 'request')} on one time stamp")
     _row("sizes", _spread(seen["size_bytes"], format_size))
@@ -84,7 +86,6 @@ def miss_ratio_curve(trace: str, of: str, curve: Mapping[str, Any]) -> None:
 
 
 def cache_entries(kept: Mapping[str, Any]) -> None:
-    """The parsed traces that are kept."""
     total_bytes = sum(entry["bytes"] for entry in kept["entries"])
     limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
     console.line(
@@ -98,11 +99,6 @@ def cache_entries(kept: Mapping[str, Any]) -> None:
         console.table(["name", "size", "last use"], rows)
 
 
-def cache_cleared(freed_bytes: int) -> None:
-    """What is gone."""
-    console.line(f"{format_size(freed_bytes)} of parsed traces removed")
-
-
 def written(output: Path, done: Mapping[str, Any]) -> None:
     """What was written and what was changed; beside the trace where that goes to standard output."""
     say = console.note if str(output) == "-" else console.line
@@ -111,10 +107,8 @@ def written(output: Path, done: Mapping[str, Any]) -> None:
     changes = done["changes"]
     kept = f"{changes['given']:,} requests, {format_size(changes['bytes_given'])}"
     say(f"{output}: {done['to']}, {kept}")
-    if done["from"] is not None and (changes["seen"], changes["bytes_seen"]) != (
-        changes["given"],
-        changes["bytes_given"],
-    ):
+    same = (changes["seen"], changes["bytes_seen"]) == (changes["given"], changes["bytes_given"])
+    if done["from"] is not None and not same:
         say(f"  {changes['seen']:,} requests read, {format_size(changes['bytes_seen'])}")
     for name, text in _CHANGES.items():
         if changes[name]:
@@ -123,10 +117,6 @@ def written(output: Path, done: Mapping[str, Any]) -> None:
 
 def _row(name: str, text: str) -> None:
     console.line(f"  {name:<9} {text}")
-
-
-def _rate(per_second: float | None) -> str:
-    return "no rate" if per_second is None else f"{per_second:,.4g} requests/s"
 
 
 def _spread(of: Mapping[str, Any], show: Any) -> str:
@@ -138,3 +128,74 @@ def _spread(of: Mapping[str, Any], show: Any) -> str:
 
 def _align(align_bytes: int) -> str:
     return format_size(align_bytes) if align_bytes else "anything (all are 0)"
+
+
+_ENDINGS = (".svg", ".png", ".html")
+_SIZE_LABEL = (
+    "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
+    "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
+    "format(datum.value / 1099511627776, '~r') + ' TiB'"
+)
+"""Vega's expression for the labels of an axis of sizes."""
+
+
+def check_picture(path: Path) -> None:
+    """UsageError for a name that tells no kind of picture."""
+    if path.suffix.lower() not in _ENDINGS:
+        raise UsageError(f"{path}: the name tells no kind of picture, expected one that ends in {', '.join(_ENDINGS)}")
+
+
+def draw(path: Path, spec: Mapping[str, Any], ending: str) -> None:
+    """Write a chart to `path` as the kind of picture that `ending` names: .svg, .png or .html."""
+    from ioassay.report import page
+
+    drawn = page.svg(dict(spec))
+    if ending == ".png":
+        path.write_bytes(page.png(drawn))
+        return
+    title = html.escape(" ".join(spec["title"]["text"]))
+    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
+    text = f"{head}<body>\n{drawn}\n</body></html>\n" if ending == ".html" else drawn
+    path.write_text(text, encoding="utf-8")
+
+
+def chart(trace: str, of: str, curve: Mapping[str, Any]) -> dict[str, Any]:
+    """The curve that `traces.mrc` returned, for Vega-Lite: its ratios as a line, in the band of their errors, with the
+    exact ones where there are any."""
+    from ioassay.report.figures.chart import VegaView, channel
+
+    page_bytes, exact = curve["page_bytes"], curve["exact_miss_ratio"] or ()
+    is_sampled = any(error is not None for error in curve["error"])
+    rows: list[dict[str, Any]] = []
+    for pages, ratio, error in zip(curve["size_pages"], curve["miss_ratio"], curve["error"], strict=True):
+        band = {} if error is None else {"low": max(0.0, ratio - error), "high": min(1.0, ratio + error)}
+        rows.append({"bytes": pages * page_bytes, "ratio": ratio, "curve": "sample" if is_sampled else "exact", **band})
+    for pages, ratio in zip(curve["size_pages"], exact, strict=False):
+        rows.append({"bytes": pages * page_bytes, "ratio": ratio, "curve": "exact"})
+    axis = {"labelExpr": _SIZE_LABEL, "tickCount": 8, "labelOverlap": True}
+    scale = {"type": "log", "base": 2, "nice": False}
+    x = channel("bytes:Q", scale=scale, axis=axis, title="size of an LRU buffer")
+    y = channel("ratio:Q", scale={"domain": [0, 1]}, title="miss ratio")
+    layers = [VegaView().mark("line", strokeWidth=1.8).encode(x=x, y=y)]
+    if any("low" in row for row in rows):
+        band_layer = VegaView(transform=[{"filter": "isValid(datum.low)"}]).mark("area", opacity=0.22, aria=False)
+        layers.insert(0, band_layer.encode(x=x, y={**y, "field": "low"}, y2="high:Q"))
+    title = f"Miss ratio of {'reads and writes' if of == 'both' else of} in LRU buffers"
+    distinct = f"{round(curve['pages']):,} pages of {format_size(page_bytes)}"
+    subtitle = [f"{trace}: {curve['references']:,} references to {distinct}"]
+    if is_sampled:
+        share = f"{curve['rate']:.3g}"
+        subtitle.append(f"sample of {share} of the pages; the band has the exact ratio with 95 % confidence")
+    names = list(dict.fromkeys(row["curve"] for row in rows))
+    legend = {"symbolType": "stroke", "symbolOpacity": 1} if exact else None
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": {"text": [title], "subtitle": subtitle},
+        "description": f"{title}: {'; '.join(subtitle)}",
+        "width": 640,
+        "height": 340,
+        "data": {"values": rows},
+        "encoding": {"color": channel("curve:N", title=None, scale={"domain": names}, legend=legend)},
+        "layer": layers,
+    }

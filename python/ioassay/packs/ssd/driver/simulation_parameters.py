@@ -38,8 +38,6 @@ _RECORD_BYTES, _PACKED_RECORD_BYTES = 30, 10
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of one point, read."""
-
     options: Mapping[str, Any]
     traces: Sequence[str] = ()
     make: Mapping[str, Any] | None = None
@@ -68,46 +66,34 @@ def read(params: Mapping[str, Any]) -> Settings:
             raise StudyError(f"is {params[name]!r}; expected text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
         raise StudyError("expected one of trace (a file) and make (a recipe)", key="params.trace")
+    drive, names = params.get(_OF_DRIVE), params.get("trace", [])
+    if drive is not None and not isinstance(drive, str):
+        raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
+    try:
+        of_drive = simulator.drive_options(drive)
+    except UsageError as error:
+        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
+    files = [names] if isinstance(names, str) else names
+    named = isinstance(files, list) and all(isinstance(name, str) and name for name in files)
+    if not named or ("trace" in params and not files):
+        raise StudyError(f"is {names!r}; expected a file, or a list of file names", key="params.trace")
     return Settings(
-        {**_drive_options(params), **{name: value for name, value in params.items() if name in NAMES}},
-        _traces(params.get("trace")),
+        {**of_drive, **{name: value for name, value in params.items() if name in NAMES}},
+        files,
         make=params.get("make"),
         format=params.get("format"),
         read=params.get("read"),
         prepare=params.get("prepare", {}),
         sizes=params.get("sizes"),
-        first=_first(params.get("first")),
+        first=_whole("params.first", params["first"]) if params.get("first") is not None else None,
         get=params.get("get", ""),
     )
-
-
-def _traces(value: Any) -> Sequence[str]:
-    names = [value] if isinstance(value, str) else [] if value is None else value
-    named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not named or (value is not None and not names):
-        raise StudyError(f"is {value!r}; expected a file, or a list of file names", key="params.trace")
-    return names
-
-
-def _first(value: Any) -> int | None:
-    return None if value is None else _whole("params.first", value)
 
 
 def _whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise StudyError(f"is {value!r}; expected a whole number of requests, at least 1", key=key)
     return value
-
-
-def _drive_options(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the drive that the parameter `drive` names, or whose file it is; none without it."""
-    drive = params.get(_OF_DRIVE)
-    if drive is not None and not isinstance(drive, str):
-        raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
-    try:
-        return simulator.drive_options(drive)
-    except UsageError as error:
-        raise StudyError(str(error), key=f"params.{_OF_DRIVE}") from None
 
 
 def portable(params: Mapping[str, Any]) -> Portable:
@@ -140,7 +126,7 @@ def trace(wanted: Settings, repetition: int) -> traces.Trace:
 
 
 def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
-    """The recipe as `traces.recipes` makes it. StudyError for keys and kinds that are wrong."""
+    """The recipe as `traces.recipe` makes it. StudyError for keys and kinds that are wrong."""
     _known_keys("make", make, traces.recipe)
     for name in _TEXTS:
         if not isinstance(make.get(name, ""), str):
@@ -230,8 +216,8 @@ def _checked(options: str) -> Mapping[str, Any]:
     return simulator.check(json.loads(options))
 
 
-_ANY_TRACE = "web"
-_PAGE_BYTES = 4096
+_ANY_TRACE, _PAGE_BYTES = "web", 4096
+"""A trace to try how one is read; the range of a recipe whose request fits into any drive and any page."""
 
 
 def check(wanted: Settings) -> None:
@@ -242,29 +228,27 @@ def check(wanted: Settings) -> None:
     try:
         drive(wanted)
     except UsageError as error:
-        raise StudyError(str(error), key=_blamed(str(error))) from None
+        # The first option that the core's message names: 'elements is 0, wanted 1 to 4096'.
+        words = (word.rpartition(".")[2] for word in re.findall(r"[\w.]+", str(error)))
+        key = next((f"params.{word}" for word in words if word in NAMES), "params")
+        raise StudyError(str(error), key=key) from None
     with _named("params.prepare"):
         prepare = prepared(wanted)
-        _try_preparation(_text(prepare or {}))
+        _try({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare)
     if wanted.make is not None:
-        _check_recipe(wanted, prepare)
+        for name in ("format", "read"):
+            if getattr(wanted, name) is not None:
+                raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
+        trace(wanted, 0)
+        with _named("params.make"):
+            _try({**made(wanted.make, 0), "requests": 1}, prepare)
         return
     if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
         hint = suggestion(wanted.format, names)
         raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
     if wanted.read:
         with _named("params.read"):
-            _try_reading(_text(wanted.read))
-
-
-def _check_recipe(wanted: Settings, prepare: Mapping[str, Any] | None) -> None:
-    assert wanted.make is not None
-    for name in ("format", "read"):
-        if getattr(wanted, name) is not None:
-            raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
-    trace(wanted, 0)
-    with _named("params.make"):
-        _try_recipe(_text(wanted.make), _text(prepare or {}))
+            _try(_ANY_TRACE, {"first": 1}, wanted.read)
 
 
 @contextmanager
@@ -280,31 +264,15 @@ def _named(key: str) -> Iterator[None]:
         raise StudyError(f"a value is of the wrong kind: {error}", key=key) from None
 
 
-def _blamed(message: str) -> str:
-    """The first option that the core's message names: 'elements is 0, wanted 1 to 4096'."""
-    words = [word.rpartition(".")[2] for word in re.findall(r"[\w.]+", message)]
-    return next((f"params.{word}" for word in words if word in NAMES), "params")
-
-
-def _text(table: Mapping[str, Any]) -> str:
-    return json.dumps(dict(table), sort_keys=True, default=str)
+def _try(trace: traces.Trace, prepare: Mapping[str, Any] | None, read: Mapping[str, Any] | None = None) -> None:
+    """Look at one request of the trace, read and prepared as wanted."""
+    _tried(pickle.dumps((trace, prepare, dict(read or {}))))
 
 
 @functools.lru_cache(maxsize=256)
-def _try_preparation(prepare: str) -> None:
-    """On a request that any drive and any page has room for."""
-    traces.info({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare=json.loads(prepare) or None)
-
-
-@functools.lru_cache(maxsize=256)
-def _try_recipe(make: str, prepare: str) -> None:
-    """One request of the recipe, prepared as asked."""
-    traces.info({**made(json.loads(make), 0), "requests": 1}, prepare=json.loads(prepare) or None)
-
-
-@functools.lru_cache(maxsize=64)
-def _try_reading(read: str) -> None:
-    traces.info(_ANY_TRACE, read=json.loads(read), prepare={"first": 1})
+def _tried(arguments: bytes) -> None:
+    trace, prepare, read = pickle.loads(arguments)
+    traces.info(trace, read=read, prepare=prepare)
 
 
 FOLDERS = "IOASSAY_TRACES"
@@ -328,7 +296,9 @@ def find(names: Sequence[str]) -> Path | str:
                 for ending in _COMPRESSED:
                     if (path := folder / f"{name}{ending}").is_file():
                         return path
-    raise NotFound(f"no file {' or '.join(names)} here{_searched(names)}")
+    searched = any(Path(name).name == name for name in names)
+    places = f", nor in the folders of ${FOLDERS}, in ./traces, ./data or ../*/data" if searched else ""
+    raise NotFound(f"no file {' or '.join(names)} here{places}")
 
 
 def folders() -> Iterator[Path]:
@@ -336,9 +306,3 @@ def folders() -> Iterator[Path]:
     yield from (Path(folder) for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder)
     yield from (Path("traces"), Path("data"))
     yield from sorted(Path("..").glob("*/data"))
-
-
-def _searched(names: Sequence[str]) -> str:
-    if all(Path(name).name != name for name in names):
-        return ""
-    return f", nor in the folders of ${FOLDERS}, in ./traces, ./data or ../*/data"

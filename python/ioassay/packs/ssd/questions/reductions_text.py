@@ -11,7 +11,6 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.narrative.values import Factor, Level, Range, Response, Shares
-from ioassay.packs.ssd.questions.published_reductions import PublishedChange, published_reductions
 from ioassay.packs.ssd.questions.write_buffer import (
     CLASSICS,
     EVEN,
@@ -22,12 +21,14 @@ from ioassay.packs.ssd.questions.write_buffer import (
     HitBound,
     Leaders,
     Place,
+    PublishedChange,
     Rank,
     Reductions,
     Spread,
     Sweep,
     answers,
     majority,
+    published_reductions,
 )
 from ioassay.stats.contrasts import MARGIN
 from ioassay.store.dataset import Dataset
@@ -41,7 +42,6 @@ _Said = tuple[str, dict[str, Any]]
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """The findings of the answers to this study."""
     return findings(answers(records, study))
 
 
@@ -75,7 +75,6 @@ def _finding(one: Reductions, title: str, said: Iterable[_Said], codes: Mapping[
 def _columns(
     names: Iterable[str], value: Callable[[str, Any], Any], metric: str = "", title: str = "{}"
 ) -> list[Column]:
-    """A column for each name, with the value of a row for it."""
     return [Column(title.format(name), partial(value, name), metric) for name in names]
 
 
@@ -198,7 +197,6 @@ def _beside(
     *caveats: str,
     source: str,
 ) -> Finding:
-    """Ours at each arrival mode and what was published."""
     return Finding(
         study=answers[0].study,
         question="reductions",

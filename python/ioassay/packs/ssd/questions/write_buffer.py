@@ -11,17 +11,19 @@ optimum knows the future (docs/policies.md): it bounds hits, and says nothing of
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from ioassay.analysis import one_factor
 from ioassay.factors import Design, level_key, level_number
-from ioassay.packs.ssd.questions.published_reductions import PublishedChange, published_changes
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts
@@ -314,7 +316,9 @@ def answers(records: Dataset, study: Study) -> list[Ablation | Reductions | HitB
 def reductions(records: Dataset, study: Study) -> list[Reductions]:
     """One answer for each arrival mode, that of the study's first figure first."""
     response = _response(records, study)
-    if POLICY not in study.levels or response is None or not _is_simulated(records, study):
+    trials = records.trials_of(study)
+    simulated = any(name.startswith("sim.") and trials[name].null_count() < trials.height for name in trials.columns)
+    if POLICY not in study.levels or response is None or not simulated:
         return []
     found = list(_places(records, study, response))
     seen = {policy for place in found for policy in (*place.means, *place.saturated)}
@@ -350,7 +354,6 @@ def _changes(records: Dataset, study: Study, feed: str) -> Iterator[Change]:
 
 
 def _change(before: Place, after: Place, policy: str) -> float | None:
-    """That of a policy's mean, as a share; None without one."""
     base, mean = before.means.get(policy), after.means.get(policy)
     return None if mean is None or not base else mean / base - 1
 
@@ -390,13 +393,73 @@ def _places(records: Dataset, study: Study, response: str | None) -> Iterator[Pl
         )
 
 
-def _is_simulated(records: Dataset, study: Study) -> bool:
-    trials = records.trials_of(study)
-    return any(name.startswith("sim.") and trials[name].null_count() < trials.height for name in trials.columns)
-
-
 def _response(records: Dataset, study: Study) -> str | None:
     """The mean latency that the study asks for; that of all requests where it asks for none."""
     named = [name for name in records.responses(study) if name.endswith(".lat.mean")]
     usual = [name for name in ("total.lat.mean",) if name in records.trials.columns]
     return next(iter([*named, *usual]), None)
+
+
+# What was published of write buffers, to stand next to what is measured here: the data are in `published/`.
+
+
+@dataclass(frozen=True)
+class PublishedReductions:
+    """What one source published: `reductions[case][policy]` in percent against that policy, and how to read them."""
+
+    source: str
+    policy: str
+    reductions: Mapping[str, Mapping[str, float]]
+    notes: Mapping[str, str]
+    reading: tuple[str, ...]
+    reasons: Mapping[str, str]
+    """Why a reduction against a policy may not be reproduced."""
+
+
+def published_reductions(study: str) -> PublishedReductions | None:
+    """What was published of the study called so; None for nothing."""
+    table = _published()
+    if study not in table["studies"]:
+        return None
+    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
+    return PublishedReductions(
+        source=table["source"],
+        policy=table["policy"],
+        reductions={name: trace["reductions"] for name, trace in cases.items()},
+        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
+        reading=tuple(table["reading"]),
+        reasons=table["reasons"],
+    )
+
+
+@dataclass(frozen=True)
+class PublishedChange:
+    """What one source published of a factor: from level `start` to `end`, `policy`'s `response` changes by `percent`.
+
+    `percent` has a number for each of its traces; none where the source states only that the response is higher.
+    """
+
+    source: str
+    policy: str
+    study: str
+    factor: str
+    start: Scalar
+    end: Scalar
+    response: str
+    reading: str
+    percent: tuple[float, ...] = ()
+
+
+def published_changes(study: str) -> list[PublishedChange]:
+    table = _published()
+    return [
+        PublishedChange(table["source"], table["policy"], **{**change, "percent": tuple(change.get("percent", ()))})
+        for change in table["change"]
+        if change["study"] == study
+    ]
+
+
+@functools.cache
+def _published() -> dict[str, Any]:
+    file = Path(__file__).parent.parent / "published" / "write-buffer.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -7,22 +7,35 @@ How the drive works: docs/simulator.md.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ioassay import _core
-from ioassay.errors import InputError, UsageError
+from ioassay.errors import UsageError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.simulator import results, saved_states
+from ioassay.packs.ssd.simulator import results
 from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
-from ioassay.packs.ssd.simulator.saved_states import options_of
 from ioassay.simulation.drive_files import drive_options
-from ioassay.simulation.options import NAMES, NONE, OPTIONS, VARIANTS, Option, policy_meanings, setup
+from ioassay.simulation.options import (
+    BUFFER,
+    CONTROLLER,
+    DRIVE,
+    NAMES,
+    NONE,
+    OPTIONS,
+    PRECONDITION,
+    VARIANTS,
+    Option,
+    policy_meanings,
+    setup,
+)
+from ioassay.simulation.options import read as option_value
 
 __all__ = [
     "NAMES",
@@ -76,7 +89,7 @@ def simulate(
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
-    `trace` is a file, or a recipe (`ioassay.traces.recipes`). `drive` is the name of a drive, the path of a file that
+    `trace` is a file, or a recipe (`ioassay.traces.recipe`). `drive` is the name of a drive, the path of a file that
     describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
     the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
     `traces.preparation` returns, `cache` as in `traces.source`. `threads` share the simulation where elements do not
@@ -92,16 +105,17 @@ def simulate(
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
     chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
     if state:
-        chosen = saved_states.options_of(state, chosen, resume=resume)
+        chosen = options_of(state, chosen, resume=resume)
         if resume:
-            saved_states.check_trace(state, described)
+            _check_trace(state, described)
     elif resume:
         raise UsageError("resume is given without state, expected the state of the run to continue")
     wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
-    with _errors_of(described), ExitStack() as files:
+    with traces.core_errors(described), ExitStack() as files:
         if save_state:
             unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
-            wanted["save"] = {"path": str(unfinished), "label": saved_states.label(chosen, described)}
+            label = json.dumps({"options": chosen, "trace": _identity(described)})
+            wanted["save"] = {"path": str(unfinished), "label": label}
         raw = _core.simulate(described, wanted, threads)
         # An interruption from here on would lose what was saved, and what was measured.
         raw["interrupted"] |= partial and _finished_uninterrupted(files)
@@ -134,22 +148,19 @@ def sweep(
     trace: traces.Trace,
     runs: Sequence[Mapping[str, Any]],
     *,
-    format: str | None = None,
-    read: Mapping[str, Any] | None = None,
-    prepare: Mapping[str, Any] | None = None,
-    cache: bool = True,
     state: str | Path | None = None,
+    **how: Unpack[traces.Reading],
 ) -> list[Simulation]:
     """Run a trace over several simulated SSDs at once, each with the options of one of `runs`.
 
     The trace is parsed once, and its requests are shared in memory. Each simulation has a thread of its own and the
     result that `simulate` would give it. If the drives do not fit into memory together, they take turns, and the trace
-    is read as often. All begin with the `state`, as in `simulate`. Raises as `simulate`; UsageError for standard input
-    that would have to be read twice.
+    is read as often. All begin with the `state`, as in `simulate`; `how` is as in `traces.source`. Raises as
+    `simulate`; UsageError for standard input that would have to be read twice.
     """
-    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    described = traces.source(trace, **how)
     if state:
-        runs = [saved_states.options_of(state, options, resume=False) for options in runs]
+        runs = [options_of(state, options, resume=False) for options in runs]
     groups = list(_groups_that_fit(runs))
     if described.get("path") == "-" and len(groups) > 1:
         raise UsageError(
@@ -159,7 +170,7 @@ def sweep(
     done: list[Simulation] = []
     for group in groups:
         setups = [_limited(options, state) for options in group]
-        with _errors_of(described):
+        with traces.core_errors(described):
             alone = len(setups) == 1
             raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
         done += (
@@ -205,7 +216,7 @@ def offline_optimum(
     """
     described = traces.source(trace, format=format, read=read, prepare=prepare)
     wanted = setup({**options, "policy": "fifo"})
-    with _errors_of(described):
+    with traces.core_errors(described):
         return OfflineOptimum(*_core.offline_optimum(described, wanted))
 
 
@@ -213,39 +224,21 @@ def sampled_hits(
     trace: traces.Trace,
     runs: Sequence[Mapping[str, Any]],
     sample: float,
-    *,
-    format: str | None = None,
-    read: Mapping[str, Any] | None = None,
-    prepare: Mapping[str, Any] | None = None,
-    cache: bool = True,
+    **how: Unpack[traces.Reading],
 ) -> list[SampledHits]:
     """Estimate the hit ratios of write buffers from the share `sample` of a trace's pages, in one pass over it.
 
     Each of `runs` has the options of a simulation with a write buffer in front of the drive. Options of times, such as
     `feed`, are refused, and so are policies whose hits depend on the drive. `sample=1` is exact. Raises as `simulate`.
     """
-    described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    described = traces.source(trace, **how)
     for options in runs:
         results.check_sampled(options)
-    with _errors_of(described):
+    with traces.core_errors(described):
         raw = _core.sampled_hits(described, [setup(options) for options in runs], sample)
     if reason := traces.nothing_left(raw["changes"], described.get("prepare")):
         raise UsageError(f"{described.get('path', 'the trace')}: {reason}; nothing was simulated")
     return [results.sampled(each) for each in raw["hits"]]
-
-
-@contextmanager
-def _errors_of(described: Mapping[str, Any]) -> Iterator[None]:
-    """What the core says of a trace or an option, as an error of ours."""
-    path = described.get("path")
-    try:
-        yield
-    except _core.CoreError as error:
-        raise (InputError if path and str(error).startswith(str(path)) else UsageError)(str(error)) from None
-    except OSError as error:
-        if error.filename != path:
-            raise
-        raise InputError(f"{error.filename}: {error.strerror}") from None
 
 
 def check(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,3 +259,72 @@ def available_bytes() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+# Saved states. The core writes and reads them; the file begins with a text of ours: the options given, and the trace.
+
+
+def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
+    """The options of a simulation that begins with the state in `path`: those of the state, and those `given`.
+
+    Options of the drive are the state's; with a buffer that was used, so are those of the buffer; to resume a run, all
+    are. Raises UsageError, which names the option that differs, InputError for a file that is no state.
+    """
+    saved = _saved(path)["options"]
+    if not resume and (share := given.get(PRECONDITION)) and float(share):
+        raise UsageError(f"precondition is {share}, and {path} is the state of a drive already; expected one of both")
+    merged = {**saved, **given}
+    if not resume:
+        merged.pop(PRECONDITION, None)
+    used = _value(saved, NAMES["policy"]) != NONE
+    for option in OPTIONS:
+        fixed = resume or option.group in (DRIVE, CONTROLLER) or (option.group == BUFFER and used)
+        if fixed and option.group != PRECONDITION and _value(saved, option) != _value(merged, option):
+            was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
+            raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")
+    return merged
+
+
+def _value(options: Mapping[str, Any], option: Option) -> Any:
+    return option_value(option, options.get(option.name, option.default))
+
+
+def _check_trace(path: str | Path, trace: Mapping[str, Any]) -> None:
+    """UsageError where a run cannot continue over `trace`, because another trace was simulated."""
+    saved, wanted = _saved(path)["trace"], json.loads(json.dumps(_identity(trace)))
+    if saved != wanted:
+        raise UsageError(
+            f"the run in {path} is of the trace {_shown(saved)}, expected the same and not {_shown(wanted)}"
+        )
+
+
+def _saved(path: str | Path) -> dict[str, Any]:
+    try:
+        text = _core.state_label(path)
+    except _core.CoreError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    # The checksum is of what follows this text.
+    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in ("options", "trace")):
+        raise UsageError(f"{path}: the saved state is damaged: its text has no options and no trace")
+    return found
+
+
+def _identity(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a trace the same, however much of it is simulated: file or recipe, and how it is read and prepared."""
+    kept = {name: value for name, value in trace.items() if name not in ("cache", "progress")}
+    if "path" in kept and kept["path"] != "-":
+        kept["path"] = str(Path(kept["path"]).resolve())
+    kept["prepare"] = {name: value for name, value in kept.get("prepare", {}).items() if name != "first"}
+    return kept
+
+
+def _shown(identity: Mapping[str, Any]) -> str:
+    name = identity.get("path", "that was made")
+    rest = {key: value for key, value in identity.items() if key != "path" and value}
+    return f"{name} {json.dumps(rest)}" if rest else str(name)

@@ -33,8 +33,6 @@ _CACHES, _MOST_REQUESTS = 40, 100_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured point and the simulated one."""
-
     point: Point
     simulated: Mapping[str, float]
     """The statistics of the point, of the model."""
@@ -48,8 +46,6 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A drive compared with one of its measurements."""
-
     measurement: Measurement
     comparisons: tuple[Comparison, ...]
 
@@ -151,15 +147,7 @@ def figures(options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         # The first writes to a drive with an SLC region depend on how full it is: a fresh one is empty.
         if point.operation == "write" and "slc_region" in options:
             model = {"fill": 0.0, **model}
-        found[name] = _figure(point, simulated(model, point))
+        done = simulated(model, point)
+        rates = {name: done[name] for name in ("mean_us", "iops")} | {"mb_s": done["iops"] * point.size_bytes / 1e6}
+        found[name] = {"size_bytes": point.size_bytes, "depth": point.depth, **rates}
     return found
-
-
-def _figure(point: Point, done: Mapping[str, float]) -> dict[str, float]:
-    return {
-        "size_bytes": point.size_bytes,
-        "depth": point.depth,
-        "mean_us": done["mean_us"],
-        "iops": done["iops"],
-        "mb_s": done["iops"] * point.size_bytes / 1e6,
-    }

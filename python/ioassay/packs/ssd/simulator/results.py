@@ -6,7 +6,7 @@ Nothing is simulated here. A mean of a saturated run is a number about the lengt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,27 +66,37 @@ class Simulation:
         Padding of a buffer's blocks is no work for a user: it counts as amplification, and not as throughput.
         `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
         """
-        raw = self.raw
-        times, drive, buffer = raw["all"], raw["drive"], raw["buffer"]
+        raw, names, histogram = self.raw, (*_PERCENTILES, "max_ms"), self.response()
+        times, drive, buffer, elements = (raw[name] for name in ("all", "drive", "buffer", "elements"))
+        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)] if histogram.count else []
+        programmed = drive["written_pages"] + drive["moved_pages"]
+        mapping = {name: raw["controller"][name] for name in _MAPPING}
+        lookups = mapping["mapping_hits"] + mapping["mapping_misses"]
+        busy_s = sum(elements["busy_ps"]) / 1e12 / len(elements["busy_ps"])
         return {
             "requests": times["count"],
             "mean_response_ms": _ms(times["mean_response_ps"]),
-            **self._percentiles("all"),
+            **(dict(zip(names, (value / 1e6 for value in values), strict=True)) if values else dict.fromkeys(names)),
             "mean_device_ms": _ms(times["mean_device_ps"]),
             "throughput_mb_s": _ratio(self.user_bytes("all") / 1e6, self.span_s),
             "iops": _ratio(times["count"], self.span_s),
             "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
-            "write_amplification": self._amplification(),
+            # Pages programmed for data, over those of them that users wrote.
+            "write_amplification": _ratio(programmed, drive["written_pages"] - buffer["pad_writes"]),
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
             **{name: drive[name] for name in ("slc_pages", "folded_pages")},
             "slc_free_share": raw["controller"]["slc_free_share"],
-            **self._wear(),
+            "least_element_erases": min(elements["erases"]),
+            "most_element_erases": max(elements["erases"]),
+            "most_block_erases": max(elements["most_block_erases"]),
             "pad_reads": buffer["pad_reads"],
             "pad_writes": buffer["pad_writes"],
             "left_in_buffer": buffer["left"],
-            **self._mapping(),
-            "mean_utilisation": self._utilisation(),
+            # None where the drive's memory has the whole mapping.
+            "mapping_hit_ratio": _ratio(mapping["mapping_hits"], lookups),
+            **(mapping if any(mapping.values()) else dict.fromkeys(mapping)),
+            "mean_utilisation": _ratio(busy_s, self.span_s),
             "saturated": raw["steadiness"]["saturated"],
             "steady": raw["steadiness"]["steady"],
             "issued": raw["requests"]["issued"],
@@ -94,14 +104,6 @@ class Simulation:
             "simulated_s": self.span_s,
             "wall_s": raw["wall_s"],
         }
-
-    def _mapping(self) -> dict[str, Any]:
-        """Counts of the mapping cache; None where the drive's memory has the whole mapping."""
-        counts = {name: self.raw["controller"][name] for name in _MAPPING}
-        hits, misses = counts["mapping_hits"], counts["mapping_misses"]
-        used = any(counts.values())
-        ratio = _ratio(hits, hits + misses)
-        return {"mapping_hit_ratio": ratio, **{name: count if used else None for name, count in counts.items()}}
 
     @property
     def nothing(self) -> str:
@@ -153,11 +155,7 @@ class Simulation:
             mean_response_ms=pl.when(pl.col("completed") > 0).then(
                 pl.col("response_ps") / pl.col("completed") / PS_PER_MS
             ),
-            outstanding="outstanding",
-            written_pages="written_pages",
-            moved_pages="moved_pages",
-            slc_pages="slc_pages",
-            folded_pages="folded_pages",
+            **{name: name for name in ("outstanding", "written_pages", "moved_pages", "slc_pages", "folded_pages")},
             write_amplification=pl.when(pl.col("written_pages") > 0).then(
                 1 + pl.col("moved_pages") / pl.col("written_pages")
             ),
@@ -174,48 +172,52 @@ class Simulation:
 
         width_ps = self.raw["series"]["width_ps"]
         rows = self.raw["series"]["busy_ps"]
-        return pl.DataFrame(
-            {
-                "time_s": [index * width_ps / 1e12 for index, row in enumerate(rows) for _ in row],
-                "element": [element for row in rows for element in range(len(row))],
-                "utilisation": [busy_ps / width_ps for row in rows for busy_ps in row],
-            }
-        )
+        columns = {
+            "time_s": [index * width_ps / 1e12 for index, row in enumerate(rows) for _ in row],
+            "element": [element for row in rows for element in range(len(row))],
+            "utilisation": [busy_ps / width_ps for row in rows for busy_ps in row],
+        }
+        return pl.DataFrame(columns)
 
     @property
     def warnings(self) -> list[Warning_]:
         """What a reader of the numbers has to know."""
-        return list(_warnings(self))
-
-    def _percentiles(self, kind: str) -> dict[str, float | None]:
-        histogram = self.response(kind)
-        if not histogram.count:
-            return dict.fromkeys((*_PERCENTILES, "max_ms"))
-        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)]
-        return {name: value / 1e6 for name, value in zip((*_PERCENTILES, "max_ms"), values, strict=True)}
+        summary, raw, found = self.summary, self.raw, list[Warning_]()
+        slower = "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
+        if raw["requests"]["gave_up"]:
+            outstanding, issued = format_count(summary["unfinished"]), format_count(summary["issued"])
+            text = f"saturated: given up with {outstanding} requests outstanding after {issued}"
+            about = "the mean is about the length of the trace, not about the drive"
+            found.append(Warning_("saturated", f"{text}; {about}", slower))
+        elif summary["saturated"]:
+            text = f"saturated: of every 100 requests {100 * raw['steadiness']['growth']:.1f} piled up"
+            found.append(Warning_("saturated", f"{text}; the mean grows with the trace", slower))
+        elif not summary["steady"]:
+            halves = [f"{_ms(half) or 0.0:.4g} ms" for half in raw["steadiness"]["halves_ps"]]
+            text = f"not steady: the mean response was {' in the first half and '.join(halves)} in the second"
+            found.append(Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)"))
+        if self.nothing and not summary["unfinished"]:
+            remedy = "use a longer trace, a smaller --buffer, or --mode inline" if summary["left_in_buffer"] else ""
+            found.append(Warning_("nothing-measured", self.nothing, remedy))
+        if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
+            text = "the drive never cleaned: this is how it does when fresh, not in long use"
+            found.append(Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more"))
+        if raw["preconditioned"] and not raw["preconditioned"]["settled"]:
+            text = "write amplification did not settle while the drive was preconditioned"
+            found.append(Warning_("not-settled", text))
+        if summary["dead_blocks"]:
+            text = f"{summary['dead_blocks']} blocks were worn out and are dead"
+            found.append(Warning_("worn-out", text, "raise --endurance, or 0 for blocks that last for ever"))
+        if summary["unfinished"] and not summary["saturated"]:
+            text = f"{summary['unfinished']} requests were not complete at the end and are not counted"
+            found.append(Warning_("unfinished", text))
+        return found
 
     def user_bytes(self, kind: str) -> int:
         """Bytes of the completed requests of `all`, `read` or `write`, without padding."""
         pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
         padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
         return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
-
-    def _amplification(self) -> float | None:
-        """Pages programmed for data, over those of them that users wrote."""
-        drive, padding = self.raw["drive"], self.raw["buffer"]["pad_writes"]
-        return _ratio(drive["written_pages"] + drive["moved_pages"], drive["written_pages"] - padding)
-
-    def _utilisation(self) -> float | None:
-        busy = self.raw["elements"]["busy_ps"]
-        return _ratio(sum(busy) / 1e12 / len(busy), self.span_s)
-
-    def _wear(self) -> dict[str, int]:
-        elements = self.raw["elements"]
-        return {
-            "least_element_erases": min(elements["erases"]),
-            "most_element_erases": max(elements["erases"]),
-            "most_block_erases": max(elements["most_block_erases"]),
-        }
 
 
 def _ms(value_ps: float | None) -> float | None:
@@ -224,43 +226,6 @@ def _ms(value_ps: float | None) -> float | None:
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
-
-
-def _warnings(simulation: Simulation) -> Iterator[Warning_]:
-    summary, raw = simulation.summary, simulation.raw
-    if raw["requests"]["gave_up"]:
-        text = (
-            f"saturated: given up with {format_count(summary['unfinished'])} requests outstanding after "
-            f"{format_count(summary['issued'])}; the mean is about the length of the trace, not about the drive"
-        )
-        yield Warning_(
-            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
-        )
-    elif summary["saturated"]:
-        growth = raw["steadiness"]["growth"]
-        text = f"saturated: of every 100 requests {100 * growth:.1f} piled up; the mean grows with the trace"
-        yield Warning_(
-            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
-        )
-    elif not summary["steady"]:
-        before, after = (_ms(half) or 0.0 for half in raw["steadiness"]["halves_ps"])
-        text = f"not steady: the mean response was {before:.4g} ms in the first half and {after:.4g} ms in the second"
-        yield Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)")
-    if simulation.nothing and not summary["unfinished"]:
-        remedy = "use a longer trace, a smaller --buffer, or --mode inline" if summary["left_in_buffer"] else ""
-        yield Warning_("nothing-measured", simulation.nothing, remedy)
-    if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
-        text = "the drive never cleaned: this is how it does when fresh, not in long use"
-        yield Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more")
-    if raw["preconditioned"] and not raw["preconditioned"]["settled"]:
-        yield Warning_("not-settled", "write amplification did not settle while the drive was preconditioned")
-    if summary["dead_blocks"]:
-        text = f"{summary['dead_blocks']} blocks were worn out and are dead"
-        yield Warning_("worn-out", text, "raise --endurance, or 0 for blocks that last for ever")
-    if summary["unfinished"] and not summary["saturated"]:
-        yield Warning_(
-            "unfinished", f"{summary['unfinished']} requests were not complete at the end and are not counted"
-        )
 
 
 LARGE_ERROR = 0.05
@@ -298,7 +263,11 @@ class SampledHits:
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers with their units in their names; None where there is none."""
-        reads = self.read_hit_ratio or Estimate(0.0, None)
+        ratios = {"hit_ratio": self.hit_ratio, "read_hit_ratio": self.read_hit_ratio, "optimum_hit_ratio": self.optimum}
+        numbers: dict[str, float | None] = {}
+        for name, ratio in ratios.items():
+            numbers[name] = ratio.value if ratio else None
+            numbers[f"{name}_error"] = ratio.error if ratio else None
         return {
             "requests": self.requests,
             "written_pages": self.written_pages,
@@ -306,39 +275,26 @@ class SampledHits:
             "sampled_pages": self.sampled_pages,
             "sample_rate": self.rate,
             "sample_slots": self.slots,
-            "hit_ratio": self.hit_ratio.value,
-            "hit_ratio_error": self.hit_ratio.error,
-            "read_hit_ratio": reads.value if self.read_hit_ratio else None,
-            "read_hit_ratio_error": reads.error,
-            "optimum_hit_ratio": self.optimum.value,
-            "optimum_hit_ratio_error": self.optimum.error,
+            **numbers,
         }
 
     @property
     def warnings(self) -> list[Warning_]:
         """What a reader of the numbers has to know."""
-        return list(self._warnings())
-
-    def _warnings(self) -> Iterator[Warning_]:
         if not self.written_pages:
-            yield Warning_("nothing-measured", "the trace writes no page: there are no hits to estimate")
-            return
+            return [Warning_("nothing-measured", "the trace writes no page: there are no hits to estimate")]
+        text = f"the sample of {self.sampled_pages:,} pages is too small: an error is above {LARGE_ERROR}"
         errors = [self.hit_ratio.error, self.optimum.error]
-        if any(error is None or error > LARGE_ERROR for error in errors):
-            text = f"the sample of {self.sampled_pages:,} pages is too small: an error is above {LARGE_ERROR}"
-            yield Warning_("small-sample", text, "raise --sample")
+        is_small = any(error is None or error > LARGE_ERROR for error in errors)
+        return [Warning_("small-sample", text, "raise --sample")] if is_small else []
 
 
 def sampled(raw: Mapping[str, Any]) -> SampledHits:
-    """What the core found of one buffer."""
-    reads = raw["read_hit_ratio"]
     counts = {name: raw[name] for name in ("requests", "written_pages", "read_pages", "sampled_pages", "rate", "slots")}
-    return SampledHits(
-        **counts,
-        hit_ratio=Estimate(*raw["hit_ratio"]),
-        read_hit_ratio=None if reads is None else Estimate(*reads),
-        optimum=Estimate(*raw["optimum_hit_ratio"]),
-    )
+    ratios = (raw["hit_ratio"], raw["read_hit_ratio"], raw["optimum_hit_ratio"])
+    hits, reads, optimum = (None if ratio is None else Estimate(*ratio) for ratio in ratios)
+    assert hits and optimum
+    return SampledHits(**counts, hit_ratio=hits, read_hit_ratio=reads, optimum=optimum)
 
 
 def check_sampled(options: Mapping[str, Any]) -> None:
@@ -355,7 +311,6 @@ SUMMARY = "summary.json"
 
 
 def file_names(csv: bool) -> list[str]:
-    """The files of one simulation."""
     return [SUMMARY, *(f"{table}.{'csv' if csv else 'parquet'}" for table in TABLES)]
 
 

@@ -2,139 +2,72 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay import _core
+from ioassay import _core, units
 from ioassay.cli import completion_values, console, options, syntax
+from ioassay.cli.completion_values import words
+from ioassay.cli.syntax import row
 from ioassay.errors import InputError, Interrupted, ToolError, UsageError
-from ioassay.packs.virtual_drive.commands import device_text
 from ioassay.process import piped_child
 
 if TYPE_CHECKING:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
 
-def _models(text: str, given: syntax.Given) -> dict[str, str]:
-    return dict(_core.device_models())
-
-
-Ways = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--transport",
-        metavar="WAY",
-        values=completion_values.words("nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:"),
-        help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
-        "separated by commas or repeated. "
-        "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe).",
+_WAYS = (
+    "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
+    "separated by commas or repeated. "
+    "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe)."
+)
+_DRIVE = "Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own."
+_STATE = "none, full (written once), steady (overwritten at random until amplification settles), or a share of it."
+_ZONES = "Serve a zoned drive (ZNS, over nvme-tcp): size of a zone; capacity=, append= (sizes), open=, active=."
+_SERVED = {
+    "transport": row(list[str], None, "WAY", _WAYS, words("nbd:unix:", "nbd:tcp:", "nvme-tcp:", "fuse:", "vfio-user:")),
+    "size": row(str, None, "SIZE", "Size; by default that of the backing file."),
+    "namespaces": row(
+        list[str], None, "SIZE,SIZE…", "Divide the drive into namespaces of these sizes, numbered from 1."
     ),
-]
-Size = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size; by default that of the backing file.")]
-Namespaces = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--namespaces", metavar="SIZE,SIZE…", help="Divide the drive into namespaces of these sizes, numbered from 1."
+    "block_size": row(str, "512", "SIZE", "Logical block: 512 or 4096.", words("512", "4096")),
+    "model": row(
+        str, "thesis", "NAME", "thesis, or none (answers at once).", lambda text, given: dict(_core.device_models())
     ),
-]
-Config = Annotated[
-    Path | None,
-    syntax.Option(
-        "--config", metavar="FILE", help="Serve each [[drive]] of this TOML file; their keys are these options."
+    "drive": row(str, None, "NAME|FILE", _DRIVE, completion_values.drives),
+    "policy": row(str, "none", "NAME", "Write-buffer policy, or none.", completion_values.policies),
+    "buffer": row(str, None, "SIZE", "Size of the write buffer. [8MiB]"),
+    "set_": row(
+        *(list[str], None, "NAME=VALUE", "An option of the model, as of simulate: read_us=100."),
+        completion_values.of_simulation,
     ),
-]
-Block = Annotated[
-    str,
-    syntax.Option(
-        "--block-size",
-        metavar="SIZE",
-        values=completion_values.words("512", "4096"),
-        help="Logical block: 512 or 4096.",
+    "precondition": row(str, None, "STATE", _STATE, words("none", "full", "steady")),
+    "zones": row(str, None, "SIZE[,KEY=VALUE…]", _ZONES),
+    "backing_file": row(Path, None, "--file FILE", "Store flushed data in this file."),
+    "read_only": row(bool, False, "--read-only", "Refuse writes."),
+    "pin": row(int, None, "CPU", "Processor that the server runs on.", min=0),
+    "keep_awake": row(bool, False, "--keep-awake", "Keep all other processors awake with threads of lowest priority."),
+    "realtime": row(bool, False, "--realtime", "Serve under SCHED_FIFO, before all other programs, with a watchdog."),
+    "poll": row(
+        *(str, "adaptive", "HOW", "adaptive: sleep when idle; always: never sleep."), words("adaptive", "always")
     ),
-]
-Model = Annotated[
-    str,
-    syntax.Option(metavar="NAME", values=_models, help="thesis, or none (answers at once)."),
-]
-Drive = Annotated[
-    str | None,
-    syntax.Option(
-        "--drive",
-        metavar="NAME|FILE",
-        values=completion_values.drives,
-        help="Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own.",
-    ),
-]
-Policy = Annotated[
-    str, syntax.Option(metavar="NAME", values=completion_values.policies, help="Write-buffer policy, or none.")
-]
-Buffer = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
-OfModel = Annotated[
-    list[str] | None,
-    syntax.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        values=completion_values.of_simulation,
-        help="An option of the model, as of simulate: read_us=100.",
-    ),
-]
-Precondition = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="STATE",
-        values=completion_values.words("none", "full", "steady"),
-        help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
-    ),
-]
-Zones = Annotated[
-    str | None,
-    syntax.Option(
-        metavar="SIZE[,KEY=VALUE…]",
-        help="Serve a zoned drive (ZNS, over nvme-tcp): size of a zone; capacity=, append= (sizes), open=, active=.",
-    ),
-]
-Backing = Annotated[Path | None, syntax.Option("--file", metavar="FILE", help="Store flushed data in this file.")]
-ReadOnly = Annotated[bool, syntax.Option("--read-only", help="Refuse writes.")]
-Pin = Annotated[int | None, syntax.Option(min=0, metavar="CPU", help="Processor that the server runs on.")]
-Awake = Annotated[
-    bool, syntax.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
-]
-Realtime = Annotated[
-    bool, syntax.Option("--realtime", help="Serve under SCHED_FIFO, before all other programs, with a watchdog.")
-]
-Poll = Annotated[
-    str,
-    syntax.Option(
-        metavar="HOW",
-        values=completion_values.words("adaptive", "always"),
-        help="adaptive: sleep when idle; always: never sleep.",
-    ),
-]
-Calibrate = Annotated[
-    bool, syntax.Option(help="Measure each transport's overhead and subtract it from the model's time.")
-]
-Prefault = Annotated[bool, syntax.Option("--prefault", help="Allocate all memory at the start.")]
-Faults = Annotated[
-    list[Path] | None,
-    syntax.Option("--faults", metavar="FILE", help="Misbehave as this file says, from the time on when it is ready."),
-]
-Serial = Annotated[str | None, syntax.Option(metavar="TEXT", help="Serial number.")]
-Stats = Annotated[
-    Path | None, syntax.Option("--stats", metavar="PATH", help="Control socket; by default in a new folder.")
-]
-WithParent = Annotated[int | None, syntax.Option(hidden=True, help="Exit when this parent process is gone.")]
-Socket = Annotated[
-    Path, syntax.Argument(metavar="SOCKET", help="The control socket that the drive printed as 'stats'.")
-]
-
-KeepConnections = Annotated[
-    bool,
-    syntax.Option("--keep-connections", help="Keep the connections: commands in flight are answered with an error."),
-]
+    "calibrate": row(bool, True, "", "Measure each transport's overhead and subtract it from the model's time."),
+    "prefault": row(bool, False, "--prefault", "Allocate all memory at the start."),
+    "serial": row(str, None, "TEXT", "Serial number."),
+    "faults": row(list[Path], None, "FILE", "Misbehave as this file says, from the time on when it is ready."),
+    "stats_socket": row(Path, None, "--stats PATH", "Control socket; by default in a new folder."),
+}
+_CONFIG = "Serve each [[drive]] of this TOML file; their keys are these options."
+_STARTED = {
+    "config": row(Path, None, "FILE", _CONFIG),
+    "with_parent": row(int, None, "", "Exit when this parent process is gone.", hidden=True),
+}
+Socket = Annotated[Path, syntax.argument("SOCKET", "The control socket that the drive printed as 'stats'.")]
 
 
 def register(app: syntax.Group) -> None:
@@ -153,62 +86,35 @@ def register(app: syntax.Group) -> None:
     app.add(device, "device")
 
 
-def serve(
-    transport: Ways = None,
-    size: Size = None,
-    namespaces: Namespaces = None,
-    block_size: Block = "512",
-    model: Model = "thesis",
-    drive: Drive = None,
-    policy: Policy = "none",
-    buffer: Buffer = None,
-    set_: OfModel = None,
-    precondition: Precondition = None,
-    zones: Zones = None,
-    backing_file: Backing = None,
-    read_only: ReadOnly = False,
-    pin: Pin = None,
-    keep_awake: Awake = False,
-    realtime: Realtime = False,
-    poll: Poll = "adaptive",
-    calibrate: Calibrate = True,
-    prefault: Prefault = False,
-    serial: Serial = None,
-    faults: Faults = None,
-    stats_socket: Stats = None,
-    config: Config = None,
-    with_parent: WithParent = None,
-    json: options.Json = False,
-) -> None:
+@syntax.takes({**_SERVED, **_STARTED})
+def serve(*, json: options.Json = False, **given: Any) -> None:
     """Serve a simulated drive, or several, until Ctrl-C or SIGTERM.
 
     Without a transport it speaks NBD, at a socket that only this user can reach.
 
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
-    given = dict(locals())
     from ioassay.host import drive_folders
     from ioassay.packs.virtual_drive import drive_options as described
-    from ioassay.packs.virtual_drive import fault_plan, serving
+    from ioassay.packs.virtual_drive import drive_tables, serving
 
     console.use_json(json)
-    if with_parent is not None:
-        piped_child.end_with(with_parent, signal.SIGTERM)
+    config, parent = (given.pop(name) for name in _STARTED)
+    if parent is not None:
+        piped_child.end_with(parent, signal.SIGTERM)
     if config is not None:
-        _serve_group(config, given)
+        _serve_group(config, given, json=json)
         return
-    for name in ("json", "transport", "namespaces", "set_", "stats_socket", "config", "with_parent", "faults"):
-        del given[name]
-    ways = [part for text in transport or () for part in described.transports(text)]
+    ways = [part for text in given.pop("transport") or () for part in described.transports(text)]
     _require_mount(ways)
-    parts = [part for text in namespaces or () for part in text.split(",")] or None
-    if size is None and backing_file is None and parts is None:
+    parts = [part for text in given.pop("namespaces") or () for part in text.split(",")] or None
+    if given["size"] is None and given["backing_file"] is None and parts is None:
         raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
-    options_of_model = described.settings(set_ or ())
-    planned = [fault for path in faults or () for fault in fault_plan.read(path)]
+    options_of_model = described.settings(given.pop("set_") or ())
+    planned = [fault for path in given.pop("faults") or () for fault in drive_tables.read_faults(path)]
     asked = _left_to_the_core()
     with ExitStack() as folders:
-        answers_at = folders.enter_context(_socket(stats_socket))
+        answers_at = folders.enter_context(_socket(given.pop("stats_socket")))
         if not ways:
             ways = [f"nbd:unix:{folders.enter_context(_socket(None)).with_name(drive_folders.NBD)}"]
         told = described.of_options(
@@ -218,11 +124,11 @@ def serve(
         def ready(addresses: Mapping[str, Any]) -> None:
             if asked:
                 raise Interrupted(f"ended by {asked[0].name} before it served")
-            device_text.ready(addresses, as_json=json)
+            _say_ready(addresses, as_json=json)
 
         counted = serving.serve(told, ready)
     if not json:
-        device_text.ended(counted)
+        _say_end(counted)
 
 
 def _require_mount(ways: Sequence[str]) -> None:
@@ -234,16 +140,15 @@ def _require_mount(ways: Sequence[str]) -> None:
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
 
 
-def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
+def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
-    from ioassay.packs.virtual_drive import drive_config, serving
+    from ioassay.packs.virtual_drive import drive_tables, serving
 
-    defaults = inspect.signature(serve).parameters
     for name, value in given.items():
-        if name not in ("config", "json", "with_parent") and value != defaults[name].default:
-            key = drive_config.key_of(name)
+        if value != _SERVED[name].default:
+            key = drive_tables.keys(drive_tables.Drive).get(name, name)
             raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
-    drives = drive_config.read(config)
+    drives = drive_tables.read_drives(config)
     _require_mount([way for drive in drives for way in drive["transports"]])
     asked = _left_to_the_core()
     with ExitStack() as stack:
@@ -255,15 +160,15 @@ def _serve_group(config: Path, given: Mapping[str, Any]) -> None:
             if asked:
                 raise Interrupted(f"ended by {asked[0].name} before they served")
             for number, addresses in enumerate(told):
-                device_text.ready(addresses, as_json=given["json"], number=number)
+                _say_ready(addresses, as_json=json, number=number)
 
         try:
             counted = serving.serve_group(drives, ready)
         except UsageError as error:
             raise InputError(f"{config}: {error}") from None
-    if not given["json"]:
+    if not json:
         for number, one in enumerate(counted):
-            device_text.ended(one, number)
+            _say_end(one, number)
 
 
 def _left_to_the_core() -> list[signal.Signals]:
@@ -299,13 +204,13 @@ def stats(socket: Socket, json: options.Json = False) -> None:
     """Say what a served drive has counted."""
     console.use_json(json)
     found = _drive(socket).stats(buckets=json)
-    console.emit(found) if json else device_text.statistics(found)
+    console.emit(found) if json else _say_statistics(found)
 
 
 def top(
     socket: Socket,
-    interval: Annotated[float, syntax.Option(min=0.1, metavar="SECONDS", help="Polling interval.")] = 1.0,
-    count: Annotated[int, syntax.Option("-n", min=0, metavar="N", help="Number of rows; 0 runs until Ctrl-C.")] = 0,
+    interval: Annotated[float, syntax.option("SECONDS", "Polling interval.", min=0.1)] = 1.0,
+    count: Annotated[int, syntax.option("-n N", "Number of rows; 0 runs until Ctrl-C.", min=0)] = 0,
     json: options.Json = False,
 ) -> None:
     """Watch a served drive: a row for each interval.
@@ -314,10 +219,21 @@ def top(
     """
     console.use_json(json)
     drive = _drive(socket)
-    device_text.follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+    try:
+        _follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+    except KeyboardInterrupt:
+        if count:  # without a count that is its end, and no interruption
+            raise
 
 
-def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: options.Json = False) -> None:
+_KEEP = "Keep the connections: commands in flight are answered with an error."
+
+
+def power_cut(
+    socket: Socket,
+    keep_connections: Annotated[bool, syntax.option("--keep-connections", _KEEP)] = False,
+    json: options.Json = False,
+) -> None:
     """Cut a served drive's power, which comes back at once.
 
     What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
@@ -329,8 +245,7 @@ def power_cut(socket: Socket, keep_connections: KeepConnections = False, json: o
 
 
 What = Annotated[
-    list[str],
-    syntax.Argument(metavar="FILE|NAME=VALUE…", help="A file with faults, or one fault: kind=read-error offset=1MiB."),
+    list[str], syntax.argument("FILE|NAME=VALUE…", "A file with faults, or one fault: kind=read-error offset=1MiB.")
 ]
 
 
@@ -348,12 +263,12 @@ def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
     console.use_json(json)
     faults = _drive(socket).faults()
-    console.emit({"faults": faults}) if json else device_text.faults(faults)
+    console.emit({"faults": faults}) if json else _say_faults(faults)
 
 
 def fault_clear(
     socket: Socket,
-    number: Annotated[str | None, syntax.Argument(metavar="NUMBER", help="Of one fault; without it all.")] = None,
+    number: Annotated[str | None, syntax.argument("NUMBER", "Of one fault; without it all.")] = None,
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
@@ -372,3 +287,222 @@ def stop(socket: Socket, json: options.Json = False) -> None:
     _drive(socket).stop()
     if json:
         console.emit({"stopped": str(socket)})
+
+
+# What a served drive tells, for people
+
+_UNCALIBRATED = {"calibration-uncertain", "floor-unknown"}
+"""Warnings that its latencies may not be the model's."""
+_OPS = ("reads", "writes", "trims", "flushes")
+
+
+def _say_ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = None) -> None:
+    """Clients can connect: one line of JSON, or how to reach it. `number` is its place among several drives."""
+    if as_json:
+        console.line(dumps(told if number is None else {"drive": number, **told}))
+    else:
+        which = "" if number is None else f"drive[{number}]: "
+        profile = f" ({told['profile']})" if told["profile"] else ""
+        model = f"model {told['model']}{profile}, policy {told['policy']}"
+        what = f"{units.format_size(told['size_bytes'])}, {model}"
+        uncertain = ", calibration uncertain" if _UNCALIBRATED & {item["kind"] for item in told["warnings"]} else ""
+        console.line(f"serving {which}{what}{uncertain}")
+        if zones := told.get("zones"):
+            console.line(f"  zones     {_zones(zones)}")
+        for way in told["ways"]:
+            floor = f", takes {units.format_ns(way['floor_ns'])} by itself" if way.get("floor_ns") else ""
+            through = f", through {way['interface']}" if way.get("interface") else ""
+            console.line(f"  {way['transport']:8}  {way['address']}{through}{floor}")
+            if way.get("nqn"):
+                console.line(f"            {way['nqn']}")
+        if len(told["namespaces"]) > 1:
+            sizes = [f"{one['id']}: {units.format_size(one['size_bytes'])}" for one in told["namespaces"]]
+            console.line(f"  namespaces  {', '.join(sizes)}")
+        console.line(f"  stats     {told['stats']}")
+        console.line(f"  memory    at most {units.format_size(told['memory_bytes'])}, with the drive's content")
+    if told["faults"] and not as_json:
+        console.line(f"  faults    {console.count(told['faults'], 'fault')} armed")
+    for item in told["warnings"]:  # each of its own: there is no report that would have the rest
+        console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
+    console.flush()
+
+
+def _say_end(counted: Mapping[str, Any], number: int | None = None) -> None:
+    which = "" if number is None else f"drive[{number}] "
+    done = [f"{console.count(counted[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
+    console.line(f"{which}served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
+
+
+def _say_statistics(found: Mapping[str, Any]) -> None:
+    rows = []
+    for name in _OPS:
+        one = found[name]
+        counts = [units.format_count(one["commands"]), units.format_size(one["bytes"]), str(one["errors"])]
+        rows.append([name, *counts, *(_latency(one["latency_ns"][key]) for key in ("mean", "p50", "p99", "max"))])
+    console.table(["", "commands", "bytes", "errors", "mean", "p50", "p99", "max"], rows)
+    if len(found["namespaces"]) > 1:
+        console.line()
+        _say_namespaces(found["namespaces"])
+    console.line()
+    if (buffer := found.get("buffer")) and buffer["capacity_pages"]:
+        console.line(
+            f"buffer    {buffer['held_pages']} of {buffer['capacity_pages']} pages held; found in it: "
+            f"{_share(buffer['write_hits'], buffer['written_pages'])} of written, "
+            f"{_share(buffer['read_hits'], buffer['read_pages'])} of read"
+        )
+    if flash := found.get("flash"):
+        amplification = flash["write_amplification"]
+        console.line(
+            f"flash     {units.format_count(flash['written_pages'])} pages written, {flash['erases']} blocks erased"
+            + (f", write amplification {amplification:.3f}" if amplification else "")
+        )
+    if zones := found.get("zones"):
+        console.line(f"zones     {_zones(zones)}")
+    if mapping := found.get("mapping"):
+        read = mapping["hits"] + mapping["misses"]
+        console.line(
+            f"mapping   {_share(mapping['hits'], read)} of read pages found in the cache; "
+            f"{units.format_count(mapping['translation_reads'])} translation pages read, "
+            f"{units.format_count(mapping['translation_writes'])} written"
+        )
+    if found["faults"] or found["faults_fired"]:
+        armed = console.count(len(found["faults"]), "fault")
+        console.line(f"faults    {armed} armed; struck {console.count(found['faults_fired'], 'time')}")
+    console.line(f"volatile  {console.count(found['volatile_pages'], 'page')} that would be lost with the power")
+    console.line(
+        f"late      {_latency(found['late_ns']['p50'])} in the middle, {_latency(found['late_ns']['p99'])} at 99 %"
+    )
+
+
+def _say_namespaces(found: Sequence[Mapping[str, Any]]) -> None:
+    """How much each namespace was used. Flushes concern the whole drive."""
+    rows = []
+    for one in found:
+        row = [str(one["id"]), units.format_size(one["size_bytes"])]
+        for name in _OPS[:3]:
+            row += [units.format_count(one[name]["commands"]), units.format_size(one[name]["bytes"])]
+        rows.append([*row, str(sum(one[name]["errors"] for name in _OPS[:3]))])
+    console.table(["namespace", "size", "reads", "bytes", "writes", "bytes", "trims", "bytes", "errors"], rows)
+
+
+def _say_faults(found: Sequence[Mapping[str, Any]]) -> None:
+    if not found:
+        console.line("no faults")
+        return
+    rows = [[str(one["id"]), one["kind"], _concerned(one), str(one["matched"]), str(one["fired"])] for one in found]
+    console.table(["", "kind", "concerns", "matched", "fired"], rows)
+
+
+_STATES = ("empty", "implicitly_opened", "explicitly_opened", "closed", "full", "read_only", "offline")
+
+
+def _zones(found: Mapping[str, Any]) -> str:
+    states = ", ".join(f"{found[name]} {name.replace('_', ' ')}" for name in _STATES if found[name])
+    return f"{found['zones']} of {units.format_size(found['zone_bytes'])}: {states}"
+
+
+def _concerned(fault: Mapping[str, Any]) -> str:
+    said = [", ".join(fault["op"])] if fault["op"] else []
+    if fault["namespace"] is not None:
+        said.append(f"namespace {fault['namespace']}")
+    if fault["offset_bytes"] or fault["length_bytes"] is not None:
+        length, offset = fault["length_bytes"], _exact_size(fault["offset_bytes"])
+        said.append(f"from {offset}" if length is None else f"{_exact_size(length)} at {offset}")
+    for name in ("after", "for", "every", "delay", "down"):
+        if time_us := fault[f"{name}_us"]:
+            said.append(f"{name} {units.format_ns(time_us * 1000)}")
+    if fault["bytes_per_s"]:
+        said.append(units.format_rate(fault["bytes_per_s"]))
+    if fault["probability"] < 1:
+        said.append(f"{units.format_percent(fault['probability'])} % of {fault['scope']}s")
+    if fault["count"] is not None:
+        said.append(f"{console.count(fault['count'], 'time')} at most")
+    return "; ".join(said) or "all"
+
+
+def _exact_size(size_bytes: int) -> str:
+    """A size that can be given back: in bytes where a larger unit would round it."""
+    text = units.format_size(size_bytes)
+    return text if units.parse_size(text) == size_bytes else f"{size_bytes} B"
+
+
+def _latency(value: float | None) -> str:
+    """A time, or a gap where nothing happened."""
+    return "-" if value is None else units.format_ns(value)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "none"
+
+
+_COLUMNS = (
+    *(("r/s", 6), ("w/s", 6), ("read", 9), ("written", 9), ("r p50", 7), ("w p50", 7)),
+    *(("depth", 5), ("buffer", 6), ("late p99", 8)),
+)
+"""Names, of which iostat has the first two, and widths; a row is less than 80 characters long."""
+_HEAD_EVERY = 20
+
+
+def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, *, as_json: bool) -> None:
+    """A row for each interval, until Ctrl-C or the drive's end; as JSON all that is counted, one line each.
+
+    `look` gives the drive's statistics; rows need them with buckets.
+    """
+    before, number = look(), 0
+    while not rows or number < rows:
+        time.sleep(interval_s)
+        try:
+            now = look()
+        except (InputError, ToolError):  # one that is about to end still listens, and refuses
+            if not as_json:
+                console.line("the drive has ended")
+            return
+        if as_json:
+            console.line(dumps(now))
+        else:
+            if number % _HEAD_EVERY == 0:
+                console.line(_aligned(name for name, _ in _COLUMNS))
+            console.line(_aligned(interval_row(before, now)))
+        console.flush()
+        before, number = now, number + 1
+
+
+def interval_row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What happened between two looks; depth and buffer as they are now."""
+    if now["counted_s"] < before["counted_s"]:
+        before = {}  # counting began anew
+    seconds: float = max(now["served_s"] - before["served_s"] if before else now["counted_s"], 1e-9)
+
+    def rate(name: str, key: str) -> float:
+        gained: float = now[name][key] - (before[name][key] if before else 0)
+        return gained / seconds
+
+    def quantile(of: Callable[[Mapping[str, Any]], Mapping[str, Any]], q: float) -> str:
+        return _latency(_quantile(of(before)["buckets"] if before else [], of(now)["buckets"], q))
+
+    buffer = now.get("buffer")
+    return [
+        units.format_count(rate("reads", "commands")),
+        units.format_count(rate("writes", "commands")),
+        units.format_rate(rate("reads", "bytes")),
+        units.format_rate(rate("writes", "bytes")),
+        quantile(lambda found: found["reads"]["latency_ns"], 0.5),
+        quantile(lambda found: found["writes"]["latency_ns"], 0.5),
+        str(now["depth_now"]),
+        units.format_count(buffer["held_pages"]) if buffer and buffer["capacity_pages"] else "-",
+        quantile(lambda found: found["late_ns"], 0.99),
+    ]
+
+
+def _quantile(before: Iterable[tuple[int, int]], now: Iterable[tuple[int, int]], q: float) -> float | None:
+    """Of what came between two states of a distribution; None of nothing."""
+    was = dict(before)
+    gained = _core.Histogram()
+    for value, times in now:
+        if (more := times - was.get(value, 0)) > 0:
+            gained.record(value, more)
+    return gained.quantile(q) if gained.count else None
+
+
+def _aligned(cells: Iterable[str]) -> str:
+    return "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _COLUMNS, strict=True))

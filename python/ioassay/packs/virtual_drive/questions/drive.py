@@ -83,7 +83,6 @@ class DriveAgreement:
 
     @property
     def worst(self) -> Judged:
-        """The claim that differs most."""
         return max(self.differing, key=lambda one: abs(one.verdict.numbers[DIFFERENCE]))
 
 
@@ -93,7 +92,6 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
 
 
 def agreement(records: Dataset, study: Study) -> list[DriveAgreement]:
-    """Its numbers."""
     judged = [one for answer in claim_verdicts.analyse(records, study) for one in answer.judged]
     compared = [one for one in judged if "drive_bytes" in one.verdict.numbers]
     if not compared:
@@ -163,7 +161,6 @@ def _natural(key: tuple[str, str]) -> list[tuple[int, str]]:
 
 
 def finding(one: DriveAgreement) -> Finding:
-    """The answer in words."""
     place = (("Condition", lambda row: row.condition), ("Claim", lambda row: row.claim))
     counts = Table.of(
         one.rows,

@@ -76,7 +76,6 @@ class Cost:
 
     @property
     def label(self) -> str:
-        """The condition in words."""
         return label(self.point)
 
     def parts(self) -> dict[str, float]:
@@ -111,7 +110,6 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
 
 
 def path_costs(records: Dataset, study: Study) -> list[PathCosts]:
-    """Its numbers."""
     where = setting(records, study)
     if where is None:
         return []
@@ -209,7 +207,6 @@ def _mean(point: Mapping[str, Scalar], trials: Sequence[Mapping[str, Any]]) -> C
 
 
 def finding(one: PathCosts) -> Finding:
-    """The answer in words."""
     table = Table.of(
         one.costs[:_MOST_ROWS],
         ("Condition", lambda cost: cost.label),

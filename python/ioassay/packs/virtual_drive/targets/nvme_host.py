@@ -78,27 +78,17 @@ def options(subsystem: Subsystem, queues: int, host: str) -> str:
     """What is written to /dev/nvme-fabrics. `host` is a UUID; there are as many polled queues as others."""
     address, _, port = subsystem.address.rpartition(":")
     number = max(1, min(queues, _MOST_QUEUES))
-    return ",".join(
-        [
-            "transport=tcp",
-            f"traddr={address}",
-            f"trsvcid={port}",
-            f"nqn={subsystem.nqn}",
-            f"hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host}",
-            f"hostid={host}",
-            f"nr_io_queues={number}",
-            f"nr_poll_queues={number}",
-            "keep_alive_tmo=5",
-            f"reconnect_delay={_RETRY_S}",
-            f"ctrl_loss_tmo={_LOST_S}",
-        ]
-    )
+    words = [f"transport=tcp,traddr={address},trsvcid={port},nqn={subsystem.nqn}"]
+    words += [f"hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host},hostid={host}"]
+    words += [f"nr_io_queues={number},nr_poll_queues={number},keep_alive_tmo=5"]
+    return ",".join([*words, f"reconnect_delay={_RETRY_S},ctrl_loss_tmo={_LOST_S}"])
 
 
 @contextmanager
 def connected(subsystem: Subsystem, root: Path = ROOT, run: Run = _captured) -> Iterator[Connected]:
     """The kernel's devices of the subsystem, for as long as this lasts, however it ends. ToolError: there are none."""
-    _load(root, run)
+    if not _has_module(root) and not _runs(run, ["modprobe", MODULE]):
+        raise ToolError("the module nvme-tcp cannot be loaded; expected a kernel with it: modprobe nvme-tcp says why")
     with supervisor.if_killed(lambda: _disconnect_quietly(subsystem, root)):
         try:
             _connect(subsystem, root)
@@ -117,11 +107,6 @@ def _runs(run: Run, argv: Sequence[str]) -> bool:
     except ToolError:
         return False
     return not done.exit_code and not done.timed_out
-
-
-def _load(root: Path, run: Run) -> None:
-    if not _has_module(root) and not _runs(run, ["modprobe", MODULE]):
-        raise ToolError("the module nvme-tcp cannot be loaded; expected a kernel with it: modprobe nvme-tcp says why")
 
 
 def _connect(subsystem: Subsystem, root: Path) -> None:
@@ -160,21 +145,16 @@ def _devices(subsystem: Subsystem, root: Path) -> Connected | None:
             continue
         if not disk.size_bytes:  # it is being made
             continue
-        _require_ours(disk, subsystem)
+        # A name alone is no proof: what is written to must have the drive's serial number and its size.
+        if (serial := _text(disk.folder / "device/serial")) != subsystem.serial:
+            raise ToolError(f"{disk.name} has serial number '{serial}', expected '{subsystem.serial}': not used")
+        if disk.size_bytes != subsystem.size_bytes:
+            raise ToolError(f"{disk.name} has {disk.size_bytes} bytes, expected {subsystem.size_bytes}: not used")
         block = block_devices.node_of(disk, root)
         if block is not None:
             character = root / "dev" / f"ng{disk.name.removeprefix('nvme')}"
             return Connected(controllers[0], block, character if character.exists() else None)
     return None
-
-
-def _require_ours(disk: block_devices.Device, subsystem: Subsystem) -> None:
-    """A name alone is no proof: what is written to must have the drive's serial number and its size."""
-    serial = _text(disk.folder / "device/serial")
-    if serial != subsystem.serial:
-        raise ToolError(f"{disk.name} has serial number '{serial}', expected '{subsystem.serial}': not used")
-    if disk.size_bytes != subsystem.size_bytes:
-        raise ToolError(f"{disk.name} has {disk.size_bytes} bytes, expected {subsystem.size_bytes}: not used")
 
 
 def _ours(subsystem: Subsystem, root: Path) -> list[str]:

@@ -52,8 +52,6 @@ Capture = Callable[[Sequence[str]], Captured]
 
 
 class NvmevirtSettings(Settings):
-    """NVMeVirt's module and what it is given."""
-
     kind: str = "nvmevirt"
     module: UserPath
     memmap_start: PositiveSize
@@ -123,7 +121,12 @@ class NvmevirtTarget:
         self._require_not_loaded()
         before = {device.name for device in block_devices.disks(self._root)}
         log = self._log()
-        self._insert(log)  # what fails here has loaded nothing, and what is loaded then is not ours to unload
+        wanted = self._settings
+        options = [f"memmap_start={wanted.memmap_start}", f"memmap_size={wanted.memmap_size}"]
+        options.append(f"cpus={','.join(map(str, wanted.cpus))}")
+        done = self._capture(["insmod", str(wanted.module.absolute()), *options])
+        if done.timed_out or done.exit_code:  # then nothing is loaded, or what is loaded is not ours to unload
+            raise ToolError(f"{wanted.module} could not be loaded: {_why(done)}{_said(self._since(log))}")
         with supervisor.if_killed(lambda: self._unload_quietly(before)):
             try:
                 path, device = self._awaited(before, log)
@@ -151,14 +154,6 @@ class NvmevirtTarget:
     def _is_loaded(self) -> bool:
         lines = (self._root / "proc/modules").read_text().splitlines()
         return any(line.split(" ", 1)[0] == NAME for line in lines)
-
-    def _insert(self, log: list[str]) -> None:
-        wanted = self._settings
-        options = [f"memmap_start={wanted.memmap_start}", f"memmap_size={wanted.memmap_size}"]
-        options.append(f"cpus={','.join(map(str, wanted.cpus))}")
-        done = self._capture(["insmod", str(wanted.module.absolute()), *options])
-        if done.timed_out or done.exit_code:
-            raise ToolError(f"{wanted.module} could not be loaded: {_why(done)}{_said(self._since(log))}")
 
     def _awaited(self, before: set[str], log: list[str]) -> tuple[Path, Device]:
         """The module's drive, when it is there and the kernel's log says so."""
@@ -189,7 +184,6 @@ class NvmevirtTarget:
         return path, came[0]
 
     def _ours(self, before: set[str]) -> list[Device]:
-        """Drives that were not there before and have the module's model."""
         came = (device for device in block_devices.disks(self._root) if device.name not in before)
         return [device for device in came if data_consent.model(device).startswith(MODEL)]
 
@@ -280,7 +274,6 @@ def _said(lines: Sequence[str]) -> str:
     return f"; it says: {' / '.join(own[-4:])}" if own else ""
 
 
-_RESERVED = "reserved"
 _SUFFIXES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 _AFTER = "add it to the kernel's command line (in GRUB_CMDLINE_LINUX, where $ is written \\\\\\$), and boot again"
 
@@ -290,10 +283,10 @@ def memory_lack(start_bytes: int, size_bytes: int, root: Path = ROOT) -> str:
     wanted = f"memmap={_short(size_bytes)}${_short(start_bytes)}"
     end_bytes = start_bytes + size_bytes
     ours = [(start, end) for start, end in reserved_regions(root) if start <= start_bytes and end_bytes <= end]
-    kinds = sorted({kind for start, end, kind in regions(root) if start < end_bytes and start_bytes < end})
-    covered = any(
-        start <= start_bytes and end_bytes <= end and kind.lower() == _RESERVED for start, end, kind in regions(root)
-    )
+    there = [(start, end, kind) for start, end, kind in regions(root) if start < end_bytes and start_bytes < end]
+    kinds = sorted({kind for _, _, kind in there})
+    reserved = [(start, end) for start, end, kind in there if kind.lower() == "reserved"]
+    covered = any(start <= start_bytes and end_bytes <= end for start, end in reserved)
     if ours and covered:
         return ""
     if ours:

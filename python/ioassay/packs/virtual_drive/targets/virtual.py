@@ -8,28 +8,32 @@ claims (`Load.counted`). How it works: docs/virtual-drive.md.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ConfigDict, PositiveInt
 
+from ioassay import _core
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.hints import document, suggestion
 from ioassay.host import process_capabilities
 from ioassay.host.block_devices import ROOT
 from ioassay.host.process_capabilities import SYS_ADMIN
-from ioassay.packs.virtual_drive import control, fault_plan, serving
+from ioassay.packs.virtual_drive import control, drive_tables, served_drive, serving
 from ioassay.packs.virtual_drive import drive_options as described
-from ioassay.packs.virtual_drive.targets import block_stack, nvme_host
+from ioassay.packs.virtual_drive.targets import nvme_host
+from ioassay.process import supervisor
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
@@ -102,21 +106,15 @@ class VirtualTarget:
                     name, [*VirtualSettings.model_fields, *NAMES], document("targets") + " lists the keys"
                 )
                 raise StudyError(f"unknown key; {hint}", key=f"target.{name}")
-        try:
+        with _named("target.drive"):
             self._model = {**described.of_drive(self._settings.drive), **own}
-        except UsageError as error:
-            raise StudyError(str(error), key="target.drive") from None
-        try:
+        with _named("target.precondition"):
             self._used = described.is_used(self._settings.precondition)
-        except UsageError as error:
-            raise StudyError(str(error), key="target.precondition") from None
-        try:
+        with _named("target"):
             described.described(self._model)
-        except UsageError as error:
-            raise StudyError(str(error), key="target") from None
-        if self._settings.model not in serving.models():
-            known = " or ".join(serving.models())
-            raise StudyError(f"is '{self._settings.model}', expected {known}", key="target.model")
+        models = dict(_core.device_models())
+        if self._settings.model not in models:
+            raise StudyError(f"is '{self._settings.model}', expected {' or '.join(models)}", key="target.model")
 
         self._faults = _planned(self._settings.faults)
         self._root = root
@@ -124,14 +122,11 @@ class VirtualTarget:
             if tuple(self._ways) != ("nvme-tcp",):
                 said = "has zones, which only NVMe over TCP knows; expected target.ways = ['nvme-tcp']"
                 raise StudyError(said, key="target.zones")
-            try:
+            with _named("target.zones"):
                 described.zones(zones)
-            except UsageError as error:
-                raise StudyError(str(error), key="target.zones") from None
 
     @cached_property
     def _form(self) -> str:
-        """The form that it has on this machine."""
         if self._settings.form != "kernel":
             return self._settings.form
         return "file" if nvme_host.lack(self._root) else "nvme"
@@ -148,25 +143,27 @@ class VirtualTarget:
             return ()
         useless = described.unused(self._settings.model, self._model, self._settings.precondition)
         warnings = [Warning_("drive-option-unused", useless)] if useless else []
-        if "fuse" in self._ways and not os.access(_FUSE, os.R_OK | os.W_OK):
-            what = f"has 'fuse', and {_FUSE} cannot be used here: {_without_fuse()}"
-            raise StudyError(what, key="target.ways")
-        if "fuse" in self._ways and os.geteuid() and shutil.which(_HELPER) is None:
-            said = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
-            raise StudyError(said, key="target.ways")
-        if self._settings.form == "folder" and shutil.which(f"mkfs.{self._settings.filesystem}") is None:
-            said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
-            raise StudyError(said, key="target.filesystem")
-        if self._form in _ON_FILE and self._settings.realtime:
-            said = (
-                "is set, and a loop device lies on the file, whose kernel threads would wait for the server; expected"
-            )
-            raise StudyError(f"{said} target.form = 'file'", key="target.realtime")
-        if self._form in _ON_FILE and "fuse" not in self._ways:
-            raise StudyError(f"a {self._form} lies on the file; expected 'fuse' among them", key="target.ways")
-        if self._form in _CONNECTED and "nvme-tcp" not in self._ways:
-            said = "the kernel connects to the drive by NVMe/TCP; expected 'nvme-tcp' among them"
-            raise StudyError(said, key="target.ways")
+        by_fuse, of_files, kind = "fuse" in self._ways, self._form in _ON_FILE, self._settings.filesystem
+        found = "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
+        remedy = process_capabilities.fuse_obstacle() or found
+        helped = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
+        waits = "is set, and a loop device lies on the file, whose kernel threads would wait for the server"
+        connects = "the kernel connects to the drive by NVMe/TCP; expected 'nvme-tcp' among them"
+        unusable = f"has 'fuse', and {_FUSE} cannot be used here: {remedy}"
+        for holds, key, said in (
+            (by_fuse and not os.access(_FUSE, os.R_OK | os.W_OK), "ways", unusable),
+            (by_fuse and os.geteuid() and shutil.which(_HELPER) is None, "ways", helped),
+            (
+                self._settings.form == "folder" and shutil.which(f"mkfs.{kind}") is None,
+                "filesystem",
+                f"is '{kind}', and mkfs.{kind} is not installed",
+            ),
+            (of_files and self._settings.realtime, "realtime", f"{waits}; expected target.form = 'file'"),
+            (of_files and not by_fuse, "ways", f"a {self._form} lies on the file; expected 'fuse' among them"),
+            (self._form in _CONNECTED and "nvme-tcp" not in self._ways, "ways", connects),
+        ):
+            if holds:
+                raise StudyError(said, key=f"target.{key}")
         missing, remedy = self._missing()
         return [*warnings, *([Warning_(WILL_BE_SKIPPED, missing, remedy)] if missing else [])]
 
@@ -197,31 +194,53 @@ class VirtualTarget:
         if missing:
             raise ConditionError(f"{missing}; {remedy}" if remedy else missing)
         with ExitStack() as stack:
-            folder = stack.enter_context(block_stack.folder("ioassay-drive-"))
-            server, told = stack.enter_context(serving.served(self._description(folder)))
+            folder = stack.enter_context(served_drive.folder("ioassay-drive-"))
+            server, (told,) = stack.enter_context(serving.served([self._description(folder)]))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._form in _ON_FILE:
-                path = stack.enter_context(block_stack.looped(path, self._settings.block_size))
+                path = stack.enter_context(_looped(path, self._settings.block_size))
                 if self._form == "folder":
-                    path = stack.enter_context(self._mounted(path, folder))
+                    # A used drive stays one: what makes the file system does not trim it first.
+                    made = _mounted(path, self._settings.filesystem, folder, discard=not self._used)
+                    path = stack.enter_context(made)
             if self._form in _CONNECTED:
                 subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
                 path = self._device(stack.enter_context(nvme_host.connected(subsystem, self._root)))
-            stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
-            begin = partial(_begin, Path(told["stats"]), self._faults)
-            stack.callback(_forgive, Path(told["stats"]))
+            socket = Path(told["stats"])
+
+            def end_unless_it_answers() -> None:
+                """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors."""
+                try:
+                    control.ask(socket, "stats")
+                except (InputError, ToolError):
+                    server.kill()
+
+            def new_file(name: str, size_bytes: int) -> Path:
+                """A file on the drive that was always there, as far as the drive's counts tell."""
+                assert path is not None
+                _forgive(socket)  # faults are the trial's
+                made = fill.new_file(path / name, size_bytes)
+                begin()
+                return made
+
+            def step_metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+                return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
+
+            stack.callback(end_unless_it_answers)
+            begin = partial(_begin, socket, self._faults)
+            stack.callback(_forgive, socket)
             begin()  # calibrating and making a file system are no part of it
-            point = path if self._form == "folder" else None
-            began = _Clock.of(server)
+            is_folder = path is not None and self._form == "folder"
+            began_s, used_s = time.monotonic(), server.processor_s()
             yield Load(
                 kind="device" if self._form in _CONNECTED else self._form,
                 path=path,
-                size_bytes=filesystem.fillable_bytes(point) if point else told["size_bytes"],
+                size_bytes=filesystem.fillable_bytes(path) if path and is_folder else told["size_bytes"],
                 read_only=False,
-                new_file=_maker(point, Path(told["stats"]), begin) if point else None,
+                new_file=new_file if is_folder else None,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
-                counted=lambda: self._counted(server, told, began),
-                step_counter=_step_counter(told),
+                counted=lambda: self._counted(server, told, began_s, used_s),
+                step_counter=StepCounter(socket, json.dumps({"request": "stats"}), step_metrics),
             )
 
     def _device(self, found: nvme_host.Connected) -> Path:
@@ -232,9 +251,12 @@ class VirtualTarget:
             raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
         return found.character
 
-    def _counted(self, server: PipedChild, told: Mapping[str, Any], began: _Clock) -> Counted:
-        """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
-        used_percent = _Clock.of(server).share_percent(began)
+    def _counted(self, server: PipedChild, told: Mapping[str, Any], began_s: float, used_s: float) -> Counted:
+        """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked.
+
+        `used_s`: the processor time that it had by then.
+        """
+        used_percent = 100 * (server.processor_s() - used_s) / max(time.monotonic() - began_s, 1e-9)
         try:
             found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
         except InputError as error:
@@ -245,17 +267,11 @@ class VirtualTarget:
         if len(floors_ns) == 1:  # of several, the load takes any
             metrics["drive.floor"] = float(floors_ns[0])
         past_cache = self._form in ("file", "nvme-character")
-        return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, self._uncalibrated(told))
-
-    def _uncalibrated(self, told: Mapping[str, Any]) -> list[Warning_]:
-        """Model none has no time that its answers could miss."""
-        kinds = dict.fromkeys(item["kind"] for item in told["warnings"]) if self._settings.model != "none" else ()
+        # Model none has no time that its answers could miss.
+        kinds = dict.fromkeys(item["kind"] for item in told["warnings"]) if self._settings.model != "none" else {}
         remedy = "measure when the machine is idle"
-        return [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
-
-    def _mounted(self, device: Path, folder: Path) -> AbstractContextManager[Path]:
-        """A used drive stays one: what makes the file system does not trim it first."""
-        return block_stack.mounted(device, self._settings.filesystem, folder, discard=not self._used)
+        warnings = [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
+        return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, warnings)
 
     def close(self) -> None:
         """Each trial has given back what it took."""
@@ -264,7 +280,6 @@ class VirtualTarget:
         """Each trial's drive is cleared on its own."""
 
     def _description(self, folder: Path) -> dict[str, Any]:
-        """What is served. ToolError where it cannot be said."""
         wanted = self._settings
         of_model = dict(self._model)
         if str(of_model.get("policy", "none")) == "none":  # a level among others, which do have a buffer
@@ -285,21 +300,21 @@ class VirtualTarget:
             raise ToolError(f"the virtual drive could not be served: {error}") from None
 
 
-def _without_fuse() -> str:
-    """What makes /dev/fuse usable."""
-    if remedy := process_capabilities.fuse_obstacle():
-        return remedy
-    return "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What is wrong with a value, with its key in the study."""
+    try:
+        yield
+    except UsageError as error:
+        raise StudyError(str(error), key=key) from None
 
 
 def _planned(file: str) -> list[dict[str, Any]]:
     """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
     if file == "none":
         return []
-    try:
-        faults = fault_plan.read(Path(file))
-    except InputError as error:
-        raise StudyError(str(error), key="target.faults") from None
+    with _named("target.faults"):
+        faults = drive_tables.read_faults(Path(file))
     if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
         said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; expected for how long"
         raise StudyError(said, key="target.faults")
@@ -320,49 +335,6 @@ def _forgive(socket: Path) -> None:
         control.ask(socket, "fault-clear")
 
 
-def _maker(point: Path, socket: Path, begin: Callable[[], None]) -> Callable[[str, int], Path]:
-    """What makes a file on the drive that was always there, as far as the drive's counts tell."""
-
-    def make(name: str, size_bytes: int) -> Path:
-        _forgive(socket)  # faults are the trial's
-        made = fill.new_file(point / name, size_bytes)
-        begin()
-        return made
-
-    return make
-
-
-def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
-    """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors and go on."""
-    try:
-        control.ask(socket, "stats")
-    except (InputError, ToolError):
-        server.kill()
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """The time, and how much of it the drive's process had a processor."""
-
-    now_s: float
-    processor_s: float
-
-    @classmethod
-    def of(cls, server: PipedChild) -> _Clock:
-        return cls(time.monotonic(), server.processor_s())
-
-    def share_percent(self, began: _Clock) -> float:
-        """Of one processor, since then."""
-        return 100 * (self.processor_s - began.processor_s) / max(self.now_s - began.now_s, 1e-9)
-
-
-def _step_counter(told: Mapping[str, Any]) -> StepCounter:
-    def metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-        return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
-
-    return StepCounter(Path(told["stats"]), json.dumps({"request": "stats"}), metrics)
-
-
 def _how(server: PipedChild) -> str:
     """How it ended, and the last that it said; empty when it did not."""
     give_up_s = time.monotonic() + _DYING_S
@@ -373,3 +345,82 @@ def _how(server: PipedChild) -> str:
     said = server.said().strip().splitlines()
     how = f", killed by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
     return how + (f": {said[-1].removeprefix('ioassay: ')}" if said else "")
+
+
+# What is laid on the file of a drive: a loop device, and a file system on that. Neither outlives the runner, however
+# that ends: a loop device goes with its last user (LO_FLAGS_AUTOCLEAR).
+
+_POINT = "mounted"
+# Without it ext4 initialises its tables in the background once it is mounted, which is when trials run (mke2fs(8)).
+_AT_ONCE = "lazy_itable_init=0,lazy_journal_init=0"
+_MADE = {"ext4": ["-q", "-F", "-E", _AT_ONCE], "xfs": ["-q", "-f"], "btrfs": ["-q", "-f"]}
+_KEEPING = {"ext4": ["-q", "-F", "-E", f"{_AT_ONCE},nodiscard"], "xfs": ["-q", "-f", "-K"], "btrfs": ["-q", "-f", "-K"]}
+_PATIENCE_S = 60.0
+# linux/loop.h: struct loop_config is fd, block size, struct loop_info64 of 232 bytes, and 64 reserved bytes.
+_LOOP_CONFIGURE, _LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
+_AUTOCLEAR, _DIRECT_IO = 4, 16
+_CONFIG = "=II5Q4I64s112x64x"
+_NAME_BYTES = 63
+_TRIES = 16
+
+
+@contextmanager
+def _looped(file: Path, block_bytes: int) -> Iterator[Path]:
+    """A loop device on a file, by direct I/O, with blocks of that size. ToolError where there is none to be had."""
+    try:
+        handle, device = _attached(file, block_bytes)
+    except OSError as error:
+        raise ToolError(f"a loop device on the virtual drive failed: {error.strerror}") from None
+    try:
+        yield device
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _mounted(block: Path, filesystem: str, within: Path, *, discard: bool = True) -> Iterator[Path]:
+    """A new file system on a device, mounted in that folder. ToolError with what the tools said.
+
+    Unless it may `discard`, what the device holds stays as it is: a drive that was trimmed from end to end is as new.
+    """
+    how = (_MADE if discard else _KEEPING)[filesystem]
+    _run([f"mkfs.{filesystem}", *how, str(block)], f"an {filesystem} file system")
+    point = within / _POINT
+    point.mkdir()
+    _run(["mount", "-t", filesystem, str(block), str(point)], "the mount")
+    try:
+        yield point
+    finally:
+        if supervisor.capture(["umount", str(point)], timeout_s=_PATIENCE_S).exit_code:
+            served_drive.detach(point)  # a drive that was killed, or a program that is still in it
+
+
+def _attached(file: Path, block_bytes: int) -> tuple[int, Path]:
+    """A free loop device that is set up, held open: it is given back with its last descriptor."""
+    handle = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        name = os.fsencode(file)[:_NAME_BYTES]
+        config = struct.pack(_CONFIG, handle, block_bytes, *[0] * 8, _AUTOCLEAR | _DIRECT_IO, name)
+        for _ in range(_TRIES):
+            device = Path(f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}")
+            held = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(held, _LOOP_CONFIGURE, config)
+                return held, device
+            except OSError as error:
+                os.close(held)
+                if error.errno != errno.EBUSY:  # somebody was faster
+                    raise
+        raise OSError(errno.EBUSY, "all that were free were taken by others")
+    finally:
+        os.close(control)
+        os.close(handle)
+
+
+def _run(argv: Sequence[str], what: str) -> None:
+    done = supervisor.capture(argv, timeout_s=_PATIENCE_S)
+    if done.timed_out:
+        raise ToolError(f"{what} on the virtual drive was not made within {_PATIENCE_S:.0f} s: {' '.join(argv)}")
+    if done.exit_code:
+        raise ToolError(f"{what} on the virtual drive failed: {(done.stderr or done.stdout).strip()[:200]}")
