@@ -31,7 +31,7 @@ from ioassay.packs.live.live_page import PageServer
 from ioassay.packs.live.run_state import RunState
 from ioassay.process import supervisor
 from ioassay.roles import Trial
-from ioassay.runner.current_rates import RateReader
+from ioassay.runner.trial import RateReader
 
 FIO = ("fio", "--name=null", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G", "--time_based",
        "--output-format=json+")  # fmt: skip

@@ -33,7 +33,7 @@ from ioassay.records.observation import (
 )
 from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
-from ioassay.store import frames, parquet, run_folder
+from ioassay.store import frames, run_folder
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Suite, make_study
@@ -94,7 +94,7 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
 def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
     found = frames.load(run)
     assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
-    assert found.hist.columns == list(parquet.SCHEMAS["hist"])
+    assert found.hist.columns == list(frames.SCHEMAS["hist"])
     assert found.warnings.columns == list(frames.WARNINGS)
 
 

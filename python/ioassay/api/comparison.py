@@ -40,6 +40,7 @@ class Comparison:
 
         from ioassay.narrative import comparison_text
         from ioassay.stats.ratio_of_means import Ratio
+        from ioassay.store import frames
 
         rows = [
             {
@@ -59,7 +60,7 @@ class Comparison:
         ]
         numbers = dict.fromkeys(("a", "b", "ratio", "low", "high"), pl.Float64())
         texts = dict.fromkeys(("study", "condition", "response"), pl.String())
-        return pl.DataFrame(rows, schema={**texts, **numbers, "verdict": pl.String(), "reason": pl.String()})
+        return frames.Frame(rows, schema={**texts, **numbers, "verdict": pl.String(), "reason": pl.String()})
 
     @property
     def verdict(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ioassay import debug_log
-from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, documents, helptext, named, option_names
+from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, help, helptext, named, option_names
 from ioassay.cli.syntax import HELP, Group, meanings, summary
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
@@ -124,7 +124,7 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
         return _beginning(last, {**COMMANDS, **option_names(), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
     first, *rest = before
     if first == "help":
-        return _beginning(last, {**documents.headings(), **COMMANDS} if not rest else _members(rest))
+        return _beginning(last, {**help.headings(), **COMMANDS} if not rest else _members(rest))
     if first in SHELL_OPTIONS and not rest:
         return _beginning(last, _SCRIPTS)
     if first not in COMMANDS:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.packs.tuning.search import campaign, request
 from ioassay.packs.tuning.search.campaign import Campaign
 from ioassay.packs.tuning.search.request import Request
 from ioassay.packs.tuning.search.schedule import Script
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
 from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore

@@ -26,8 +26,7 @@ from ioassay.packs.hosts.executors.executor_name import Scheduler
 from ioassay.packs.hosts.host_session import Examined, Opening, Release, Session, State
 from ioassay.process import supervisor
 from ioassay.roles import Trial
-from ioassay.runner.hosts import Measured
-from ioassay.runner.run_facts import KeptFile
+from ioassay.runner.hosts import KeptFile, Measured
 from ioassay.study.model import ALL_HOSTS, HOST_NAME
 
 

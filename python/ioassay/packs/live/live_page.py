@@ -27,10 +27,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ioassay import debug_log
-from ioassay.api.progress import Several
 from ioassay.errors import Interrupted, UsageError, one_line
 from ioassay.packs.live.run_state import Cursor, RunState
 from ioassay.report import theme
+from ioassay.runner.progress import Several
 
 if TYPE_CHECKING:
     from ioassay.roles import Trial

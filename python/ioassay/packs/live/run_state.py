@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics, units
 from ioassay.analysis import machine_conditions
-from ioassay.api.progress import Progress, RemainingTime
 from ioassay.errors import one_line
 from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
 from ioassay.roles import CurrentRates, Rates, Trial
+from ioassay.runner.progress import Progress, RemainingTime
 from ioassay.study import plan
 
 if TYPE_CHECKING:

@@ -28,9 +28,8 @@ from ioassay import debug_log
 from ioassay.packs.hosts.executors import dask_workers
 from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
 from ioassay.packs.hosts.executors.dask_workers import Answer, Worker
-from ioassay.runner import input_files
-from ioassay.runner.delivery import Lacking
-from ioassay.runner.input_files import InputFile
+from ioassay.runner import delivery
+from ioassay.runner.delivery import InputFile, Lacking
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 
 if TYPE_CHECKING:
@@ -384,8 +383,8 @@ class DaskExecutor(Executor):
         def send() -> None:
             why = ""
             try:
-                for offset, length in input_files.parts(file):
-                    piece = input_files.part(file, offset, length)
+                for offset, length in delivery.parts(file):
+                    piece = delivery.part(file, offset, length)
                     self._client.run(dask_workers.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"

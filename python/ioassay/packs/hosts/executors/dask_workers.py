@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay.runner import delivery
-from ioassay.runner.delivery import Identity, UnfitWorker
-from ioassay.runner.input_files import Cache, Part
+from ioassay.runner.delivery import Cache, Identity, Part, UnfitWorker
 
 if TYPE_CHECKING:
     import distributed

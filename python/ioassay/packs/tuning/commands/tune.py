@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
-from ioassay.api import computing
-from ioassay.cli import closing, completion_values, console, options, session, syntax
+from ioassay.api import execution
+from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.factors import CASE, level_word
 from ioassay.roles import Consent
@@ -103,7 +103,7 @@ def tune(
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
-    at_once = computing.at_once(executor, workers)
+    at_once = execution.at_once(executor, workers)
     if resume is not None:
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]
@@ -213,4 +213,4 @@ def _say(search: Search) -> None:
         use.append(" ".join(f"{axis.name}={level_word(found['best']['point'][axis.name])}" for axis in request.axes))
         others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
         use.append(f"to use it: {_use(request, found)}{others}")
-    closing.say(search, use)
+    session.say(search, use)
