@@ -327,8 +327,7 @@ class _RunLoop:
         bench = self.benches[trial.study]
         if trial.study not in self.prepared:
             access = bench.access()
-            targets = {id(target): target for target in map(bench.target, bench.points())}
-            made = [one for target in targets.values() for one in target.prepare(access, self.progress.preparing)]
+            made = [one for target in bench.all_targets() for one in target.prepare(access, self.progress.preparing)]
             self.prepared[trial.study] = [*known, *self.source.notes(trial.study), *made]
         self.guards[trial.study].require_same(bench.driver.touches(trial.params))
         rehearse(bench, trial.params)
