@@ -307,17 +307,13 @@ class Run:
 
         It has a warning for each broken plugin that was met meanwhile, which are warnings of Python otherwise.
         """
-        paths, trust = self.paths, self.trust
+        paths, trust, there = self.paths, self.trust, self.computing
         return {
             "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
             "run": str(self.root),
             "report": str(paths.page),
             "trials": asdict(self.tally),
-            "computed": self.computing
-            and {
-                "executor": self.computing.executor,
-                "workers": dict(self.computing.workers),
-            },
+            "computed": there and {"executor": there.executor, "workers": dict(there.workers)},
             "findings": [finding.as_dict() for finding in self.findings],
             "figures": [
                 {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
@@ -362,7 +358,6 @@ class Run:
         return f"<Run {self.root}: {self.trial_counts}>"
 
     def _repr_html_(self) -> str:
-
         lines = [f"{self.root}: {self.trial_counts}"]
         if self.trust is not None:
             lines += [self.trust.conditions, self.trust.claims]

@@ -75,8 +75,8 @@ class Study:
         from ioassay.study import catalog
 
         given = {"target": target, "params": params, "factors": factors, **keys}
-        table = {"name": name, "driver": driver, **{key: value for key, value in given.items() if value is not None}}
-        table.setdefault("title", name)
+        table: dict[str, object] = {"name": name, "driver": driver, "title": name}
+        table |= {key: value for key, value in given.items() if value is not None}
         self._take(catalog.from_table(_plain(table), Path("Study")), name, f"{name}.toml")
 
     def _take(self, suite: Suite, source: str, arguments: str, left_out: Sequence[Warning_] = ()) -> None:
@@ -434,7 +434,6 @@ class Plan:
         return f"<Plan of {self._suite.name}: {trials} trials, about {self.seconds:.0f} s>"
 
     def _repr_html_(self) -> str:
-
         rows = [
             (
                 study["study"],
