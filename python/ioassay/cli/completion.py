@@ -124,7 +124,10 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
         return _beginning(last, {**COMMANDS, **option_names(), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
     first, *rest = before
     if first == "help":
-        return _beginning(last, {**help.headings(), **COMMANDS} if not rest else _members(rest))
+        if not rest:
+            return _beginning(last, {**help.headings(), **COMMANDS})
+        group = named(rest[0]) if rest[0] in COMMANDS and len(rest) == 1 else None
+        return _beginning(last, _of_group(group) if isinstance(group, Group) else {})
     if first in SHELL_OPTIONS and not rest:
         return _beginning(last, _SCRIPTS)
     if first not in COMMANDS:
@@ -142,12 +145,6 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
 
 def _beginning(text: str, known: Iterable[str]) -> dict[str, str]:
     return {word: about for word, about in meanings(known).items() if word.startswith(text)}
-
-
-def _members(path: Sequence[str]) -> Mapping[str, str]:
-    """The commands of the command that `path` names, where it has some."""
-    member = named(path[0]) if path[0] in COMMANDS else None
-    return _of_group(member) if isinstance(member, Group) and len(path) == 1 else {}
 
 
 def _of_group(group: Group) -> Mapping[str, str]:

@@ -73,7 +73,7 @@ def seconds(option: str, text: str) -> float:
 def share(option: str, text: str) -> float:
     """The share behind an option: `5%` or `0.05`."""
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = units.parse_share(text)
     except ValueError:
         number = -1.0
     if not 0 < number < 1:

@@ -19,7 +19,7 @@ from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIAT
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement
-    from ioassay.records.observation import Observation, Requests
+    from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.roles import Outcome
     from ioassay.verify.verdict import Verdict
@@ -48,7 +48,9 @@ def say(judgement: Judgement, result: Mapping[str, Any], above: int) -> None:
     tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
     room = session.MOST_LINES - above - len(head) - len(tail) - 1  # the line on the exit status
     table = _table(judged, room - _LEAST_REASONS) if judged else []
-    reasons = session.digest(_reasons(judged), room - len(table), _more_reasons)
+    others = "--all has the reasons of the {}verdicts"
+    rest = {True: others.format("other "), False: others.format("")}
+    reasons = session.digest(_reasons(judged), room - len(table), lambda shown: rest[bool(shown)])
     console.lines((*head, *table, *reasons, *tail))
 
 
@@ -124,10 +126,6 @@ def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
     return topics or [console.wrapped(explanation_text.by_property(judged[0]))] if judged else []
 
 
-def _more_reasons(shown: int) -> str:
-    return "--all has the reasons of the other verdicts" if shown else "--all has the reasons of the verdicts"
-
-
 def _whose(verdict: Verdict) -> str:
     return f"{verdict.claim.source}'s {_name(verdict.claim)}" if verdict.claim else "no claim"
 
@@ -167,15 +165,12 @@ def say_status(verdict: str, own: int, require: str | None, *, failing: bool, de
 def how_it_failed(outcome: Outcome) -> str:
     """The sentence on a command that did not end well; '' for one that did."""
     if outcome.signal is not None:
-        return f"The command was ended by {_signal_name(outcome.signal)}."
+        try:
+            name = signal.Signals(outcome.signal).name
+        except ValueError:  # a real-time signal
+            name = f"signal {outcome.signal}"
+        return f"The command was ended by {name}."
     return f"The command ended with exit status {outcome.exit_code}." if outcome.exit_code else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def _notes(verdict: Verdict) -> list[str]:
@@ -240,7 +235,19 @@ def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:
         console.line("The files that this is about, as the kernel saw it:")
         console.table(["calls", "number", "moved"], rows)
         console.line()
-    requests = [_device_row(each) for each in seen.block if each.calls.calls]
+    requests = [
+        [
+            each.name,
+            "its own" if each.own else "others'",
+            each.kind,
+            f"{each.calls.calls:,}",
+            format_size(each.calls.bytes),
+            str(each.merges),
+            format_ns(each.calls.sum_ns / each.calls.completed) if each.calls.completed else "-",
+        ]
+        for each in seen.block
+        if each.calls.calls
+    ]
     if requests:
         console.line("Requests to block devices:")
         console.table(["device", "whose", "kind", "number", "bytes", "merged", "mean time"], requests)
@@ -261,13 +268,6 @@ def _say_calls(seen: Observation) -> None:
     console.line(f"System calls{of}:")
     console.table(["call", "number", "a second", "errors"], rows)
     console.line()
-
-
-def _device_row(each: Requests) -> list[str]:
-    calls = each.calls
-    mean = format_ns(calls.sum_ns / calls.completed) if calls.completed else "-"
-    who = "its own" if each.own else "others'"
-    return [each.name, who, each.kind, f"{calls.calls:,}", format_size(calls.bytes), str(each.merges), mean]
 
 
 def _watch(seen: Observation) -> list[str]:

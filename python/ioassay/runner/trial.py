@@ -14,8 +14,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def measure(
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
         parsed = _with_counts(parsed, counted, by_step, raw)
         if parsed.status == OK:
-            parsed = dataclasses.replace(parsed, metrics={**parsed.metrics, **watched.start.metrics})
+            parsed = replace(parsed, metrics={**parsed.metrics, **watched.start.metrics})
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
         if parsed.status == OK and "total.iops" in parsed.metrics:
@@ -129,7 +129,10 @@ def _record(
     watched: _Watched | None = None,
 ) -> Record:
     if parsed.status == FAILED:
-        _require_space(store)
+        space = os.statvfs(store.root)
+        if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
+            # A tool that could not write its results says nothing about the disk it measures: that trial is run again.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
     if lost := sorted(parsed.metrics.keys() - metrics.keys()):
         warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
@@ -155,13 +158,6 @@ def _record(
     return record
 
 
-def _require_space(store: RunStore) -> None:
-    """A tool that could not write its results says nothing about the disk it measures: that trial is run again."""
-    space = os.statvfs(store.root)
-    if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, float], raw: Path) -> Parsed:
     """The driver's reading, with what the storage counted for itself beside it."""
     if counted is None:
@@ -169,9 +165,9 @@ def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, 
     (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
     claims = parsed.claims
     if counted.past_cache:
-        claims = [dataclasses.replace(claim, direct=True) for claim in claims]
+        claims = [replace(claim, direct=True) for claim in claims]
     metrics, warnings = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
-    return dataclasses.replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
+    return replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
 @dataclass
@@ -234,7 +230,10 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with self._watching(loaded, raw) as watching, self._confined(command, load, raw) as net:
+            driver, params = self.bench.driver, self.trial.params
+            touches, needs = driver.touches(params), driver.confinement(params)
+            confined = confinement.spread(load, touches, raw, needs, [command.argv[0]])
+            with self._watching(loaded, raw) as watching, confined as net:
                 outcome = supervisor.run(
                     watching.command(step_argv(command, load, raw)),
                     stdout=raw / "stdout",
@@ -256,8 +255,11 @@ class _Watched:
                 self.seen = seen = watching.observation(outcome)
                 if environment is not None:
                     devices = self.bench.meter.device_shares(seen) if seen is not None else {}
-                    self.environment = dataclasses.replace(environment, devices=devices)
-                return with_steps(_with_tasks(outcome, self.seen), command, raw)
+                    self.environment = replace(environment, devices=devices)
+                if seen is not None and seen.threads is not None and seen.processes:
+                    processes, threads = seen.processes - seen.threads, seen.threads
+                    outcome = replace(outcome, processes=processes, threads=threads, most_alive=seen.most_alive)
+                return with_steps(outcome, command, raw)
         finally:
             self.samples, self.cost = sampler.stop()
             if sampler.unavailable:
@@ -271,11 +273,6 @@ class _Watched:
             devices = host.devices(touches[0].path)
         return devices[0] if devices else ""
 
-    def _confined(self, command: Command, load: Load, raw: Path) -> AbstractContextManager[confinement.Net]:
-        driver, params = self.bench.driver, self.trial.params
-        touches, needs = driver.touches(params), driver.confinement(params)
-        return confinement.spread(load, touches, raw, needs, [command.argv[0]])
-
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
             rate = self.bench.rates.get(plan.point_key(self.trial.point))
@@ -285,15 +282,6 @@ class _Watched:
             return witness.counting(devices, raw)
         except ToolError as error:
             raise ConditionError(str(error)) from None
-
-
-def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:
-    """The outcome with the processes and threads that there were, where these were counted."""
-    if seen is None or seen.threads is None or not seen.processes:
-        return outcome
-    return dataclasses.replace(
-        outcome, processes=seen.processes - seen.threads, threads=seen.threads, most_alive=seen.most_alive
-    )
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
@@ -317,7 +305,7 @@ def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parse
     if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
         confined = f"its processes were confined to what raw/{confinement.CONFINEMENT} lists"
         reason = f"{reason}; {confined}; see {document('safety')}"
-    return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
+    return replace(parsed, reason=reason, warnings=tuple(warnings))
 
 
 def tag(store: RunStore) -> str:
@@ -355,7 +343,7 @@ def with_steps(outcome: Outcome, command: Command, raw: Path) -> Outcome:
         EndedStep(step.name, int(one["exit_status"]), int(one["stdout_end"]))
         for step, one in zip(command.steps, _results(command, raw).get("ended", ()), strict=False)
     ]
-    return dataclasses.replace(outcome, steps=found) if found else outcome
+    return replace(outcome, steps=found) if found else outcome
 
 
 def step_metrics(command: Command | None, load: Load, raw: Path) -> dict[str, float]:
