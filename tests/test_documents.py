@@ -78,7 +78,7 @@ def check(words: list[str]) -> None:
     if not words or words[0] in TOP:
         return
     if words[0] == "help" and words[1:]:
-        if help.topic(words[1]) not in help.topics():
+        if help.topic_of(words[1]) not in help.topics():
             command_of(words[1:])
         return
     command, rest = command_of(words)

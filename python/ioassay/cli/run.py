@@ -11,7 +11,6 @@ from ioassay import units
 from ioassay.api import execution
 from ioassay.cli import completion_values, console, options, progress, session, syntax
 from ioassay.errors import UsageError
-from ioassay.factors import level_word
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def plan(
 
 
 def _say_plan(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> None:
+    from ioassay.factors import level_word
+
     console.warnings(planned.warnings)
     session.say_devices(planned.devices())
     console.line(result["title"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
 from ioassay.cli import console, helptext
@@ -147,13 +148,24 @@ class Command:
     def __init__(self, function: Callable[..., None], *, interspersed: bool = True) -> None:
         self.function, self._interspersed = function, interspersed
         self.about = inspect.cleandoc(function.__doc__ or "")
-        signature = inspect.signature(function, eval_str=True)
-        self.parameters = [
-            Parameter(each.name, each.annotation, each.default) for each in signature.parameters.values()
-        ]
-        self.options = [each for each in self.parameters if not isinstance(each.info, Argument)]
-        self.arguments = [each for each in self.parameters if isinstance(each.info, Argument)]
-        self._by_name = {name: each for each in self.options for name in (*each.yes, *each.no)}
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """Read when the command is used: a file may have several."""
+        signature = inspect.signature(self.function, eval_str=True)
+        return [Parameter(each.name, each.annotation, each.default) for each in signature.parameters.values()]
+
+    @property
+    def options(self) -> list[Parameter]:
+        return [each for each in self.parameters if not isinstance(each.info, Argument)]
+
+    @property
+    def arguments(self) -> list[Parameter]:
+        return [each for each in self.parameters if isinstance(each.info, Argument)]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Parameter]:
+        return {name: each for each in self.options for name in (*each.yes, *each.no)}
 
     def names(self) -> list[str]:
         """Of all options that are shown."""
