@@ -51,12 +51,8 @@ def figure_processes() -> Iterator[Sequence[Executor]]:
     """The processes for `publish`: one that loads what draws while the records are read, and one if there is much."""
     tag = f"report-{os.getpid()}"
     with worker_pool.Workers(1, tag, relief="") as drawing, worker_pool.Workers(1, tag, relief="") as second:
-        drawing.submit(_load_drawing)
+        drawing.submit(page.warm_up)
         yield drawing, second
-
-
-def _load_drawing() -> None:
-    page.warm_up()
 
 
 def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:

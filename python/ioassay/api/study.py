@@ -131,8 +131,8 @@ class Study:
                 f"--scale {scale}: {name} has no such scale; it has {known} (in a study file: [scale.{scale}])"
                 f"{nearest(scale, scales)}"
             )
-        study = cls.__new__(cls)
-        study._take(suite, str(name), _arguments(str(name), scale, set_, varied), left_out)
+        study = cls.of_suite(suite, left_out)
+        study.source, study.arguments = str(name), _arguments(str(name), scale, set_, varied)
         return study
 
     @property

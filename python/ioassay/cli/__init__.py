@@ -207,7 +207,13 @@ def option_names() -> dict[str, str]:
 
 def _of_machine(error: OSError) -> IoassayError:
     """What the operating system refused, where nobody knew more about it."""
-    if isinstance(error, FileNotFoundError) and error.filename is None and not _is_somewhere():
+    from pathlib import Path
+
+    try:
+        is_somewhere = Path.cwd().exists()
+    except OSError:
+        is_somewhere = False
+    if isinstance(error, FileNotFoundError) and error.filename is None and not is_somewhere:
         return IoassayError("the working directory does not exist any more; change to another with cd")
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return IoassayError(f"{where}{error.strerror or error}")
@@ -225,15 +231,6 @@ def _of_processor(said: str) -> ToolError:
         "install the build for older ones with pip install 'polars[rtcompat]'; runs are kept and need no repetition"
     )
     return ToolError(f"this processor lacks {missing}, which the installed build of polars needs; {remedy}")
-
-
-def _is_somewhere() -> bool:
-    from pathlib import Path
-
-    try:
-        return Path.cwd().exists()
-    except OSError:
-        return False
 
 
 def _is_of_streams(error: OSError) -> bool:
