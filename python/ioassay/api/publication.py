@@ -23,7 +23,6 @@ from ioassay.narrative import answers
 from ioassay.process import supervisor
 from ioassay.report import page
 from ioassay.runner import worker_pool
-from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
     import polars as pl

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ioassay.report import ReportPaths
     from ioassay.runner.hosts import KeptFile
     from ioassay.runner.preflight import PreparedStudy
-    from ioassay.runner.progress import Progress
     from ioassay.runner.run import Tally
     from ioassay.store.dataset import Dataset
     from ioassay.store.run_folder import RunStore

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,10 +23,6 @@ from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Figure, Suite, make_study
-
-if TYPE_CHECKING:
-    from ioassay.store.dataset import Dataset
-
 
 GARBAGE: dict[str, bytes] = {
     "nothing": b"",
