@@ -1,6 +1,6 @@
 """What a run has done so far, for those who look on: its trials, the current rates, the end.
 
-The runner's thread writes, as a `runner.run.Progress`; any number of others read. Nothing is queued for a reader: each
+The runner's thread writes, as a `Progress` of `runner`; any number of others read. Nothing is queued for a reader: each
 says what it has seen (`Cursor`) and gets what is new, so that one that is slow or gone costs nothing.
 """
 
