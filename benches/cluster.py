@@ -20,11 +20,11 @@ from pathlib import Path
 
 import psutil
 
-from ioassay.api.progress import Progress
 from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.roles import Consent, Trial
 from ioassay.runner import delivery, executors, preflight, run
 from ioassay.runner.delivery import Order
+from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Suite, make_study

@@ -30,7 +30,7 @@ from ioassay.packs.fio.driver import Fio
 from ioassay.packs.live.live_page import PageServer, RunState
 from ioassay.process import supervisor
 from ioassay.roles import Trial
-from ioassay.runner.current_rates import RateReader
+from ioassay.runner.trial import RateReader
 
 FIO = ("fio", "--name=null", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G", "--time_based",
        "--output-format=json+")  # fmt: skip

@@ -32,9 +32,9 @@ def measured(folder: Path, number: int) -> dict[str, float]:
 
 def one(folder: Path, number: int) -> None:
     """Run `number` null trials and print what it took."""
-    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
+    from ioassay.runner.progress import Progress
     from ioassay.store.run_folder import RunStore
     from ioassay.study import catalog
 

@@ -30,9 +30,9 @@ LOOP = "from ioassay.drivers.null import _work\n_work({})"
 
 def run_s(folder: Path, workers: int, repetitions: int, points: int, steps: int) -> float:
     """Seconds for the trials of one run; workers start and end within it."""
-    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
+    from ioassay.runner.progress import Progress
     from ioassay.store.run_folder import RunStore
     from ioassay.study import catalog
 

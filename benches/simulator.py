@@ -138,9 +138,9 @@ def start_up(folder: Path) -> None:
 
 def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
     """Seconds of one run of the sweep."""
-    from ioassay.api.progress import Progress
     from ioassay.roles import Consent
     from ioassay.runner import preflight, run
+    from ioassay.runner.progress import Progress
     from ioassay.store.run_folder import RunStore
     from ioassay.study import catalog
 

@@ -74,7 +74,7 @@ unpack_distribution() {
     cd "$unpacked"
 }
 
-# The documents are part of the package, for `ioassay help TOPIC`. Those of pictures (python/ioassay/cli/documents.py) are
+# The documents are part of the package, for `ioassay help TOPIC`. Those of pictures (python/ioassay/cli/help.py) are
 # not. They lie next to the package's modules while it is built, and git does not ignore them: maturin would as well.
 take_documents() {
     documents=$source/python/ioassay/docs

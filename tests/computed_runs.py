@@ -8,9 +8,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from ioassay.api.progress import Progress
 from ioassay.roles import Consent
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study

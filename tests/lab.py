@@ -17,7 +17,7 @@ import polars as pl
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Environment
-from ioassay.store import parquet
+from ioassay.store import frames
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import TRIALS, WARNINGS, drivers_of
 from ioassay.study import plan
@@ -32,7 +32,7 @@ def codes(verdict: Verdict) -> set[Code]:
     return {statement.code for statement in (*verdict.explanation, *verdict.notes)}
 
 
-SCHEMAS = {**parquet.SCHEMAS, "warnings": WARNINGS}
+SCHEMAS = {**frames.SCHEMAS, "warnings": WARNINGS}
 
 
 @dataclass

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.drivers import DRIVERS, driver
 from ioassay.packs.fio.driver import Fio
 from ioassay.packs.fio.driver.jobfile import job_study
@@ -29,6 +28,7 @@ from ioassay.records.record import FAILED, OK, Record
 from ioassay.roles import READ, WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Rehearsal, Touch
 from ioassay.runner import confinement, preflight, run
 from ioassay.runner.confinement import CODE, CONFINEMENT, SINKS, Net
+from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.verify.witness import strace

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ioassay import _core
-from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import StudyError
 from ioassay.narrative.finding import Finding
@@ -19,6 +18,7 @@ from ioassay.narrative.pipeline import analyse_all
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
 from ioassay.store import frames
 from ioassay.store.dataset import Dataset

@@ -2,7 +2,7 @@
 
 Commands that documents and helps give as examples are read without executing them: a renamed command, option, study or
 value that an example still has fails here. Nothing runs. Terminals, which are executed, are in
-`test_shown_commands.py`; `documents.py` says which code is which.
+`test_shown_commands.py`; `help.py` says which code is which.
 
 Terms of docs/GLOSSARY.md are in use, and banned synonyms are not. The two kinds of tables there are the data of these
 tests. Documents hold to all of it; code and its messages hold to it but for the ceilings of
@@ -23,7 +23,7 @@ import pytest
 
 from ioassay import cli
 from ioassay.api.study import Study
-from ioassay.cli import documents, manual, syntax
+from ioassay.cli import help, manual, syntax
 from ioassay.cli.syntax import Command, Group
 from ioassay.errors import IoassayError, UsageError
 
@@ -78,7 +78,7 @@ def check(words: list[str]) -> None:
     if not words or words[0] in TOP:
         return
     if words[0] == "help" and words[1:]:
-        if documents.topic(words[1]) not in documents.topics():
+        if help.topic_of(words[1]) not in help.topics():
             command_of(words[1:])
         return
     command, rest = command_of(words)

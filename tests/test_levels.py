@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ import tomli_w
 
 from ioassay import factors, units
 from ioassay.analysis.measurements import cells
-from ioassay.api.progress import Progress
 from ioassay.api.study import Study as StudyOfApi
 from ioassay.errors import StudyError, UsageError
 from ioassay.factors import Design, Kind, level_key, level_number, level_numbers, level_reading, same_level
@@ -25,11 +25,12 @@ from ioassay.packs.fio.driver import fio_options
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.simulation import options as simulation_options
 from ioassay.store.run_folder import RunStore
-from ioassay.study import catalog, earlier_best, machine_levels, overrides, plan
-from ioassay.study.machine_levels import Machine
+from ioassay.study import catalog, overrides, plan, relative_levels
 from ioassay.study.model import Study, Suite
+from ioassay.study.relative_levels import Machine
 
 from .corpora import CORPUS, cases
 
@@ -149,12 +150,12 @@ def written(path: Path, table: dict[str, Any], change: Any = None) -> Suite:
 
 
 def resolved(machine: Machine = HOST, **parts: Any) -> dict[str, Any]:
-    return machine_levels.resolved(table(**parts), "s.toml", machine)
+    return relative_levels.resolved(table(**parts), "s.toml", machine)
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_levels, "this_machine", lambda: HOST)
+    monkeypatch.setattr(relative_levels, "this_machine", lambda: HOST)
 
 
 @cases("levels", "machine")
@@ -185,7 +186,11 @@ def test_levels_are_there_once_and_in_order(processors: int) -> None:
 
 
 def test_options_take_expressions_and_a_level_that_is_listed_twice_is_refused(host: None, tmp_path: Path) -> None:
-    change = partial(overrides.adjusted, settings=["size=ram/2"], factors=["workers=1,nproc"])
+    changed = partial(overrides.adjusted_all, settings=["size=ram/2"], factors=["workers=1,nproc"])
+
+    def change(table: Mapping[str, Any]) -> dict[str, Any]:
+        return changed([table])[0][0]
+
     (study,) = written(tmp_path / "s.toml", table(factors={"workers": [1]}), change).studies
     assert study.factors == {"workers": [1, 6]} and study.params == {"size": 4096 * MIB}
     with pytest.raises(StudyError, match="level 2 is listed twice"):
@@ -207,7 +212,7 @@ def test_a_run_keeps_numbers_and_expressions_and_means_the_same_on_another_machi
     stored = tomllib.loads((store.root / "study.toml").read_text())
     (relative,) = [study["relative"] for study in stored["study"]]
     assert relative["written"] == {"factors.workers": [1, "nproc", "nproc*2"]} and relative["processors"] == 6
-    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(64, MIB))
+    monkeypatch.setattr(relative_levels, "this_machine", lambda: Machine(64, MIB))
     assert RunStore.open(store.root).suite() == suite
     assert catalog.from_table(stored, tmp_path / "study.toml").studies[0].factors == {"workers": [1, 6, 12]}
 
@@ -220,12 +225,12 @@ def test_what_a_written_key_came_to_is_found_again(key: str) -> None:
         case=[{"name": "a.b", "numjobs": "nproc"}],
         target={"kind": "file", "path": "f", "size": "ram/2"},
     )
-    here = machine_levels.number(Study.model_validate(found), key)
+    here = relative_levels.number(Study.model_validate(found), key)
     assert here == {"factors.workers": [1, 6], "watch.calls.workers": [6], "target.size": 4096 * MIB}.get(key, 6)
 
 
 def test_this_machine_has_processors_and_memory() -> None:
-    machine = machine_levels.this_machine()
+    machine = relative_levels.this_machine()
     assert machine.processors >= 1 and machine.memory_bytes > MIB
 
 
@@ -274,7 +279,7 @@ def test_planning_has_a_stand_in_and_no_trials_of_the_waiting_study(tmp_path: Pa
     (_, after) = made.studies
     assert after.params["steps"] == 1 and after.relative is not None
     assert after.relative.pending == {"steps": BEST}
-    assert earlier_best.references(after) == [earlier_best.Reference("steps", "sweep", "")]
+    assert relative_levels.references(after) == [relative_levels.Reference("steps", "sweep", "")]
     assert {trial.study for trial in plan.known_trials(made)} == {"sweep"} and plan.count(made)["after"] == 4
 
 

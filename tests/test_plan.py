@@ -27,7 +27,7 @@ def test_a_study_has_the_points_and_trials_of_its_row(case: dict[str, Any]) -> N
     assert has({"params": trial.params, "target": trial.target, "run": trial.run}, case.get("trial", {}))
     assert trial.params.keys() == case.get("trial", {}).get("params", {}).keys()
     assert "hosts" not in trial.run
-    assert plan.points_called(made) == case.get("called", [])
+    assert [point for point in plan.points(made) if plan.counts_calls(made, point)] == case.get("called", [])
     assert list(made.hosts) == case.get("hosts", [])
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from ioassay import drivers, formats, monitors, plugins
-from ioassay.api.progress import Progress
 from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
 from ioassay.packs.foreign import importer
 from ioassay.roles import Consent
 from ioassay.runner import executors, preflight, run, worker
+from ioassay.runner.progress import Progress
 from ioassay.store import frames, packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study

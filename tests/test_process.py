@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.errors import ToolError
+from ioassay.errors import RunError, ToolError
 from ioassay.process import process_table, supervisor
 from ioassay.store.run_folder import RunStore
 
@@ -371,10 +371,9 @@ def test_a_process_has_stopped_when_all_its_threads_have() -> None:
 def test_a_run_that_stops_names_the_file_that_was_not_its_own(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "run")
     folder = store.folder("0" * 16)
-    elsewhere = store.stopped(folder, FileNotFoundError(2, os.strerror(2), "/proc/self/task/7/children"))
-    assert "No such file or directory (/proc/self/task/7/children); everything recorded" in str(elsewhere)
-    own = store.stopped(folder, FileNotFoundError(2, os.strerror(2), str(folder / "raw")))
-    assert "No such file or directory; everything recorded" in str(own)
+    for path, said in (("/proc/self/task/7/children", r" \(/proc/self/task/7/children\)"), (str(folder / "raw"), "")):
+        with pytest.raises(RunError, match=f"No such file or directory{said}; everything"), store.writing(folder):
+            raise FileNotFoundError(2, os.strerror(2), path)
 
 
 MOUNTS = "30 1 254:1 / / rw - ext4 /dev/vda1 rw\n31 30 0:45 / /data rw - btrfs /dev/vdb rw\n"

@@ -16,14 +16,15 @@ import pytest
 
 from ioassay.api import run_results
 from ioassay.api import study as api_study
-from ioassay.api.progress import Progress
 from ioassay.errors import RunError, StudyError, ToolError
 from ioassay.host.settings import KEEP
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Parsed, Tool, Touch, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
-from ioassay.store import frames, parquet
+from ioassay.runner.trial_sources import Patience
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
@@ -281,14 +282,14 @@ def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
 def test_repetition_of_a_percentile_waits_for_the_interval_of_all_requests(tmp_path: Path) -> None:
     """Each repetition's own percentile may agree by luck while one of them has nearly all slow requests."""
     until = Until(metric="read.lat.p99", ci=0.05, min=3, max=30)
-    steady, mixed = run._Patience(until), run._Patience(until)
+    steady, mixed = Patience(until), Patience(until)
     trials = list(plan.trials(suite(repetitions=4)))
     for trial, slow in zip(trials[:3], (5, 200, 5), strict=True):
         for patience, buckets in ((steady, 10), (mixed, slow)):
             folder = tmp_path / f"{trial.id}-{buckets}"
             folder.mkdir()
             latencies = Buckets("read", "lat", (1000, 9000), (10_000, buckets))
-            parquet.write(folder, {"study": trial.study, "trial": trial.id}, [latencies], [], [])
+            frames.write(folder, {"study": trial.study, "trial": trial.id}, [latencies], [], [])
             record = Record(trial=asdict(trial), status=OK, metrics={"read.lat.p99": 1000.0})
             patience.note(record, folder)
     assert steady.enough(trials[3])

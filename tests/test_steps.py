@@ -16,7 +16,7 @@ import pytest
 
 from ioassay.process import supervisor
 from ioassay.roles import Command, Load, Outcome, Step, StepCounter
-from ioassay.runner import steps
+from ioassay.runner import trial
 
 from .patience import until
 
@@ -63,9 +63,9 @@ def ran(
     raw.mkdir(exist_ok=True)
     command, load = Command.of_steps(wanted, 600, cold=cold), Load("folder", folder, 0, False, step_counter=counter)
     outcome = supervisor.run(
-        steps.argv(command, load, raw), stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=600, cwd=folder
+        trial.step_argv(command, load, raw), stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=600, cwd=folder
     )
-    return steps.ended(outcome, command, raw), steps.metrics(command, load, raw)
+    return trial.with_steps(outcome, command, raw), trial.step_metrics(command, load, raw)
 
 
 def test_each_step_has_its_output_and_its_counts(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_storage_that_does_not_answer_has_no_counts(tmp_path: Path) -> None:
 
 def test_a_command_of_one_process_is_started_as_it_is(tmp_path: Path) -> None:
     load = Load("folder", tmp_path, 0, False)
-    assert steps.argv(Command(["true"], 1), load, tmp_path) == ["true"]
+    assert trial.step_argv(Command(["true"], 1), load, tmp_path) == ["true"]
     assert list(tmp_path.iterdir()) == []
     assert Command.of_steps([Step("a", ["x", "1"]), Step("b", ["y"])], 1).argv == ["x", "1", "&&", "y"]
 

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from ioassay import atomic_file
-from ioassay.errors import InputError, RunError, StudyError, UsageError
+from ioassay.errors import InputError, RunError, StudyError, ToolError, UsageError
 from ioassay.process import supervisor
 from ioassay.records.observation import (
     Calls,
@@ -33,7 +34,7 @@ from ioassay.records.observation import (
 )
 from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
-from ioassay.store import frames, parquet, run_folder
+from ioassay.store import frames, run_folder
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Suite, make_study
@@ -94,8 +95,15 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
 def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
     found = frames.load(run)
     assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
-    assert found.hist.columns == list(parquet.SCHEMAS["hist"])
+    assert found.hist.columns == list(frames.SCHEMAS["hist"])
     assert found.warnings.columns == list(frames.WARNINGS)
+
+
+def test_a_frame_without_pandas_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("pandas", "pyarrow"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ToolError, match=r"pip install 'ioassay\[notebook\]'"):
+        frames.Frame({"bs": ["4k"]}).to_pandas()
 
 
 def test_a_trial_without_record_never_happened(run: RunStore) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 import ioassay
-from ioassay.cli import documents
+from ioassay.cli import help
 
 from .corpora import THOROUGH
 
@@ -62,7 +62,7 @@ def tracked(*places: str) -> set[str]:
 def of_the_package() -> set[str]:
     """What a wheel has: the package, what is compiled, and the documents that are topics of `ioassay help`."""
     ours = {name.removeprefix("python/") for name in tracked("python")}
-    return ours | {"ioassay/_core.abi3.so"} | {f"ioassay/docs/{path.name}" for path in documents.topics().values()}
+    return ours | {"ioassay/_core.abi3.so"} | {f"ioassay/docs/{path.name}" for path in help.topics().values()}
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +131,7 @@ def test_the_source_distribution_has_what_a_build_needs_and_no_tests(source_dist
     read = re.compile(rb'include(?:_str|_bytes)?!\(\s*"([^"]+)"')
     wanted = {os.path.normpath(Path(name, "..", file.decode())) for name in given for file in read.findall(files[name])}
     assert wanted <= files.keys()
-    assert {f"python/ioassay/docs/{path.name}" for path in documents.topics().values()} <= files.keys()
+    assert {f"python/ioassay/docs/{path.name}" for path in help.topics().values()} <= files.keys()
     about = {"LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md", "constraints.txt", "PKG-INFO"}
     assert about | {"pyproject.toml", "Cargo.toml", "Cargo.lock"} <= files.keys()
     assert not [name for name in files if "/tests/" in f"/{name}" or "golden" in name]

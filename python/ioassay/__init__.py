@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
-    from ioassay.api.progress import Progress as Progress
     from ioassay.api.publication import Bundle as Bundle
     from ioassay.api.run_results import Run as Run
     from ioassay.api.run_results import open as open
+    from ioassay.api.study import Plan as Plan
     from ioassay.api.study import Study as Study
-    from ioassay.api.study_plan import Plan as Plan
     from ioassay.api.witness_judgement import Judgement as Judgement
     from ioassay.api.witness_judgement import witness as witness
     from ioassay.errors import BrokenPlugin as BrokenPlugin
@@ -56,38 +55,27 @@ if TYPE_CHECKING:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive as ServedDrive
     from ioassay.packs.virtual_drive.served_drive import serve as serve
     from ioassay.packs.virtual_drive.served_drive import serve_group as serve_group
+    from ioassay.runner.progress import Progress as Progress
 
 GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
 
 _MODULES = {
-    "BrokenPlugin": "ioassay.errors",
-    "Bundle": "ioassay.api.publication",
-    "Comparison": "ioassay.api.comparison",
-    "ConditionError": "ioassay.errors",
-    "Contradicted": "ioassay.errors",
-    "Diagnosis": "ioassay.api.diagnosis",
-    "Finding": "ioassay.narrative.finding",
-    "InputError": "ioassay.errors",
-    "Interrupted": "ioassay.errors",
-    "IoassayError": "ioassay.errors",
-    "Judgement": "ioassay.api.witness_judgement",
-    "Plan": "ioassay.api.study_plan",
-    "Progress": "ioassay.api.progress",
-    "Run": "ioassay.api.run_results",
-    "RunError": "ioassay.errors",
-    "SafetyRefusal": "ioassay.errors",
-    "StartError": "ioassay.errors",
-    "Study": "ioassay.api.study",
-    "StudyError": "ioassay.errors",
-    "ToolError": "ioassay.errors",
-    "UsageError": "ioassay.errors",
-    "__version__": "ioassay._core",
-    "compare": "ioassay.api.comparison",
-    "doctor": "ioassay.api.diagnosis",
-    "open": "ioassay.api.run_results",
-    "restore_settings": "ioassay.api.diagnosis",
-    "witness": "ioassay.api.witness_judgement",
+    name: f"ioassay.{module}"
+    for module, names in {
+        "_core": "__version__",
+        "api.comparison": "Comparison compare",
+        "api.diagnosis": "Diagnosis doctor restore_settings",
+        "api.publication": "Bundle",
+        "api.run_results": "Run open",
+        "api.study": "Plan Study",
+        "api.witness_judgement": "Judgement witness",
+        "errors": "BrokenPlugin ConditionError Contradicted InputError Interrupted IoassayError RunError SafetyRefusal "
+        "StartError StudyError ToolError UsageError",
+        "narrative.finding": "Finding",
+        "runner.progress": "Progress",
+    }.items()
+    for name in names.split()
 }
 """Name -> the module that has it; packs have others. The imports above tell type checkers the same."""
 

@@ -395,7 +395,7 @@ def _option_key(entry: Factor, level: Scalar) -> str:
         return _text_key(entry, level)
     if re.match(r"0\d", level):
         return level
-    for read in (_canonical, _size_key, _time_key, _percent_key, _rate_key):
+    for read in _TEXT_KEYS:
         try:
             return read(level)
         except (ValueError, OverflowError):
@@ -415,20 +415,13 @@ def _canonical(text: str) -> str:
     return _number_text(_decimal(text))
 
 
-def _size_key(text: str) -> str:
-    return str(units.parse_size(text))
-
-
-def _time_key(text: str) -> str:
-    return f"{units.parse_duration_s(text):.12g} s"
-
-
-def _percent_key(text: str) -> str:
-    return f"{_number_text(_percent(text))} %"
-
-
-def _rate_key(text: str) -> str:
-    return f"{_rate(text):.12g}/s"
+_TEXT_KEYS: tuple[Callable[[str], str], ...] = (
+    _canonical,
+    lambda text: str(units.parse_size(text)),
+    lambda text: f"{units.parse_duration_s(text):.12g} s",
+    lambda text: f"{_number_text(_percent(text))} %",
+    lambda text: f"{_rate(text):.12g}/s",
+)
 
 
 def _number_key(entry: Factor, level: Scalar) -> str:
@@ -437,21 +430,21 @@ def _number_key(entry: Factor, level: Scalar) -> str:
     text = level.strip()
     if _DECIMAL.fullmatch(text):
         return _number_text(_decimal(text))
-    return _size_key(text)
+    return str(units.parse_size(text))
 
 
 def _compound_key(entry: Factor, level: Scalar) -> str:
     """Part by part."""
     if not isinstance(level, str) or _DECIMAL.fullmatch(level):
         return _number_key(entry, level)
-    return "".join(_part_key(entry, part) for part in _SEPARATORS.split(level))
 
+    def key(part: str) -> str:
+        try:
+            return _number_key(entry, part)
+        except ValueError:
+            return _option_key(entry, part.strip())
 
-def _part_key(entry: Factor, part: str) -> str:
-    try:
-        return _number_key(entry, part)
-    except ValueError:
-        return _option_key(entry, part.strip())
+    return "".join(map(key, _SEPARATORS.split(level)))
 
 
 def _duration_key(entry: Factor, level: Scalar) -> str:
@@ -473,10 +466,6 @@ def _switch_key(entry: Factor, level: Scalar) -> str:
     return "1" if text in _YES else "0" if text in _NO else _number_key(entry, level)
 
 
-def _processors_key(entry: Factor, level: Scalar) -> str:
-    return units.format_processors(units.parse_processors(str(level)))
-
-
 def _policy_key(entry: Factor, level: Scalar) -> str:
     policy, colon, priority = str(level).strip().lower().partition(":")
     return f"{policy}:{int(priority)}" if colon else policy
@@ -490,7 +479,7 @@ _KEYS: Mapping[Kind, Callable[[Factor, Scalar], str]] = {
     Kind.SHARE: _share_key,
     Kind.SWITCH: _switch_key,
     Kind.COMPOUND: _compound_key,
-    Kind.PROCESSORS: _processors_key,
+    Kind.PROCESSORS: lambda entry, level: units.format_processors(units.parse_processors(str(level))),
     Kind.POLICY: _policy_key,
     Kind.TEXT: _text_key,
 }
@@ -682,7 +671,10 @@ def level_phrase(name: str, level: object) -> str:
     text = level_text(name, level)
     if text == "1" and entry.single:
         return entry.single
-    return (entry.phrase or f"{_named(name)}{{}}").replace("{}", text)
+    if entry.phrase:
+        return entry.phrase.replace("{}", text)
+    label = factor_label(name)  # `--cpu-load ` as it is typed; `name = ` of other factors without words
+    return f"{label} {text}" if label.startswith("--") else f"{label if '.' in name else name} = {text}"
 
 
 def arrival_text(feed: str) -> str:
@@ -696,12 +688,6 @@ def arrival_text(feed: str) -> str:
         case "batch":
             return f"in batches of {rest.replace('@', ' every ')}"
     return "at the original time stamps" if feed == "open" else feed
-
-
-def _named(name: str) -> str:
-    """`--cpu-load ` as it is typed; `name = ` of other factors without words."""
-    label = factor_label(name)
-    return f"{label} " if label.startswith("--") else f"{label if '.' in name else name} = "
 
 
 def level_text(name: str, level: object) -> str:

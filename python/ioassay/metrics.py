@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ioassay import units
 
@@ -19,11 +20,6 @@ DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Of every distribution, in percent: what drivers compute, analyses estimate and the report shows."""
-_DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
-_LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}
-_STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
-
-
 _TIMES = ("ns", "µs", "ms", "s")
 
 
@@ -114,36 +110,6 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %"
 
 
-def _hundredths(value: float) -> str:
-    return f"{value:+.2f} %"
-
-
-@dataclass(frozen=True)
-class _Rule:
-    pattern: re.Pattern[str]
-    unit: str
-    better: str
-    label: Callable[[re.Match[str]], str]
-    format: Callable[[float], str]
-    kind: str = ""
-
-
-def _rate(pattern: str, unit: str, label: Callable[[re.Match[str]], str], format: Callable[[float], str]) -> _Rule:
-    """Work of all workers together, a second."""
-    return _Rule(re.compile(pattern), unit, "higher", label, format, RATE)
-
-
-def _direction(match: re.Match[str]) -> str:
-    return _DIRECTION_LABEL[match["dir"]]
-
-
-def _latency_label(match: re.Match[str]) -> str:
-    statistic = _STATISTIC_LABEL.get(match["stat"], f"{match['stat'][1:]}th percentile")
-    # Of all directions together it is the total latency, not the "total total latency".
-    latency = f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}".replace("Total total", "Total")
-    return f"{latency}, {statistic}"
-
-
 def _share(value: float) -> str:
     return f"{100 * value:.3g} %"
 
@@ -152,61 +118,57 @@ def _signed_share(value: float) -> str:
     return _share(value)
 
 
-def _pass(match: re.Match[str]) -> str:
+def _yes(value: float) -> str:
+    return "yes" if value else "no"
+
+
+def _capitalised(text: str) -> str:
     """`random_read` as a label: `Random read`."""
-    return match["pass"].replace("_", " ").capitalize()
+    return text.replace("_", " ").capitalize()
 
 
-def _scale(match: re.Match[str]) -> str:
-    """`frames_per_second` as a label: `Frames per second`."""
-    return match["scale"].replace("_", " ").capitalize()
+_STATISTICS = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
+_WORDS: Mapping[str, Callable[[str], str]] = {
+    "dir": lambda text: {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}[text],
+    "kind": lambda text: {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}[text],
+    "stat": lambda text: _STATISTICS.get(text, f"{text[1:]}th percentile"),
+    "short": lambda text: _STATISTICS.get(text, text),
+    "of": lambda text: {"event": "an event", "entry": "a file or folder"}[text],
+    "pass": _capitalised,
+    "scale": _capitalised,
+    "said": lambda text: _capitalised(text.removesuffix("_mb_per_s")),
+}
+"""Group of a rule's pattern -> how its text stands in a label; others stand as they are."""
+_Row = tuple[str, str, str, str, Callable[[float], str]] | tuple[str, str, str, str, Callable[[float], str], str]
+"""Pattern of the whole name, unit, better, label with the pattern's groups, form of a value, kind of the metric."""
 
 
-def _counted(pattern: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
-    kind = SHARE if format is _share else SIGNED if format is _signed_share else ""
-    return _Rule(re.compile(pattern), unit, better, lambda _: label, format, kind)
+@dataclass(frozen=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    unit: str
+    better: str
+    label: str
+    format: Callable[[float], str]
+    kind: str
 
 
-def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
-    """What a simulated drive counts beside its requests."""
-    return _counted(rf"^sim\.{name}$", unit, better, label, format)
+def _rate(pattern: str, unit: str, label: str, format: Callable[[float], str]) -> _Row:
+    """Work of all workers together, a second."""
+    return pattern, unit, "higher", label, format, RATE
 
 
-def _drive(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
-    """What a served drive counts for itself."""
-    return _counted(rf"^drive\.{name}$", unit, better, label, format)
-
-
-def _micro(value: float) -> str:
-    return f"{value:.4g} µs"
-
-
-def _milli(value: float) -> str:
-    return f"{value:.4g} ms"
-
-
-def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = plain) -> _Rule:
+def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = plain) -> _Row:
     """What a stressor counts beside its bogo operations; the name is stress-ng's description of it.
 
     stress-ng gives the mean of the workers, not their sum, so that none is a rate of the whole.
     """
-    return _Rule(
-        re.compile(rf"^extra\.(?P<said>{pattern})$"),
-        unit,
-        better,
-        lambda match: match["said"].removesuffix("_mb_per_s").replace("_", " ").capitalize(),
-        format,
-    )
+    return rf"extra\.(?P<said>{pattern})", unit, better, "{said}", format
 
 
-def _stress(name: str, unit: str, better: str, label: str, format: Callable[[float], str], kind: str = "") -> _Rule:
-    """What stress-ng says of every stressor."""
-    return _Rule(re.compile(rf"^{name}$"), unit, better, lambda _: label, format, kind)
-
-
-def _rocksdb(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
-    """What RocksDB counted over a whole trial."""
-    return _counted(rf"^rocksdb\.{name}$", unit, better, label, format)
+def _below(prefix: str, *rows: _Row) -> Iterator[_Row]:
+    """Rows whose names begin alike."""
+    return ((rf"{prefix}\.{name}", *rest) for name, *rest in rows)  # type: ignore[misc]
 
 
 _BENCHMARK = (
@@ -216,45 +178,31 @@ _BENCHMARK = (
 _OF_LOAD = re.compile(rf"^(?:{_BENCHMARK}|load)\.(?P<counted>(?:rocksdb|drive)\..+)$")
 """What RocksDB and its drive counted for one load."""
 _DIR = r"(?P<dir>read|write|trim|total)"
+_LATENCY = rf"{_DIR}\.(?P<kind>slat|clat|lat)"
+_STATISTIC = r"mean|stddev|min|max|p\d+(?:\.\d+)?"
+_STAT = f"(?P<short>{_STATISTIC})"
+_WAY = "(?P<way>read|write|trim|flush)"
 _PASS = (
     r"(?P<pass>rewrite|reread|random_read|random_write|random_mix|backward_read|record_rewrite|stride_read"
     r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
-_ONE_OF = {"event": "an event", "entry": "a file or folder"}
-"""What results of other tools are of: events of sysbench, entries of elbencho."""
-_LATENCY_PERCENTILE = re.compile(rf"{_DIR}\.(?P<kind>slat|clat|lat)\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
-_RULES: tuple[_Rule, ...] = (
-    _rate(rf"^{_DIR}\.bw$", "bytes/s", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
-    _rate(rf"^{_DIR}\.iops$", "IOPS", lambda m: f"{_direction(m)} IOPS", units.format_count),
-    _Rule(re.compile(rf"^{_DIR}\.ios$"), "requests", "none", lambda m: f"{_direction(m)} requests", units.format_count),
-    _Rule(re.compile(rf"^{_DIR}\.bytes$"), "bytes", "none", lambda m: f"{_direction(m)} volume", units.format_size),
-    _Rule(re.compile(rf"^{_DIR}\.runtime$"), "s", "none", lambda m: f"{_direction(m)} run time", units.format_duration),
-    _Rule(
-        re.compile(rf"^{_DIR}\.(?P<kind>slat|clat|lat)\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
-        "ns",
-        "lower",
-        _latency_label,
-        units.format_ns,
-    ),
-    _rate(rf"^{_PASS}\.bw$", "bytes/s", lambda m: f"{_pass(m)} bandwidth", units.format_rate),
-    _rate(rf"^{_PASS}\.iops$", "IOPS", lambda m: f"{_pass(m)} IOPS", units.format_count),
-    _rate(rf"^{_BENCHMARK}\.ops_rate$", "ops/s", lambda m: f"Rate of {m['bench']}", units.format_count),
-    _rate(rf"^{_BENCHMARK}\.bw$", "bytes/s", lambda m: f"Keys and values of {m['bench']}", units.format_rate),
-    _Rule(
-        re.compile(rf"^{_BENCHMARK}\.ops$"), "ops", "none", lambda m: f"Operations of {m['bench']}", units.format_count
-    ),
-    _Rule(
-        re.compile(rf"^{_BENCHMARK}\.op_time\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
-        "ns",
-        "lower",
-        lambda m: f"Time of an operation of {m['bench']}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
-        units.format_ns,
-    ),
-    _Rule(
-        re.compile(rf"^{_BENCHMARK}\.found$"), "", "higher", lambda m: f"Keys that {m['bench']} found", _share, SHARE
-    ),
-    *(_rocksdb(*rule) for rule in (
+_LATENCY_PERCENTILE = re.compile(rf"{_LATENCY}\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
+_ROWS: tuple[_Row, ...] = (
+    _rate(rf"{_DIR}\.bw", "bytes/s", "{dir} bandwidth", units.format_rate),
+    _rate(rf"{_DIR}\.iops", "IOPS", "{dir} IOPS", units.format_count),
+    (rf"{_DIR}\.ios", "requests", "none", "{dir} requests", units.format_count),
+    (rf"{_DIR}\.bytes", "bytes", "none", "{dir} volume", units.format_size),
+    (rf"{_DIR}\.runtime", "s", "none", "{dir} run time", units.format_duration),
+    (rf"{_LATENCY}\.(?P<stat>{_STATISTIC})", "ns", "lower", "{dir} {kind}, {stat}", units.format_ns),
+    _rate(rf"{_PASS}\.bw", "bytes/s", "{pass} bandwidth", units.format_rate),
+    _rate(rf"{_PASS}\.iops", "IOPS", "{pass} IOPS", units.format_count),
+    _rate(rf"{_BENCHMARK}\.ops_rate", "ops/s", "Rate of {bench}", units.format_count),
+    _rate(rf"{_BENCHMARK}\.bw", "bytes/s", "Keys and values of {bench}", units.format_rate),
+    (rf"{_BENCHMARK}\.ops", "ops", "none", "Operations of {bench}", units.format_count),
+    (rf"{_BENCHMARK}\.op_time\.{_STAT}", "ns", "lower", "Time of an operation of {bench}, {short}", units.format_ns),
+    (rf"{_BENCHMARK}\.found", "", "higher", "Keys that {bench} found", _share),
+    *_below("rocksdb",
         ("user_bytes", "bytes", "none", "Written by users", units.format_size),
         ("wal_bytes", "bytes", "lower", "Written to the log", units.format_size),
         ("flush_bytes", "bytes", "lower", "Written by flushes", units.format_size),
@@ -263,93 +211,59 @@ _RULES: tuple[_Rule, ...] = (
         ("write_amplification", "", "lower", "RocksDB's write amplification", plain),
         ("stall_time", "s", "lower", "Time in which writes were held up", units.format_duration),
         ("cache_hit_ratio", "", "higher", "Hits of the block cache", _share),
-    )),
-    _Rule(re.compile(r"^cpu\.per_io$"), "ns", "lower", lambda _: "Processor time of a request", units.format_ns),
-    _Rule(re.compile(r"^cpu\.uncounted$"), "%", "none", lambda _: "CPU of threads that the tool leaves out", _percent),
-    _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
-    _rate(r"^event\.rate$", "events/s", lambda _: "Rate of events", units.format_count),
-    _rate(r"^entry\.rate$", "entries/s", lambda _: "Rate of files and folders", units.format_count),
-    _rate(r"^sync\.rate$", "1/s", lambda _: "Synchronisations a second", units.format_count),
-    _rate(r"^memory\.bw$", "bytes/s", lambda _: "Memory bandwidth", units.format_rate),
-    _Rule(
-        re.compile(r"^(?P<of>event|entry)\.time\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
-        "ns",
-        "lower",
-        lambda m: f"Time of {_ONE_OF[m['of']]}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
-        units.format_ns,
     ),
-    _rate(r"^score\.bw$", "bytes/s", lambda _: "Bandwidth of a test", units.format_rate),
-    _Rule(re.compile(r"^cost\.time$"), "s", "lower", lambda _: "Time of a test", units.format_duration),
-    _rate(r"^score\.(?P<scale>\w+)$", "", _scale, plain),
-    _Rule(re.compile(r"^cost\.(?P<scale>\w+)$"), "", "lower", _scale, plain),
-    _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
-    _Rule(re.compile(r"^layer\.bytes$"), "bytes", "lower", lambda _: "Written", units.format_size),
-    _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
-    _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths, SIGNED),
-    _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
-    _Rule(
-        re.compile(r"^start\.late$"), "ns", "none", lambda _: "Start after the common instant", units.format_ns, SIGNED
-    ),
-    _Rule(re.compile(r"^start\.uncertainty$"), "ns", "none", lambda _: "Uncertainty of the clocks", units.format_ns),
-    _rate(r"^value$", "", lambda _: "Value", plain),  # of the null drivers, which stand for others
-    *(_stress(*rule) for rule in (
-        ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),
-        ("bogo_ops_real_rate", "bogo ops/s", "higher", "Rate of bogo operations", units.format_count, RATE),
-        ("bogo_ops_cpu_rate", "bogo ops/s", "higher", "Rate of bogo operations in CPU time", units.format_count),
-        ("real_time", "s", "none", "Time that the workers ran", units.format_duration),
-        ("usr_time", "s", "none", "CPU time in user space", units.format_duration),
-        ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
-        ("cpu_used", "%", "none", "CPU used by each worker", _percent),
-        ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
-        ("workers_started", "workers", "none", "Number of workers started", plain),
-        ("processes", "processes", "none", "Number of processes", units.format_count),
-        ("sub_processes", "processes", "none", "Number of processes that workers started", units.format_count),
-        ("threads", "threads", "none", "Number of threads beside each process's first", units.format_count),
-        ("tasks_at_once", "tasks", "none", "Most processes and threads at once", units.format_count),
-        ("context_switches", "switches", "none", "Number of context switches", units.format_count),
-        ("(?:major|minor)_faults", "faults", "none", "Number of page faults", units.format_count),
-    )),
+    (r"cpu\.per_io", "ns", "lower", "Processor time of a request", units.format_ns),
+    (r"cpu\.uncounted", "%", "none", "CPU of threads that the tool leaves out", _percent),
+    (r"cpu\.(?P<state>\w+)", "%", "none", "CPU {state}", _percent),
+    _rate(r"event\.rate", "events/s", "Rate of events", units.format_count),
+    _rate(r"entry\.rate", "entries/s", "Rate of files and folders", units.format_count),
+    _rate(r"sync\.rate", "1/s", "Synchronisations a second", units.format_count),
+    _rate(r"memory\.bw", "bytes/s", "Memory bandwidth", units.format_rate),
+    (rf"(?P<of>event|entry)\.time\.{_STAT}", "ns", "lower", "Time of {of}, {short}", units.format_ns),
+    _rate(r"score\.bw", "bytes/s", "Bandwidth of a test", units.format_rate),
+    (r"cost\.time", "s", "lower", "Time of a test", units.format_duration),
+    _rate(r"score\.(?P<scale>\w+)", "", "{scale}", plain),
+    (r"cost\.(?P<scale>\w+)", "", "lower", "{scale}", plain),
+    _rate(r"load\.ops_rate", "ops/s", "Rate", units.format_count),
+    (r"layer\.bytes", "bytes", "lower", "Written", units.format_size),
+    _rate(r"pass\.bw", "bytes/s", "Bandwidth", units.format_rate),
+    (r"pass\.difference", "%", "none", "Difference from the claim", lambda value: f"{value:+.2f} %", SIGNED),
+    (r"syscalls\.rate", "1/s", "none", "System calls a second", units.format_count),
+    (r"start\.late", "ns", "none", "Start after the common instant", units.format_ns, SIGNED),
+    (r"start\.uncertainty", "ns", "none", "Uncertainty of the clocks", units.format_ns),
+    _rate(r"value", "", "Value", plain),  # of the null drivers, which stand for others
+    ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),
+    ("bogo_ops_real_rate", "bogo ops/s", "higher", "Rate of bogo operations", units.format_count, RATE),
+    ("bogo_ops_cpu_rate", "bogo ops/s", "higher", "Rate of bogo operations in CPU time", units.format_count),
+    ("real_time", "s", "none", "Time that the workers ran", units.format_duration),
+    ("usr_time", "s", "none", "CPU time in user space", units.format_duration),
+    ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
+    ("cpu_used", "%", "none", "CPU used by each worker", _percent),
+    ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
+    ("workers_started", "workers", "none", "Number of workers started", plain),
+    ("processes", "processes", "none", "Number of processes", units.format_count),
+    ("sub_processes", "processes", "none", "Number of processes that workers started", units.format_count),
+    ("threads", "threads", "none", "Number of threads beside each process's first", units.format_count),
+    ("tasks_at_once", "tasks", "none", "Most processes and threads at once", units.format_count),
+    ("context_switches", "switches", "none", "Number of context switches", units.format_count),
+    ("(?:major|minor)_faults", "faults", "none", "Number of page faults", units.format_count),
     _extra(r"\w+_mb_per_s", "MB/s", "higher", lambda value: f"{value:.4g} MB/s"),
     _extra(r"nanosecs?_per_\w+|\w+_in_nanosecs?", "ns", "lower", units.format_ns),
-    _extra(r"microsecs?_per_\w+", "µs", "lower", _micro),
-    _extra(r"millisecs?_per_\w+", "ms", "lower", _milli),
+    _extra(r"microsecs?_per_\w+", "µs", "lower", lambda value: f"{value:.4g} µs"),
+    _extra(r"millisecs?_per_\w+", "ms", "lower", lambda value: f"{value:.4g} ms"),
     _extra(r"\w+_per_sec(?:ond)?(?:_\w+)?", "1/s", "higher", units.format_count),
     _extra(r"\w+", "", "none"),
-    _Rule(
-        re.compile(r"^drive\.(?P<dir>read|write|trim|flush)\.lat\.(?P<stat>mean|max|p\d+(?:\.\d+)?)$"),
-        "ns",
-        "lower",
-        lambda m: f"Drive's own {m['dir']} latency, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
-        units.format_ns,
-    ),
-    _Rule(
-        re.compile(r"^drive\.(?P<dir>read|write|trim|flush)\.ios$"),
-        "requests",
-        "none",
-        lambda m: f"Requests to {m['dir']} that the drive counted",
-        units.format_count,
-    ),
-    _Rule(
-        re.compile(r"^drive\.(?P<dir>read|write|trim)\.bytes$"),
-        "bytes",
-        "none",
-        lambda m: f"Bytes of {m['dir']}s that the drive counted",
-        units.format_size,
-    ),
-    _Rule(
-        re.compile(r"^drive\.late\.(?P<stat>mean|max|p\d+(?:\.\d+)?)$"),
-        "ns",
-        "lower",
-        lambda m: f"Answers later than the model's time, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
-        units.format_ns,
-    ),
-    *(_drive(*rule) for rule in (
+    *_below("drive",
+        (rf"{_WAY}\.lat\.{_STAT}", "ns", "lower", "Drive's own {way} latency, {short}", units.format_ns),
+        (rf"{_WAY}\.ios", "requests", "none", "Requests to {way} that the drive counted", units.format_count),
+        (rf"(?!flush){_WAY}\.bytes", "bytes", "none", "Bytes of {way}s that the drive counted", units.format_size),
+        (rf"late\.{_STAT}", "ns", "lower", "Answers later than the model's time, {short}", units.format_ns),
         ("errors", "requests", "lower", "Requests that the drive answered with an error", units.format_count),
         ("faults", "faults", "none", "Faults of the drive that struck", units.format_count),
         ("depth", "requests", "none", "Requests in the drive when one came", plain),
         ("cpu", "%", "none", "CPU time of the drive's process", _percent),
         ("floor", "ns", "lower", "Transport's own round trip", units.format_ns),
-        ("block_device", "", "none", "Drive is a block device", lambda value: "yes" if value else "no"),
+        ("block_device", "", "none", "Drive is a block device", _yes),
         ("hit_ratio", "", "higher", "Share of written pages found in the drive's buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the drive's buffer", _share),
         ("write_amplification", "", "lower", "Drive's write amplification", plain),
@@ -358,8 +272,8 @@ _RULES: tuple[_Rule, ...] = (
         ("mapping_hit_ratio", "", "higher", "Share of read pages found in the drive's mapping cache", _share),
         ("translation_reads", "pages", "lower", "Translation pages that the drive read", units.format_count),
         ("translation_writes", "pages", "lower", "Translation pages that the drive wrote", units.format_count),
-    )),
-    *(_sim(*rule) for rule in (
+    ),
+    *_below("sim",
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
         ("optimum_hit_ratio", "", "none", "Share of written pages that the optimum finds in the buffer", _share),
         ("gain_share", "", "higher", "Share of the possible gain in write hits", _signed_share),
@@ -380,12 +294,20 @@ _RULES: tuple[_Rule, ...] = (
         ("translation_writes", "pages", "lower", "Translation pages written to flash", units.format_count),
         ("utilisation", "", "none", "Mean utilisation of the flash elements", _share),
         ("outstanding", "requests", "none", "Outstanding requests", units.format_count),
-        ("saturated", "", "none", "Saturated", lambda value: "yes" if value else "no"),
+        ("saturated", "", "none", "Saturated", _yes),
         ("unfinished", "requests", "none", "Requests that were not completed", units.format_count),
         ("span", "s", "none", "Simulated time", units.format_duration),
         ("wall", "s", "none", "Time that the simulation took", units.format_duration),
-    )),
+    ),
 )  # fmt: skip
+
+
+def _rule(pattern: str, unit: str, better: str, label: str, format: Callable[[float], str], kind: str = "") -> _Rule:
+    kind = kind or (SHARE if format is _share else SIGNED if format is _signed_share else "")
+    return _Rule(re.compile(f"^{pattern}$"), unit, better, label, format, kind)
+
+
+_RULES = tuple(_rule(*row) for row in _ROWS)
 
 
 def metric(name: str) -> Metric:
@@ -402,10 +324,7 @@ def metric(name: str) -> Metric:
         whole = metric(match["counted"])
         label = f"{match['bench']}: {whole.label}" if match["bench"] else whole.label
         return Metric(name, whole.unit, whole.better, label, whole.format, whole.kind)
-    for rule in _RULES:
-        if match := rule.pattern.match(name):
-            return Metric(name, rule.unit, rule.better, rule.label(match), rule.format, rule.kind)
-    return _OF_DRIVERS.get(name) or _OF_STUDIES.get(name) or Metric(name, "", "none", name, plain)
+    return _of_rule(name) or _OF_DRIVERS.get(name) or _OF_STUDIES.get(name) or Metric(name, "", "none", name, plain)
 
 
 def known(name: str) -> bool:
@@ -418,7 +337,19 @@ def known(name: str) -> bool:
 
 def known_by_rule(name: str) -> bool:
     """Whether the registry itself describes `name`, so that no driver and no study may."""
-    return any(rule.pattern.match(name) for rule in _RULES)
+    return _of_rule(name) is not None
+
+
+@lru_cache(maxsize=2**12)
+def _of_rule(name: str) -> Metric | None:
+    """The metric of the first rule that fits: a name is looked up for each number of a page."""
+    for rule in _RULES:
+        if match := rule.pattern.match(name):
+            words = {group: _WORDS.get(group, str)(text) for group, text in match.groupdict().items()}
+            # Of all directions together it is the total latency, not the "total total latency".
+            label = rule.label.format(**words).replace("Total total", "Total")
+            return Metric(name, rule.unit, rule.better, label, rule.format, rule.kind)
+    return None
 
 
 _OF_DRIVERS: dict[str, Metric] = {}

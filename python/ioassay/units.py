@@ -68,6 +68,12 @@ def parse_duration_s(text: str | float) -> float:
     return parse_duration_s(float(match["number"]) * factor)
 
 
+def parse_share(text: str | float) -> float:
+    """`5%` and 0.05 are the same; ValueError for what is no number."""
+    written = str(text).strip()
+    return float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
+
+
 def parse_processors(text: str) -> frozenset[int]:
     """The processors of a list such as `0-2,5`; ValueError when it is none."""
     processors: set[int] = set()

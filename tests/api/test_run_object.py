@@ -13,10 +13,10 @@ import pytest
 
 import ioassay as ia
 from ioassay.analysis.descriptive import ConditionMean
+from ioassay.api.publication import TABLES
 from ioassay.narrative.answers import Answer
 from ioassay.report import ci_summaries
 from ioassay.roles import Trial
-from ioassay.store.table_files import TABLES
 from ioassay.study.model import Suite
 
 from .conftest import HOSTILE, computed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioassay.analysis.machine_conditions import Grade
-from ioassay.cli import closing, console, session
+from ioassay.cli import console, session
 from ioassay.narrative import answers
 from ioassay.narrative.conditions_text import Trust
 from ioassay.narrative.finding import Finding
@@ -27,7 +27,7 @@ def concluded(study: str, sentences: int, withheld: str = "") -> Finding:
 
 @pytest.fixture
 def ended(capsys: pytest.CaptureFixture[str]) -> Any:
-    """What `closing.say` prints of findings, warnings and failures: lines of stdout, lines of stderr."""
+    """What `session.say` prints of findings, warnings and failures: lines of stdout, lines of stderr."""
 
     def say(
         findings: list[Finding], codes: int = 0, failures: int = 0, kept: int = 0, trust: Trust | None = FIT
@@ -52,7 +52,7 @@ def ended(capsys: pytest.CaptureFixture[str]) -> Any:
             all_warnings=lambda: warned,
             computing=None,
         )
-        closing.say(run)
+        session.say(run)
         out, err = capsys.readouterr()
         return out.splitlines(), err.splitlines()
 
@@ -65,7 +65,7 @@ def ended(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_there_are_at_most_15_lines(ended: Any, studies: int, sentences: int, trouble: int) -> None:
     findings = [concluded(f"s{number}", sentences) for number in range(studies)]
     out, err = ended(findings, codes=trouble, kept=trouble)
-    assert len(out) + len(err) <= closing.MOST_LINES, "\n".join(out + err)
+    assert len(out) + len(err) <= session.MOST_LINES, "\n".join(out + err)
     assert out[0] == FIT.conditions and out[-1].endswith("report/index.html")
     assert any("Title of s0" in line or SENTENCE in line for line in out) == bool(studies)
     if 0 < studies <= 4 and sentences == 1 and not trouble:
@@ -76,7 +76,7 @@ def test_of_many_studies_those_that_are_left_out_are_counted(ended: Any) -> None
     out, _ = ended([concluded(f"s{number}", 1) for number in range(40)])
     shown = sum(SENTENCE in line for line in out)
     assert f"  … and {40 - shown} more studies: see the report" in out
-    assert len(out) == closing.MOST_LINES
+    assert len(out) == session.MOST_LINES
 
 
 def test_one_study_is_told_sentence_by_sentence(ended: Any) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ioassay.api.diagnosis import Diagnosis, InstalledPlugin
-from ioassay.cli import closing
 from ioassay.cli import doctor as command
+from ioassay.cli import session
 from ioassay.records.record import Warning_
 
 NOTHING = "nothing found that would spoil a measurement"
@@ -42,7 +42,7 @@ def test_no_answer_has_more_than_15_lines(
     warnings: int, unable: int, plugins: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = said(diagnosis(warnings, unable, plugins, broken=1), capsys)
-    assert len(lines) <= closing.MOST_LINES
+    assert len(lines) <= session.MOST_LINES
     assert lines[:3] == [
         f"{warnings} warning{'s' if warnings > 1 else ''}, the worst first:",
         "warning 0 [code-0]",

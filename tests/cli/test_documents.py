@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.cli import COMMANDS, completion, documents
+from ioassay.cli import COMMANDS, completion, help
 
 from .conftest import Answer, Ask, command
 from .terminal import CTRL_C, Terminal
@@ -37,8 +37,8 @@ def messages(path: Path) -> Iterator[tuple[str, str]]:
 
 def test_each_page_of_text_is_a_topic() -> None:
     pages = {path.stem.lower() for path in (ROOT / "docs").rglob("*.md")}
-    assert documents.topics().keys() == pages - {"gallery", "pictures"}
-    assert {"safety", "method", "measure-a-disk", "doctor"} <= documents.topics().keys()
+    assert help.topics().keys() == pages - {"gallery", "pictures"}
+    assert {"safety", "method", "measure-a-disk", "doctor"} <= help.topics().keys()
 
 
 @pytest.mark.parametrize("word", ["safety", "Safety", "safety.md", "docs/safety.md"])
@@ -59,8 +59,8 @@ def test_topics_are_offered_with_their_headings() -> None:
 
 
 def test_an_installation_without_documents_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_PACKAGE", tmp_path / "python" / "ioassay")
-    assert documents.topics() == documents.headings() == {}
+    monkeypatch.setattr(help, "_PACKAGE", tmp_path / "python" / "ioassay")
+    assert help.topics() == help.headings() == {}
 
 
 def test_documents_of_the_package_come_before_those_of_a_checkout(
@@ -70,8 +70,8 @@ def test_documents_of_the_package_come_before_those_of_a_checkout(
     for folder in (tmp_path / "docs", shipped):
         folder.mkdir(parents=True)
         (folder / "safety.md").write_text(f"# Safety in {folder.name}\n")
-    monkeypatch.setattr(documents, "_PACKAGE", shipped.parent)
-    assert documents.topics() == {"safety": shipped / "safety.md"}
+    monkeypatch.setattr(help, "_PACKAGE", shipped.parent)
+    assert help.topics() == {"safety": shipped / "safety.md"}
 
 
 # On a terminal
@@ -119,8 +119,8 @@ def test_without_a_pager_a_terminal_shows_all_of_it(setting: dict[str, str], tmp
 def test_messages_name_documents_that_exist_and_no_command() -> None:
     found = [place for path in PACKAGE.rglob("*.py") for place in named(path)]
     assert len(found) >= 8
-    known = documents.topics().keys() - COMMANDS.keys() | {f"{name}.md" for name in COMMANDS}
-    assert [one for one in found if one[1] not in known or documents.topic(one[1]) not in documents.topics()] == []
+    known = help.topics().keys() - COMMANDS.keys() | {f"{name}.md" for name in COMMANDS}
+    assert [one for one in found if one[1] not in known or help.topic_of(one[1]) not in help.topics()] == []
 
 
 def test_messages_name_no_file_that_an_installed_program_lacks() -> None:

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.errors import ConditionError
 from ioassay.host import cgroup
 from ioassay.roles import Consent
 from ioassay.runner import conditions, preflight, run
 from ioassay.runner.conditions import Conditions
+from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.targets import ownership_mark

@@ -76,7 +76,7 @@ def test_the_bar_is_one_line_that_is_drawn_anew_and_taken_away(clock: Clock) -> 
     stream = io.StringIO()
     bar = progress.Bar(stream, 4)
     bar.update(left="10 s")
-    bar.advance()
+    bar.completed += 1
     bar.update(point="too soon to be drawn")
     clock.now_s += 1
     bar.update(point="s x=1 #1")

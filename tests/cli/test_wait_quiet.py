@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.records.record import Environment, Record
 from ioassay.roles import Command as Argv
 from ioassay.roles import Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 

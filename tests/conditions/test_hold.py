@@ -24,7 +24,7 @@ from ioassay.host import cgroup, oom_killer, settings
 from ioassay.host.settings import restore_file
 from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
-from ioassay.runner import conditions, scheduling_policy
+from ioassay.runner import conditions
 from ioassay.runner.conditions import Conditions, Hold
 
 from .conftest import HOG, allowed_here, members
@@ -103,15 +103,15 @@ def test_a_real_time_load_leaves_a_processor_to_the_lab(tmp_path: Path) -> None:
 def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = scheduling_policy.put
+    put = conditions.put
 
     def ended(pid: int, *rest: Any) -> None:
         put(pid, *rest)
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        monkeypatch.setattr(scheduling_policy, "effective_policy", lambda pid: os.sched_getscheduler(2**22 + 1))
+        monkeypatch.setattr(conditions, "effective_policy", lambda pid: os.sched_getscheduler(2**22 + 1))
 
-    monkeypatch.setattr(scheduling_policy, "put", ended)
+    monkeypatch.setattr(conditions, "put", ended)
     with pytest.raises(ToolError, match="run.nice = 5: the process was ended before it began"):
         run(tmp_path, Conditions(nice=5), "true")
 
@@ -272,7 +272,7 @@ def test_a_real_time_trial_ends_with_its_killed_runner(tmp_path: Path) -> None:
 
 
 def test_what_was_set_and_is_not_so_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling_policy, "put", lambda *_: None)
+    monkeypatch.setattr(conditions, "put", lambda *_: None)
     _, hold = run(tmp_path, Conditions(scheduler="batch", affinity=str(ALLOWED[0])), "true")
     assert next(warning.text for warning in hold.warnings) == (
         "run.scheduler = batch: was set, and the kernel says other"

@@ -15,13 +15,13 @@ from tests.corpora import cases
 from tests.patience import PATIENCE_S
 
 from ioassay import units
-from ioassay.api.progress import Progress
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError, StudyError
 from ioassay.host import cgroup, oom_killer
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Trial
-from ioassay.runner import conditions, preflight, run, scheduling_policy
+from ioassay.runner import conditions, preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
@@ -165,7 +165,7 @@ def test_what_is_refused_only_when_the_tool_is_held_is_skipped_as_well(
     def put(*_: object) -> None:
         raise ConditionError("run.nice = 5: the kernel refused (as a test wants it)")
 
-    monkeypatch.setattr(scheduling_policy, "put", put)
+    monkeypatch.setattr(conditions, "put", put)
     monkeypatch.setattr(conditions, "rehearse", lambda wanted: [])
     watch = {"monitors": ["cpu"], "witness": "counters"}
     made = study(run={"nice": 5}, params={"text": f"open({str(mark)!r}, 'w')"}, watch=watch)

@@ -12,7 +12,7 @@ from typing import Any
 from ioassay.drivers import driver
 from ioassay.process import supervisor
 from ioassay.roles import Driver, Load, Outcome, Parsed, Trial
-from ioassay.runner import steps
+from ioassay.runner.trial import step_argv, with_steps
 
 from ..corpora import CORPUS
 from ..patience import PATIENCE_S
@@ -100,14 +100,14 @@ def run(
     for name, text in command.files.items():
         (raw / name).write_text(text)
     outcome = supervisor.run(
-        steps.argv(command, load, raw),
+        step_argv(command, load, raw),
         stdout=raw / "stdout",
         stderr=raw / "stderr",
         timeout_s=timeout_s or command.timeout_s,
         cwd=command.cwd,
         **how,
     )
-    return made.parse(wanted, steps.ended(outcome, command, raw), raw), outcome
+    return made.parse(wanted, with_steps(outcome, command, raw), raw), outcome
 
 
 def lay_out(folder: Path, files: Mapping[str, Any]) -> None:

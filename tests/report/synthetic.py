@@ -20,7 +20,7 @@ from ioassay.report import figures
 from ioassay.report.figures import Drawn
 from ioassay.store import frames
 from ioassay.store.dataset import Dataset
-from ioassay.store.parquet import SCHEMAS
+from ioassay.store.frames import SCHEMAS
 from ioassay.study import plan
 from ioassay.study.model import Figure, Study, make_study
 

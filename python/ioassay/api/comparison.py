@@ -40,6 +40,7 @@ class Comparison:
 
         from ioassay.narrative import comparison_text
         from ioassay.stats.contrasts import Ratio
+        from ioassay.store import frames
 
         rows = [
             {
@@ -59,7 +60,7 @@ class Comparison:
         ]
         numbers = dict.fromkeys(("a", "b", "ratio", "low", "high"), pl.Float64())
         texts = dict.fromkeys(("study", "condition", "response"), pl.String())
-        return pl.DataFrame(rows, schema={**texts, **numbers, "verdict": pl.String(), "reason": pl.String()})
+        return frames.Frame(rows, schema={**texts, **numbers, "verdict": pl.String(), "reason": pl.String()})
 
     @property
     def verdict(self) -> str:
@@ -99,7 +100,11 @@ class Comparison:
         out = Path(folder) if folder is not None else new_folder(Path("runs"), "compare")
         sides = self.a.records, self.b.records
         try:
-            _make(out)
+            if out.exists() and not out.is_dir():
+                raise UsageError(f"{out}: is a file; expected a new folder")
+            out.mkdir(parents=True, exist_ok=True)
+            if any(out.iterdir()):
+                raise UsageError(f"{out}: exists already; expected a new or an empty folder")
             try:
                 drawn = comparison_page.declare(*sides, self.result)
                 return comparison_page.build(*sides, self.result, drawn, out, processes)
@@ -173,11 +178,3 @@ def assess(a: Run, b: Run, margin: float, confidence: float) -> Comparison:
 
 def _run(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else run_results.open(run)
-
-
-def _make(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; expected a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise UsageError(f"{folder}: exists already; expected a new or an empty folder")

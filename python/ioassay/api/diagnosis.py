@@ -12,7 +12,6 @@ from ioassay.api import html_view
 from ioassay.errors import BrokenPlugin, UsageError
 from ioassay.formats import result_entry
 from ioassay.records.record import Warning_
-from ioassay.registry import Candidate
 from ioassay.runner import executors
 
 if TYPE_CHECKING:
@@ -34,12 +33,6 @@ class InstalledPlugin:
     """What an entry of that list is called."""
     name: str
     problem: str
-
-    @classmethod
-    def of(cls, noun: str, checked: Candidate) -> InstalledPlugin:
-        """One that was imported and checked."""
-        plugin = checked.plugin
-        return cls(plugin.package, plugin.version, plugin.group, noun, plugin.name, checked.problem)
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ def doctor(path: str | Path = ".") -> Diagnosis:
 
     UsageError for a path that does not exist.
     """
-    from ioassay import drivers, host
+    from ioassay import host
     from ioassay.host import doctor as examination
     from ioassay.runner import preflight
 
@@ -122,7 +115,11 @@ def _plugins() -> list[InstalledPlugin]:
 
     rooms = (drivers, targets, monitors, formats, analysis, figures, result_entry, executors)
     registries: dict[str, Registry] = {room.REGISTRY.group: room.REGISTRY for room in rooms}
-    found = [InstalledPlugin.of(one.noun, checked) for one in registries.values() for checked in one.candidates()]
+    unknown = f"no list of ioassay is called so; expected {', '.join(registries)}"
+    found = [(one.noun, each.plugin, each.problem) for one in registries.values() for each in one.candidates()]
     strays = [plugin for plugin in plugins.installed() if plugin.group not in registries]
-    wanted = f"no list of ioassay is called so; expected {', '.join(registries)}"
-    return found + [InstalledPlugin.of(f"entry of {plugin.group}", Candidate(plugin, wanted)) for plugin in strays]
+    found += [(f"entry of {plugin.group}", plugin, unknown) for plugin in strays]
+    return [
+        InstalledPlugin(plugin.package, plugin.version, plugin.group, noun, plugin.name, problem)
+        for noun, plugin, problem in found
+    ]

@@ -1,4 +1,4 @@
-"""A run from its checks to its last record: what begins one, resumes one, and runs the trials that have none.
+"""A run from its checks to its last record: what begins one, resumes one, and runs the trials without one.
 
 `begin` and `resume` make an `Execution`; nothing of it has run then, so that whoever shows it knows first which devices
 are loaded and how long it takes. What the records mean is in `run_results`.
@@ -6,27 +6,28 @@ are loaded and how long it takes. What the records mean is in `run_results`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api.progress import Progress
-from ioassay.errors import InputError, Interrupted, StudyError, UsageError
+from ioassay.errors import InputError, Interrupted, RunError, StudyError, UsageError
+from ioassay.records.record import Warning_
 from ioassay.roles import Consent
-from ioassay.runner import hosts
+from ioassay.runner import executors, hosts
+from ioassay.runner.executors import LOCAL
+from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
     from ioassay.api.run_results import Run
-    from ioassay.records.record import Warning_
-    from ioassay.runner.hosts import Hosts
+    from ioassay.runner.hosts import Hosts, KeptFile
     from ioassay.runner.preflight import PreparedStudy, Storage
-    from ioassay.runner.run import FirstBlocks, GrowingPlan
-    from ioassay.runner.run_facts import KeptFile
+    from ioassay.runner.trial_sources import GrowingPlan, Planned
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Suite
+
 
 Announce = Callable[[str, float], None]
 """Called with what is examined before a run, and its share from 0 to 1."""
@@ -73,9 +74,7 @@ class Execution:
 
     def kept_files(self) -> list[KeptFile]:
         """What studies made beside the run's folder and that is still there."""
-        from ioassay.runner import run_facts
-
-        return [*run_facts.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
+        return [*hosts.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
 
     def close(self) -> None:
         """Give up the hosts that measure it. `run` does so at its end."""
@@ -97,22 +96,22 @@ class Execution:
         `blocks` is the number of randomised blocks, counted from the first, after which the run stops; by default none
         is left out.
         """
-        from ioassay.api import computing, run_results
+        from ioassay.api import run_results
         from ioassay.runner import run
 
         progress = progress or Progress()
-        at_once = computing.at_once(executor, workers)
+        number = at_once(executor, workers)
         progress.opened(self.store.root, self.store.suite(), self.store.trials())
-        progress.planned(self.trials, self.forecast_s(at_once))
+        progress.planned(self.trials, self.forecast_s(number))
         if self.hosts is not None:
             self.hosts.wait_quiet_s = wait_quiet_s
         if self.plan is not None:
             self.plan.announce(progress.said)
         try:
             source = self.plan if blocks is None else self._first(blocks)
-            with computing.opened(executor, self.store, self.benches, progress) as there:
+            with opened(executor, self.store, self.benches, progress) as there:
                 tally = run.execute(
-                    self.store, self.benches, progress, at_once, source, wait_quiet_s, there.executor, self.hosts
+                    self.store, self.benches, progress, number, source, wait_quiet_s, there.executor, self.hosts
                 )
             if blocks is not None:
                 tally.planned = self.trials
@@ -125,19 +124,19 @@ class Execution:
         kept = self.hosts.kept if self.hosts is not None else ()
         return run_results.of_store(self.store, self.benches, warnings, tally, there.computing, kept)
 
-    def _first(self, blocks: int) -> FirstBlocks:
+    def _first(self, blocks: int) -> Planned:
         """UsageError for a study that needs all repetitions of an earlier one."""
-        from ioassay.runner import run
-        from ioassay.study import earlier_best
+        from ioassay.runner.trial_sources import Planned
+        from ioassay.study import relative_levels
 
         if blocks < 1:
             raise UsageError(f"blocks is {blocks}; expected a number of at least 1")
-        if waiting := [bench.study.name for bench in self.benches if earlier_best.follows(bench.study)]:
+        if waiting := [bench.study.name for bench in self.benches if relative_levels.follows(bench.study)]:
             raise UsageError(
                 f"{waiting[0]}: takes the best level of an earlier study, which all repetitions of that one decide; "
                 "run it without --blocks"
             )
-        return run.FirstBlocks(self.store, blocks)
+        return Planned(self.store, blocks)
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class Checks:
         ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
         """
         from ioassay.report import figures
-        from ioassay.runner import hosts, preflight
+        from ioassay.runner import preflight
         from ioassay.targets import occupancy
 
         figures.check_suite(suite)
@@ -181,7 +180,7 @@ class Checks:
         except BaseException:
             fleet.close()
             raise
-        return Inspection(named, benches, [*warnings, *fleet.warnings()], fleet)
+        return Inspection(named, benches, [*warnings, *fleet.warnings()], fleet, self.executor)
 
 
 @dataclass(frozen=True)
@@ -192,6 +191,19 @@ class Inspection:
     benches: Sequence[PreparedStudy]
     warnings: Sequence[Warning_]
     hosts: Hosts | None = None
+    executor: Executor | str | None = None
+    """Where these are."""
+
+    def execution(self, store: RunStore) -> Execution:
+        """That of a run's folder."""
+        if self.hosts is not None and isinstance(self.executor, str):
+            store.resume_options = ("--executor", self.executor)
+        return Execution(store, self.benches, self.warnings, hosts=self.hosts)
+
+    def close(self) -> None:
+        """Give up the hosts."""
+        if self.hosts is not None:
+            self.hosts.close()
 
 
 def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -206,16 +218,9 @@ def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = 
         preflight.require_record_room(checked.benches, root)
         store = RunStore.create(root, checked.suite, facts(checked.benches, checked.hosts))
     except BaseException:
-        if checked.hosts is not None:
-            checked.hosts.close()
+        checked.close()
         raise
-    return _execution(store, checked, checks)
-
-
-def _execution(store: RunStore, checked: Inspection, checks: Checks) -> Execution:
-    if checked.hosts is not None and isinstance(checks.executor, str):
-        store.resume_options = ("--executor", checks.executor)
-    return Execution(store, checked.benches, checked.warnings, hosts=checked.hosts)
+    return checked.execution(store)
 
 
 def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
@@ -231,16 +236,15 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
     checks = replace(checks, folder=store.working_directory())
-    return _execution(store, checks.inspect(suite, announce), checks)
+    return checks.inspect(suite, announce).execution(store)
 
 
-def facts(benches: Sequence[PreparedStudy], hosts: Hosts | None = None) -> dict[str, Any]:
+def facts(benches: Sequence[PreparedStudy], others: Hosts | None = None) -> dict[str, Any]:
     """What a new run keeps of this host, of others that measure it, and of where it was begun."""
-    from ioassay.runner import run_facts
     from ioassay.store.run_folder import FOLDER
 
-    of_hosts = {"hosts": hosts.facts()} if hosts is not None else {}
-    return {**run_facts.gathered(benches), FOLDER: str(Path().absolute()), **of_hosts}
+    of_hosts = {"hosts": others.facts()} if others is not None else {}
+    return {**hosts.gathered(benches), FOLDER: str(Path().absolute()), **of_hosts}
 
 
 @contextmanager
@@ -261,3 +265,93 @@ def named(source: str) -> Iterator[None]:
         if source in str(error):
             raise
         raise StudyError(str(error), source=source) from None
+
+
+# Where trials are computed that measure nothing: by processes of the run, or by an executor
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where the trials of a run were computed, if elsewhere. No record has it: they are the same anywhere."""
+
+    executor: str
+    workers: Mapping[str, int]
+    """Worker -> trials that it computed."""
+    refused: Sequence[Warning_]
+    """A warning for each worker that is another program."""
+
+
+def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
+    """How many trials are computed at once; None for the runner's default.
+
+    UsageError where the two contradict, and for what is no executor.
+    """
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers is {workers}; expected at least 1")
+    if isinstance(executor, str) and executor != LOCAL:
+        places = executors.places(executor)
+        if workers is not None:
+            raise UsageError(
+                f"--workers is {workers}, and is about executor local; "
+                f"expected it in the name, such as --executor dask:local,workers={workers}"
+            )
+        return places
+    if not isinstance(executor, Executor | str | None):
+        raise UsageError(f"executor is {executor!r}; expected a name, a concurrent.futures.Executor, or None")
+    return workers
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An executor for one run, by its name, and what can be said of it."""
+
+    name: str
+    executor: Executor | None = None
+    unused: Sequence[Warning_] = ()
+
+    @property
+    def computing(self) -> Computing | None:
+        """Where trials were computed so far; None where it was this host alone, or is unknown."""
+        shares = getattr(self.executor, "shares", None)
+        if shares is None:
+            return None
+        remedy = "install the same ioassay there"
+        refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
+        return Computing(self.name, shares.workers, refused)
+
+    @property
+    def warnings(self) -> Sequence[Warning_]:
+        """That it was not used, and which workers were refused."""
+        return [*self.unused, *(self.computing.refused if self.computing else ())]
+
+
+@contextmanager
+def opened(
+    executor: Executor | str | None, store: RunStore, benches: Sequence[PreparedStudy], progress: Progress
+) -> Iterator[Opened]:
+    """What an executor is for this run. `progress` is told of workers that are waited for, and of those refused.
+
+    A name cannot be opened (RunError) after the run was made, so that the message says how to continue it.
+    """
+    if executor is None or executor == LOCAL:
+        yield Opened(LOCAL)
+        return
+    if all(bench.driver.measures for bench in benches):
+        if any(bench.elsewhere for bench in benches):
+            yield Opened(LOCAL)
+            return
+        name = executor if isinstance(executor, str) else type(executor).__name__
+        text = f"--executor {name} is not used: the driver '{benches[0].driver.name}' measures this machine"
+        yield Opened(LOCAL, unused=[Warning_("executor-unused", text)])
+        return
+    with ExitStack() as stack:
+        if not isinstance(executor, str):
+            yield Opened(type(executor).__name__, stack.enter_context(executors.adapted(executor, progress.said)))
+            return
+        store.resume_options = ("--executor", executor)
+        progress.preparing(f"waiting for workers of {executor}", 0.0)
+        try:
+            found = stack.enter_context(executors.opened(executor, progress.said))
+        except RunError as error:
+            raise RunError(f"{error}. Continue with: {store.resume_command}") from None
+        yield Opened(executor, found)

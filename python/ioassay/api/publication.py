@@ -1,26 +1,34 @@
-"""What a run gives to its readers: the page with findings and figures, or all of it in one archive to share.
+"""What a run gives to its readers: the page with findings and figures, an archive to share, tables, a summary.
 
 Figures are drawn in another process while this one analyses: its interpreter takes a third of a second to start.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import report
-from ioassay.errors import Interrupted, RunError
+from ioassay import metrics, report
+from ioassay.errors import Interrupted, RunError, UsageError
+from ioassay.factors import factor, factor_label
+from ioassay.narrative import answers
 from ioassay.process import supervisor
 from ioassay.report import page
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay.api.run_results import Run
+    from ioassay.host.privacy import Redaction
     from ioassay.narrative.finding import Finding
     from ioassay.report import ReportPaths
     from ioassay.store.bundle import Manifest
@@ -42,12 +50,8 @@ def figure_processes() -> Iterator[Sequence[Executor]]:
     """The processes for `publish`: one that loads what draws while the records are read, and one if there is much."""
     tag = f"report-{os.getpid()}"
     with worker_pool.Workers(1, tag, relief="") as drawing, worker_pool.Workers(1, tag, relief="") as second:
-        drawing.submit(_load_drawing)
+        drawing.submit(page.warm_up)
         yield drawing, second
-
-
-def _load_drawing() -> None:
-    page.warm_up()
 
 
 def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
@@ -115,3 +119,139 @@ def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) 
         bundle.seal(inside, manifest, redaction)
         bundle.pack(inside, archive, bundle.time_of(store))
     return Bundle(archive, manifest)
+
+
+# For other programs and people: with `redact` made of a redacted copy, and searched before it is given out
+
+TABLES = ("trials", "hist", "series", "samples", "warnings", "calls")
+FORMATS = ("parquet", "csv")
+SCHEMA_FILE = "schema.json"
+_SCHEMA = 1
+_UNITS = {"started_unix_s": "s", "duration_s": "s", "time_s": "s", "value_ns": "ns", "per_second": "1/s"}
+"""Of columns that are neither factors nor metrics; all others have none."""
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Tables of a run that `Run.export_tables` wrote: a folder, or one CSV file of the trials."""
+
+    path: Path
+    format: str
+    rows: Mapping[str, int]
+    """Table -> its number of rows."""
+    redacted: bool
+    replaced: Mapping[str, int]
+    """Kind of secret, in words, to the number of places."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `ioassay export --json` prints."""
+        return asdict(self) | {"path": str(self.path)}
+
+
+def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -> TableFiles:
+    """Write the tables of a run: see `Run.export_tables`."""
+    from ioassay.host.privacy.secrets import KINDS
+    from ioassay.store import bundle, frames
+
+    if format not in FORMATS:
+        raise UsageError(f"--format {format}: expected {', '.join(FORMATS)}")
+    target = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}-{format}")
+    bundle.require_new(target, store.root)
+    with _copy(store, redact) as (source, redaction):
+        records = frames.load(source)
+        try:
+            with supervisor.temporary_folder(f".{target.name}.", target.absolute().parent) as made:
+                folder = made / "tables"
+                rows = write_tables(records, source.root.resolve().name, folder, format)
+                if redaction is not None:
+                    bundle.require_clean(folder, redaction)
+                one_file = format == "csv" and target.suffix == ".csv"
+                shutil.move(folder / "trials.csv" if one_file else folder, target)
+        except OSError as error:
+            raise RunError(f"{target}: cannot be written: {error.strerror}; --output names another place") from None
+        counts = {KINDS[kind]: count for kind, count in sorted(redaction.counts.items())} if redaction else {}
+    return TableFiles(target, format, {"trials": rows["trials"]} if one_file else rows, redact, counts)
+
+
+def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
+    """The summary of a run, which is read as a `kind`: see `Run.markdown`."""
+    from ioassay.analysis.descriptive import headline
+    from ioassay.host import privacy
+    from ioassay.report import ci_summaries
+    from ioassay.store import bundle
+
+    with _copy(store, redact) as (source, redaction):
+        run = kind(source)
+        records, findings, trust = run.records, run.findings, run.trust
+        premises = [*answers.premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
+        premises.append(f"{run.trial_counts}.")
+        answered = answers.answers(records.studies, findings)
+        text = ci_summaries.summary(run.title, premises, answered, headline(records, records.studies))
+        text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
+        if redaction is not None:
+            with supervisor.temporary_folder("ioassay-export-") as folder:
+                (folder / "summary.txt").write_text(text, encoding="utf-8")
+                bundle.require_clean(folder, redaction)
+    return text
+
+
+@contextmanager
+def _copy(store: RunStore, redact: bool) -> Iterator[tuple[RunStore, Redaction | None]]:
+    """The run itself, or a redacted copy of its files for as long as the context lasts."""
+    if not redact:
+        yield store, None
+        return
+    from ioassay.host import privacy
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
+
+    redaction = bundle.redaction_of(store, privacy.of_host())
+    with supervisor.temporary_folder("ioassay-export-") as folder:
+        manifest = bundle.copy(store, folder / "files", redaction)
+        yield RunStore((folder / "files").rename(folder / manifest.run)), redaction
+
+
+def write_tables(records: Dataset, run: str, folder: Path, format: str) -> dict[str, int]:
+    """Write each table and schema.json into `folder`, which is made; the number of rows of each table. OSError.
+
+    Tables are those of `Dataset`, in SI units. CSV has a head, empty cells for missing values, and no nested columns.
+    """
+    folder.mkdir(parents=True)
+    tables = {name: getattr(records, name) for name in TABLES}
+    for name, frame in tables.items():
+        path = folder / f"{name}.{format}"
+        if format == "parquet":
+            frame.write_parquet(path, compression="zstd")
+        else:
+            frame.write_csv(path)
+    schema = json.dumps(_schema(records, run, tables), indent=1, ensure_ascii=False) + "\n"
+    (folder / SCHEMA_FILE).write_text(schema, encoding="utf-8")
+    return {name: frame.height for name, frame in tables.items()}
+
+
+def _schema(records: Dataset, run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
+    """Every column with its type and unit, and what metrics and factors are."""
+    factors = list(dict.fromkeys(name for study in records.studies for name in study.levels))
+    measured = [name for name in tables["trials"].columns if metrics.known(name) and name not in factors]
+    measured += sorted(set(tables["series"]["metric"].to_list()) - {*measured})
+    values = {"series": "of the metric", "samples": "of the monitor's field"}
+
+    def unit(table: str, column: str) -> str:
+        if column in factors:
+            return factor(column).unit
+        if table in values and column == "value":
+            return values[table]
+        return _UNITS.get(column) or (metrics.metric(column).unit if table == "trials" else "")
+
+    described = {
+        table: [{"name": name, "type": str(kind), "unit": unit(table, name)} for name, kind in frame.schema.items()]
+        for table, frame in tables.items()
+    }
+    known = {name: metrics.metric(name) for name in measured}
+    return {
+        "schema": _SCHEMA,
+        "run": run,
+        "tables": {name: {"rows": frame.height, "columns": described[name]} for name, frame in tables.items()},
+        "metrics": {name: {"label": one.label, "unit": one.unit, "better": one.better} for name, one in known.items()},
+        "factors": {name: {"label": factor_label(name), "unit": factor(name).unit} for name in factors},
+    }

@@ -6,6 +6,7 @@ what was recorded since, open the folder again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
@@ -14,27 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import report
-from ioassay.api import computing, diagnosis, execution, html_view, publication, tabular_export
-from ioassay.api.progress import Progress
-from ioassay.errors import UsageError
+from ioassay.api import diagnosis, execution, html_view, publication
+from ioassay.api.publication import TABLES
+from ioassay.errors import ToolError, UsageError
+from ioassay.host import system
 from ioassay.narrative import answers
+from ioassay.process import supervisor
 from ioassay.roles import Consent
+from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
     from altair.typing import ChartType
 
-    from ioassay.api.computing import Computing
-    from ioassay.api.progress import Progress
-    from ioassay.api.publication import Bundle, Publication
-    from ioassay.api.tabular_export import TableFiles
+    from ioassay.api.execution import Computing
+    from ioassay.api.publication import Bundle, Publication, TableFiles
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
+    from ioassay.runner.hosts import KeptFile
     from ioassay.runner.preflight import PreparedStudy
     from ioassay.runner.run import Tally
-    from ioassay.runner.run_facts import KeptFile
     from ioassay.store.dataset import Dataset
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Figure, Study
@@ -86,27 +88,32 @@ class Run:
     @property
     def trials(self) -> pl.DataFrame:
         """One row a trial: study, trial, status, reason, repetition, a column for each factor and each metric."""
-        return self.records.trials
+        return self._frame("trials")
 
     @property
     def samples(self) -> pl.DataFrame:
         """What the monitors read, raw: study, trial, monitor, name, time_s, value."""
-        return self.records.samples
+        return self._frame("samples")
 
     @property
     def series(self) -> pl.DataFrame:
         """What tools logged over time: study, trial, metric, job, time_s, value."""
-        return self.records.series
+        return self._frame("series")
 
     @property
     def histograms(self) -> pl.DataFrame:
         """Distributions of latency: study, trial, direction, kind, job, value_ns, count."""
-        return self.records.hist
+        return self._frame("hist")
 
     @property
     def calls(self) -> pl.DataFrame:
         """System calls by name, where they were counted: study, trial, factors, name, count, errors, per_second, by."""
-        return self.records.calls
+        return self._frame("calls")
+
+    def _frame(self, table: str) -> pl.DataFrame:
+        from ioassay.store import frames
+
+        return frames.Frame(getattr(self.records, table))
 
     @cached_property
     def claims(self) -> pl.DataFrame:
@@ -118,6 +125,7 @@ class Run:
 
         from ioassay.analysis import claim_verdicts
         from ioassay.narrative import explanation_text
+        from ioassay.store import frames
 
         numbers = ("operations", "bytes", "seconds", "rate_bytes_per_s")
         rows = [
@@ -137,15 +145,17 @@ class Run:
         ]
         texts = ("study", "trial", "condition", "claim", "verdict", "reason", "explanation")
         kinds = {**dict.fromkeys(texts, pl.String()), "operations": pl.Int64(), "bytes": pl.Int64()}
-        return pl.DataFrame(rows, schema={**kinds, "seconds": pl.Float64(), "rate_bytes_per_s": pl.Float64()})
+        return frames.Frame(rows, schema={**kinds, "seconds": pl.Float64(), "rate_bytes_per_s": pl.Float64()})
 
     @cached_property
     def warnings(self) -> pl.DataFrame:
         """One row a warning of the checks or of trials, each once: code, text, remedy, trials (their number)."""
         import polars as pl
 
+        from ioassay.store import frames
+
         texts = dict.fromkeys(("code", "text", "remedy"), pl.String())
-        return pl.DataFrame(self.all_warnings(), schema={**texts, "trials": pl.Int64()})
+        return frames.Frame(self.all_warnings(), schema={**texts, "trials": pl.Int64()})
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -243,14 +253,14 @@ class Run:
         `format` is 'parquet' or 'csv'; `output` is a new folder, by default <run>-<format> in the working directory, or
         of CSV a file *.csv for the trials alone. `redact` and errors as of `export`.
         """
-        return tabular_export.tables(self._store, Path(output) if output is not None else None, format, redact=redact)
+        return publication.tables(self._store, Path(output) if output is not None else None, format, redact=redact)
 
     def markdown(self, *, redact: bool = False) -> str:
         """A summary in Markdown: how far the run can be trusted, its answer, each condition's means with intervals.
 
         Names of this machine and its users are replaced, as on the page; with `redact` all that `export` replaces.
         """
-        return tabular_export.markdown(self._store, redact=redact)
+        return publication.markdown(self._store, type(self), redact=redact)
 
     @property
     def paths(self) -> ReportPaths:
@@ -264,12 +274,11 @@ class Run:
 
         UsageError for a query that fails.
         """
-        import polars as pl
 
-        from ioassay.api import query as queries
+        from ioassay.store import frames
 
-        columns, rows = queries.rows({self.root.resolve().name: self.records}, query)
-        return pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None)
+        columns, rows = sql_rows({self.root.resolve().name: self.records}, query)
+        return frames.Frame(rows, schema=columns, orient="row", infer_schema_length=None)
 
     def resume(
         self,
@@ -284,7 +293,7 @@ class Run:
     ) -> Run:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
         progress = progress or Progress()
-        computing.at_once(executor, workers)
+        execution.at_once(executor, workers)
         checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
         with execution.interruptible():
             ready = execution.resume(self.root, checks, progress.preparing)
@@ -297,17 +306,13 @@ class Run:
 
         It has a warning for each broken plugin that was met meanwhile, which are warnings of Python otherwise.
         """
-        paths, trust = self.paths, self.trust
+        paths, trust, there = self.paths, self.trust, self.computing
         return {
             "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
             "run": str(self.root),
             "report": str(paths.page),
             "trials": asdict(self.tally),
-            "computed": self.computing
-            and {
-                "executor": self.computing.executor,
-                "workers": dict(self.computing.workers),
-            },
+            "computed": there and {"executor": there.executor, "workers": dict(there.workers)},
             "findings": [finding.as_dict() for finding in self.findings],
             "figures": [
                 {"name": figure.name, "png": str(figure.png), "svg": str(figure.svg), "problem": figure.problem}
@@ -321,9 +326,9 @@ class Run:
 
     def kept_files(self) -> list[KeptFile]:
         """Files that the run made beside its folder and that stay; known only where it ran in this process."""
-        from ioassay.runner import run_facts
+        from ioassay.runner import hosts
 
-        return [*run_facts.kept_files(self._benches), *self._kept]
+        return [*hosts.kept_files(self._benches), *self._kept]
 
     def all_warnings(self) -> list[dict[str, Any]]:
         """Warnings of the checks and of the trials, each once, with the number of trials it concerns."""
@@ -352,7 +357,6 @@ class Run:
         return f"<Run {self.root}: {self.trial_counts}>"
 
     def _repr_html_(self) -> str:
-
         lines = [f"{self.root}: {self.trial_counts}"]
         if self.trust is not None:
             lines += [self.trust.conditions, self.trust.claims]
@@ -363,11 +367,7 @@ class Run:
     @property
     def trial_counts(self) -> str:
         """How many trials there are and how they ended, in words: `11 trials: 9 ok, 2 failed`."""
-        ended = {name: number for name, number in asdict(self.tally).items() if number and name != "planned"}
-        parts = [f"{number} {name}" for name, number in ended.items()]
-        if missing := self.tally.planned - sum(ended.values()):
-            parts.append(f"{missing} without a record")
-        return f"{self.tally.planned} trials: {', '.join(parts) or 'none'}"
+        return str(self.tally)
 
 
 def of_store(
@@ -409,3 +409,67 @@ def _rows(records: Dataset) -> Iterator[Mapping[str, Any]]:
     for frame in (records.trials, records.traced, records.counting):
         if frame is not None:
             yield from frame.iter_rows(named=True)
+
+
+# SQL over the frames of runs, answered by DuckDB, which reaches neither files nor the network.
+
+
+class _Stream:
+    """A frame by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, 170 MB for one call."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested: object | None = None) -> object:
+        return self._frame.__arrow_c_stream__(requested)
+
+
+def sql_rows(runs: Mapping[str, Dataset], query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and rows that a query gives; each table has a column `run` with the key of `runs`.
+
+    UsageError for a query that fails; ToolError where this processor cannot run DuckDB.
+    """
+    require_duckdb()
+    import duckdb
+    import polars as pl
+
+    # No query reaches files or the network, not even by changing these settings back.
+    database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
+    for name in TABLES:
+        pieces = [getattr(records, name).select(pl.lit(run).alias("run"), pl.all()) for run, records in runs.items()]
+        database.register(name, _Stream(pl.concat(pieces, how="diagonal_relaxed")))
+    try:
+        answer = database.execute(query)
+        if answer is None or answer.description is None:
+            raise UsageError("the query is empty; expected for example 'SELECT * FROM trials'")
+        return _distinct([str(column[0]) for column in answer.description]), answer.fetchall()
+    except duckdb.Error as error:
+        if "pytz" in str(error):  # DuckDB wants it for times with a zone, which no table of ours has
+            raise UsageError("the query asks for a time with a zone; cast it, for example now()::TIMESTAMP") from None
+        raise UsageError(f"the query failed: {error}") from None
+
+
+def require_duckdb() -> None:
+    """Load DuckDB and polars; ToolError where this processor cannot run DuckDB.
+
+    Where its build needs AVX2 and the processor has none, the process that imports it ends by SIGILL."""
+    if system.lacks_avx2():
+        tried = supervisor.capture([sys.executable, "-I", "-c", "import duckdb"], timeout_s=60)
+        if (tried.exit_code or 0) < 0:
+            raise ToolError(
+                "this processor lacks AVX2, which the installed build of duckdb needs; query the run on another machine"
+            )
+    import duckdb  # noqa: F401
+    import polars  # noqa: F401
+
+
+def _distinct(columns: list[str]) -> list[str]:
+    """Column names, a number added to those that were there before: a JSON object has each key once."""
+    found: list[str] = []
+    for name in columns:
+        number = 2
+        distinct = name
+        while distinct in found:
+            distinct, number = f"{name}_{number}", number + 1
+        found.append(distinct)
+    return found

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ioassay import formats
 from ioassay.api import html_view
@@ -37,21 +37,8 @@ Note = Callable[[str], object]
 """Called with a line for people."""
 
 
-class Watch(Protocol):
-    """Runs a command under the witness; what it printed is in `folder` when its output is to be read."""
-
-    def __call__(
-        self,
-        command: Sequence[str],
-        level: str,
-        folder: Path,
-        *,
-        backend: str,
-        reads_output: bool,
-        server: Attachment | None,
-        listing: str | None,
-    ) -> Observed:
-        """See `verify.witness.watch`."""
+Watch = Callable[..., "Observed"]
+"""Runs a command under the witness as `watch_quietly` does; what it printed is in `folder` when its output is read."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +168,8 @@ class Judgement:
             "why": seen.why,
             "ops": {name: calls.calls for name, calls in moved.items()},
             "bytes": {name: calls.bytes for name, calls in moved.items()},
-            "operations": [_operation(asdict(each)) for each in seen.operations],
-            "block": [_operation(asdict(each)) for each in seen.block],
+            "operations": [*map(_operation, seen.operations)],
+            "block": [*map(_operation, seen.block)],
             "latency_parts": [asdict(each) for each in self.latency_parts()],
             "processes": seen.processes,
             "threads": seen.threads,
@@ -311,7 +298,7 @@ def watch_quietly(
     server: Attachment | None = None,
     listing: str | None = None,
 ) -> Observed:
-    """See Watch: the command reads nothing, and what it prints is only kept."""
+    """See `verify.witness.watch`: the command reads nothing, and what it prints is only kept."""
     from ioassay.verify import witness
 
     devices = devices_of(command)
@@ -357,7 +344,15 @@ def attended(
 
     if client:
         run = _run(client, "", "", stated, watch, note, server=attached)
-        return replace(run, claims=_claims_on_server(run.claims, run.seen))
+        # Servers of other hosts stay unwatched. Where the server used none of the files that a claim names, these are
+        # the client's, and so are the engine and the flags by which it used them.
+        opened = {file.path for file in run.seen.files}
+        claims = [replace(one, servers=()) if all(map(is_of_this_host, one.servers)) else one for one in run.claims]
+        claims = [
+            replace(one, paths=(), engine="", direct=None) if one.paths and not opened & set(one.paths) else one
+            for one in claims
+        ]
+        return replace(run, claims=claims)
     watched = witness.attend(attached, seconds, on_begin)
     return WitnessRun(watched, [_as_opened(one, watched.seen) for one in stated.claims])
 
@@ -383,33 +378,18 @@ def _run(
         return WitnessRun(watched, _claims(command, printed, stated, watched.seen, note), **printed)
 
 
-def _claims_on_server(claims: Sequence[Claim], seen: Observation) -> list[Claim]:
-    """A client's claims as they can be held against its server.
-
-    Where the server used none of the files that a claim names, these are the client's, and so are the engine and the
-    flags by which it used them. Servers of other hosts stay unwatched.
-    """
-    opened = {file.path for file in seen.files}
-    claims = [one if not all(map(is_of_this_host, one.servers)) else replace(one, servers=()) for one in claims]
-    return [
-        one if not one.paths or opened & set(one.paths) else replace(one, paths=(), engine="", direct=None)
-        for one in claims
-    ]
-
-
 def _as_opened(claim: Claim, seen: Observation | None) -> Claim:
     """The claim with its files under the names by which they were opened: links lead to them as well."""
     opened = {(file.dev, file.inode): file.path for file in seen.files if file.path} if seen is not None else {}
-    return replace(claim, paths=tuple(opened.get(_identity(path), path) for path in claim.paths))
 
+    def name(path: str) -> str:
+        try:
+            found = os.stat(path)  # noqa: PTH116 (any text, also one that is no path)
+        except (OSError, ValueError):
+            return path
+        return opened.get((f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino), path)
 
-def _identity(path: str) -> tuple[str, int]:
-    """Device and inode as the kernel has them; of no file where the path leads to none."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 (any text, also one that is no path)
-    except (OSError, ValueError):
-        return "", 0
-    return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
+    return replace(claim, paths=tuple(map(name, claim.paths)))
 
 
 def _claims(
@@ -441,7 +421,11 @@ def _judged(traced: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> lis
     from ioassay.analysis import machine_conditions
     from ioassay.verify.judge import Twins, judge, overall
 
-    twins = Twins("runs a second", list(map(_rate, traced)), list(map(_rate, untraced))) if untraced else None
+    def rates(runs: Sequence[WitnessRun]) -> list[float]:
+        """What the witness may slow down: runs of the command a second."""
+        return [1 / max(run.watched.outcome.duration_s, 1e-9) for run in runs]
+
+    twins = Twins("runs a second", rates(traced), rates(untraced)) if untraced else None
     judged = [
         judge(
             run.claims,
@@ -455,11 +439,6 @@ def _judged(traced: Sequence[WitnessRun], untraced: Sequence[WitnessRun]) -> lis
     return max(judged, key=lambda verdicts: rank(overall(verdicts)))
 
 
-def _rate(run: WitnessRun) -> float:
-    """What the witness may slow down: runs of the command a second."""
-    return 1 / max(run.watched.outcome.duration_s, 1e-9)
-
-
-def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(item: Any) -> dict[str, Any]:
     """One class without its histogram, which `observations` has."""
-    return {key: value for key, value in item.items() if key != "latency"}
+    return {key: value for key, value in asdict(item).items() if key != "latency"}

@@ -32,13 +32,13 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
     "commands",
     {
         "run": ("ioassay.cli.run", "Run a study and write its report."),
-        "plan": ("ioassay.cli.plan", "Show trials, order, time and bytes written; run nothing."),
-        "studies": ("ioassay.cli.studies", "List the built-in studies."),
-        "report": ("ioassay.cli.report", "Rebuild findings, figures and page from the records of a run."),
-        "compare": ("ioassay.cli.compare", "Compare two runs statistically, with a page; exit 1 when B is slower."),
-        "export": ("ioassay.cli.export", "Write a run into one archive to share, as tables, or as a summary."),
+        "plan": ("ioassay.cli.run", "Show trials, order, time and bytes written; run nothing."),
+        "studies": ("ioassay.cli.run", "List the built-in studies."),
+        "report": ("ioassay.cli.results", "Rebuild findings, figures and page from the records of a run."),
+        "compare": ("ioassay.cli.results", "Compare two runs statistically, with a page; exit 1 when B is slower."),
+        "export": ("ioassay.cli.results", "Write a run into one archive to share, as tables, or as a summary."),
         "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
-        "sql": ("ioassay.cli.sql", "Query the records of one or more runs with SQL."),
+        "sql": ("ioassay.cli.results", "Query the records of one or more runs with SQL."),
         "witness": (
             "ioassay.cli.witness",
             "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
@@ -207,7 +207,13 @@ def option_names() -> dict[str, str]:
 
 def _of_machine(error: OSError) -> IoassayError:
     """What the operating system refused, where nobody knew more about it."""
-    if isinstance(error, FileNotFoundError) and error.filename is None and not _is_somewhere():
+    from pathlib import Path
+
+    try:
+        is_somewhere = Path.cwd().exists()
+    except OSError:
+        is_somewhere = False
+    if isinstance(error, FileNotFoundError) and error.filename is None and not is_somewhere:
         return IoassayError("the working directory does not exist any more; change to another with cd")
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return IoassayError(f"{where}{error.strerror or error}")
@@ -225,15 +231,6 @@ def _of_processor(said: str) -> ToolError:
         "install the build for older ones with pip install 'polars[rtcompat]'; runs are kept and need no repetition"
     )
     return ToolError(f"this processor lacks {missing}, which the installed build of polars needs; {remedy}")
-
-
-def _is_somewhere() -> bool:
-    from pathlib import Path
-
-    try:
-        return Path.cwd().exists()
-    except OSError:
-        return False
 
 
 def _is_of_streams(error: OSError) -> bool:

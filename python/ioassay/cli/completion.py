@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ioassay import debug_log
-from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, documents, helptext, named, option_names
+from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, help, helptext, named, option_names
 from ioassay.cli.syntax import HELP, Group, meanings, summary
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
@@ -124,7 +124,10 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
         return _beginning(last, {**COMMANDS, **option_names(), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
     first, *rest = before
     if first == "help":
-        return _beginning(last, {**documents.headings(), **COMMANDS} if not rest else _members(rest))
+        if not rest:
+            return _beginning(last, {**help.headings(), **COMMANDS})
+        group = named(rest[0]) if rest[0] in COMMANDS and len(rest) == 1 else None
+        return _beginning(last, _of_group(group) if isinstance(group, Group) else {})
     if first in SHELL_OPTIONS and not rest:
         return _beginning(last, _SCRIPTS)
     if first not in COMMANDS:
@@ -142,12 +145,6 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
 
 def _beginning(text: str, known: Iterable[str]) -> dict[str, str]:
     return {word: about for word, about in meanings(known).items() if word.startswith(text)}
-
-
-def _members(path: Sequence[str]) -> Mapping[str, str]:
-    """The commands of the command that `path` names, where it has some."""
-    member = named(path[0]) if path[0] in COMMANDS else None
-    return _of_group(member) if isinstance(member, Group) and len(path) == 1 else {}
 
 
 def _of_group(group: Group) -> Mapping[str, str]:

@@ -106,7 +106,7 @@ def settings(text: str, given: Given) -> dict[str, str]:
         varied = _keys(table, "factors")
         known |= {name: _levels(table, name) for name in _keys(table, "params") if name not in varied}
         known |= {f"{part}.{name}": [] for part in ("target", "run") for name in _keys(table, part)}
-        known["target.kind"] = list(_targets())
+        known["target.kind"] = list(targets.TARGETS)
     return assigned({**known, **_of_simulation(given, known)}, text, given)
 
 
@@ -156,10 +156,6 @@ def _head(path: Path, key: str) -> str:
         return ""
     found = re.search(rf'^{key} *= *"([^"\\]*)"', head, re.MULTILINE)
     return found[1] if found else ""
-
-
-def _targets() -> Iterable[str]:
-    return targets.TARGETS
 
 
 def _tables(given: Given) -> list[dict[str, Any]]:

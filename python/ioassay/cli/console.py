@@ -11,7 +11,7 @@ import errno
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ioassay.errors import IoassayError
@@ -88,6 +88,12 @@ def line(text: str = "") -> None:
         raise Unwritten(error) from None
 
 
+def lines(texts: Iterable[str]) -> None:
+    """Each as a line of the result."""
+    for text in texts:
+        line(text)
+
+
 def flush() -> None:
     """Have everything written that was said so far."""
     try:
@@ -144,10 +150,15 @@ def note(text: str) -> None:
         sys.stderr.write(text + "\n")
 
 
+def notes(texts: Iterable[str]) -> None:
+    """Each as a line beside the result."""
+    for text in texts:
+        note(text)
+
+
 def paragraph(text: str, indent: str = "") -> None:
     """Prose of the result, wrapped for a terminal; where stdout is none, each paragraph is one line."""
-    for part in wrapped(text, indent):
-        line(part)
+    lines(wrapped(text, indent))
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
@@ -181,6 +192,14 @@ def emit(result: Mapping[str, Any]) -> None:
     import json
 
     line(json.dumps(_plain(result), indent=2, default=str, allow_nan=False))
+
+
+def answer(table: Callable[[], Mapping[str, Any]], say: Callable[[], object]) -> None:
+    """The result: under --json the object that `table` gives, else what `say` says."""
+    if _as_json:
+        emit(table())
+    else:
+        say()
 
 
 def problem(error: IoassayError) -> int:
@@ -218,36 +237,25 @@ def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
         kinds.setdefault(fields["code"], []).append(fields)
     for code, members in kinds.items():
         for fields in members[:SHOWN_OF_A_KIND]:
-            _warn(fields)
+            note(_wrapped(f"warning: {fields['text']} [{fields['code']}]", "", sys.stderr))
+            if fields.get("remedy"):
+                note(f"    remedy: {fields['remedy']}")  # in one piece: it may be a command to copy
         if (more := len(members) - SHOWN_OF_A_KIND) > 0:
             note(f"warning: {more} more of this kind; the report and --json have them all [{code}]")
 
 
-def _warn(fields: Mapping[str, Any]) -> None:
-    note(_wrapped(f"warning: {fields['text']} [{fields['code']}]", "", sys.stderr))
-    if fields.get("remedy"):
-        note(f"    remedy: {fields['remedy']}")  # in one piece: it may be a command to copy
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns aligned: words to the left, numbers to the right."""
-    for row in aligned(columns, rows):
-        line(row)
+    lines(aligned(columns, rows))
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of `table`."""
-    cells = [list(columns), *[list(row) for row in rows]]
+    cells = [columns, *rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
     words = [not all(map(_is_number, column)) for column in zip(*rows, strict=True)] or [True] * len(columns)
-    lines = []
-    for row in cells:
-        shown = [
-            cell.ljust(width) if left else cell.rjust(width)
-            for cell, width, left in zip(row, widths, words, strict=True)
-        ]
-        lines.append("  ".join(shown).rstrip())
-    return lines
+    forms = [f"{{:{'<' if left else '>'}{width}}}" for width, left in zip(widths, words, strict=True)]
+    return ["  ".join(form.format(cell) for form, cell in zip(forms, row, strict=True)).rstrip() for row in cells]
 
 
 def _is_number(cell: str) -> bool:

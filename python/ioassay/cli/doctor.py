@@ -1,14 +1,14 @@
-"""ioassay doctor: is this host fit to measure? At most closing.MOST_LINES lines, the worst first, without --all."""
+"""ioassay doctor: is this host fit to measure? At most session.MOST_LINES lines, the worst first, without --all."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.api import diagnosis
-from ioassay.cli import closing, console, options, syntax
+from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
     from ioassay.api.diagnosis import Diagnosis, InstalledPlugin
@@ -33,34 +33,30 @@ def doctor(
 
     Examples: ioassay doctor /mnt/disk; ioassay doctor --restore
     """
-    console.use_json(json)
     if restore:
         restored = diagnosis.restore_settings()
-        console.emit({"restored": restored}) if json else _say_restored(restored)
+        console.answer(lambda: {"restored": restored}, lambda: console.lines(restored or ["nothing to restore"]))
         return
     found = diagnosis.doctor(path)
-    if json:
-        console.emit(found.as_dict())
-    else:
-        _say(found, everything=all_)
+    console.answer(found.as_dict, lambda: _say(found, everything=all_))
 
 
 def _say(found: Diagnosis, *, everything: bool) -> None:
-    def room(lines: int) -> int:
-        return sys.maxsize if everything else lines
+    def shown(topics: Sequence[Sequence[str]], most: int, rest: Callable[[int], str]) -> list[str]:
+        return session.digest(topics, sys.maxsize if everything else most, rest)
 
     plugins = sorted(found.plugins, key=lambda plugin: not plugin.problem)  # broken ones first
+    unable = [f"cannot be done here: {one.text}{f' ({one.remedy})' if one.remedy else ''}" for one in found.unable]
     notes = [
         *(_of_real_time(found.realtime_share) if everything else ()),
-        *closing.digest([*map(_of_unable, found.unable)], room(_MOST_UNABLE), lambda n: _more_unable(found.unable[n:])),
-        *closing.digest([*map(_of_plugin, plugins)], room(_MOST_PLUGINS), lambda n: _more_plugins(plugins[n:])),
+        *shown([*map(console.wrapped, unable)], _MOST_UNABLE, lambda n: _more_unable(len(unable) - n)),
+        *shown([*map(_of_plugin, plugins)], _MOST_PLUGINS, lambda n: _more_plugins(plugins[n:])),
     ]
     number = console.count(len(found.warnings), "warning")
     console.line(f"{number}, the worst first:" if found.warnings else "nothing found that would spoil a measurement")
-    left = room(closing.MOST_LINES - 1 - len(notes))
+    left = session.MOST_LINES - 1 - len(notes)
     warnings = [*map(_of_warning, found.warnings)]
-    for line in (*closing.digest(warnings, left, lambda n: _more_warnings(found.warnings[n:])), *notes):
-        console.line(line)
+    console.lines([*shown(warnings, left, lambda n: _more_warnings(found.warnings[n:])), *notes])
 
 
 def _of_warning(warning: Warning_) -> list[str]:
@@ -74,13 +70,8 @@ def _more_warnings(rest: Sequence[Warning_]) -> str:
     return f"{console.count(len(rest), 'more warning')}, with remedies by --all: {codes}"
 
 
-def _of_unable(warning: Warning_) -> list[str]:
-    remedy = f" ({warning.remedy})" if warning.remedy else ""
-    return console.wrapped(f"cannot be done here: {warning.text}{remedy}")
-
-
-def _more_unable(rest: Sequence[Warning_]) -> str:
-    return f"{console.count(len(rest), 'more thing')} cannot be done here: --all has the reasons"
+def _more_unable(number: int) -> str:
+    return f"{console.count(number, 'more thing')} cannot be done here: --all has the reasons"
 
 
 def _of_plugin(plugin: InstalledPlugin) -> list[str]:
@@ -101,8 +92,3 @@ def _of_real_time(share: float | None) -> list[str]:
         f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
         "that wait there (sched_rt_runtime_us)"
     )
-
-
-def _say_restored(restored: list[str]) -> None:
-    for text in restored or ["nothing to restore"]:
-        console.line(text)

@@ -1,4 +1,8 @@
-"""ioassay help: the help of a command, as the command's own --help shows it, or a document."""
+"""ioassay help: the help of a command, as the command's own --help shows it, or a document.
+
+The documents of docs/ are those in the package, where setup/wheel.sh puts them, or of a checkout its own. Pages of
+pictures are left out, there and here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, documents, helptext, named, syntax
+from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, helptext, named, syntax
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 from ioassay.process import pager
@@ -32,36 +36,58 @@ def show(
     $PAGER on a terminal. Examples: ioassay help run; ioassay help trace convert; ioassay help safety; ioassay help
     doctor.md
     """
-    topics = documents.topics()
+    documents = topics()
     if not command:
         helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS)
-        _list(topics)
+        if documents:
+            listed = textwrap.fill(f"Documents: {', '.join(documents)}", _WIDTH, break_on_hyphens=False)
+            console.line(f"\n{listed}\nOne of them: ioassay help safety")
         return
     name, *rest = command
-    topic = documents.topic(name)
+    topic = topic_of(name)
     if name in COMMANDS:
         named(name).run([*rest, "--help"], f"ioassay {name}")
-        if topic in topics and not rest:
+        if topic in documents and not rest:
             console.line(f"\nThe document on it: ioassay help {topic}.md")
-    elif topic not in topics:
-        missing = "" if topics else "; this installation has no documents"
-        hint = missing or nearest(topic, [*COMMANDS, *topics])
+    elif topic not in documents:
+        missing = "" if documents else "; this installation has no documents"
+        hint = missing or nearest(topic, [*COMMANDS, *documents])
         raise UsageError(f"No such command or document '{name}'{hint} (see: ioassay help)")
     elif rest:
         raise UsageError(f"'{name}' is a document and takes no '{' '.join(rest)}' (see: ioassay help --help)")
-    else:
-        _read(topics[topic])
+    else:  # a document as it is; by the user's pager on a terminal
+        text = documents[topic].read_text()
+        if not (sys.stdout.isatty() and pager.show(text)):
+            console.line(text.rstrip("\n"))
 
 
-def _list(topics: dict[str, Path]) -> None:
-    if topics:
-        listed = textwrap.fill(f"Documents: {', '.join(topics)}", _WIDTH, break_on_hyphens=False)
-        console.line(f"\n{listed}\nOne of them: ioassay help safety")
+# The documents
+
+_PACKAGE = Path(__file__).parent.parent
+_SUFFIX = ".md"
+_PICTURES = {"gallery", "pictures"}
+_MOST_BYTES = 200
+"""Of a file, for its heading, which is its first line."""
 
 
-def _read(path: Path) -> None:
-    """A document as it is; by the user's pager on a terminal."""
-    text = path.read_text()
-    if sys.stdout.isatty() and pager.show(text):
-        return
-    console.line(text.rstrip("\n"))
+def topics() -> dict[str, Path]:
+    """Topic -> file, sorted; none where an installation was built without documents."""
+    shipped = _PACKAGE / "docs"
+    folder = shipped if shipped.is_dir() else _PACKAGE.parent.parent / "docs"
+    files = {path.stem.lower(): path for path in [*folder.glob(f"*{_SUFFIX}"), *folder.glob(f"*/*{_SUFFIX}")]}
+    return {topic: files[topic] for topic in sorted(files.keys() - _PICTURES)}
+
+
+def topic_of(word: str) -> str:
+    """The topic that a word means: `safety` of `Safety`, `safety.md` and `docs/safety.md`."""
+    return Path(word).name.lower().removesuffix(_SUFFIX)
+
+
+def headings() -> dict[str, str]:
+    """What each document is about: its heading."""
+    found = {}
+    for name, path in topics().items():
+        with path.open("rb") as file:
+            first, _, _ = file.read(_MOST_BYTES).decode(errors="replace").partition("\n")
+        found[name] = first.lstrip("# ")
+    return found

@@ -84,7 +84,7 @@ def _cut(text: str, width: int) -> str:
 
 def usage(shown: Command) -> str:
     """What follows the path of a command: its options and arguments."""
-    return " ".join(["[OPTIONS]", *map(_place, shown.arguments)])
+    return " ".join(["[OPTIONS]", *(each.shown if each.required else f"[{each.shown}]" for each in shown.arguments)])
 
 
 def panels(shown: Command) -> dict[str, list[Parameter]]:
@@ -93,14 +93,10 @@ def panels(shown: Command) -> dict[str, list[Parameter]]:
     for each in shown.arguments:
         found.setdefault(ARGUMENTS, []).append(each)
     for each in shown.options:
-        if not each.info.hidden:  # type: ignore[union-attr]
-            found.setdefault(each.info.panel or REST, []).append(each)  # type: ignore[union-attr]
+        if not each.info.hidden:
+            found.setdefault(each.info.panel or REST, []).append(each)
     found[REST] = found.pop(REST, [])
     return found
-
-
-def _place(argument: Parameter) -> str:
-    return argument.shown if argument.required else f"[{argument.shown}]"
 
 
 def term(parameter: Parameter) -> tuple[str, str]:
@@ -111,7 +107,7 @@ def term(parameter: Parameter) -> tuple[str, str]:
     if parameter.no:
         names += " / " + ", ".join(parameter.no)
     metavar = parameter.info.metavar or ({int: "N", float: "X"}.get(parameter.kind, "TEXT"))
-    if getattr(parameter.info, "bare", None) is not None:
+    if parameter.info.bare is not None:
         return names, f"[={metavar}]"
     return names, "" if parameter.is_flag else f" {metavar}"
 
@@ -123,7 +119,7 @@ def described(parameter: Parameter) -> str:
         default = parameter.yes[-1].lstrip("-") if parameter.default is True else parameter.default
         if not (parameter.default is True and not parameter.no):
             notes.append(f"default: {default}")
-    low, high = getattr(parameter.info, "min", None), getattr(parameter.info, "max", None)
+    low, high = parameter.info.min, parameter.info.max
     if low is not None or high is not None:
         notes.append(
             f"{f'{low:g}<=' if low is not None and high is not None else ''}x"

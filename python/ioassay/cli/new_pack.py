@@ -33,7 +33,6 @@ def new_pack(
 
     Example: ioassay new-pack sieve
     """
-    console.use_json(json)
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise UsageError(f"NAME is '{name}'; expected lower case letters, digits and _, and a letter first")
     if name in drivers.DRIVERS:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ioassay import units
 from ioassay.api.study import Study
 from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
-
-if TYPE_CHECKING:
-    from ioassay.api.study import Study
 
 StudyName = syntax.argument(
     "STUDY", "A built-in study, a .toml study or suite, or a .fio file.", completion_values.studies
@@ -73,7 +70,7 @@ def seconds(option: str, text: str) -> float:
 def share(option: str, text: str) -> float:
     """The share behind an option: `5%` or `0.05`."""
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = units.parse_share(text)
     except ValueError:
         number = -1.0
     if not 0 < number < 1:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ioassay import debug_log, units
-from ioassay.api.progress import Progress, RemainingTime
 from ioassay.cli import console
 from ioassay.roles import CurrentRates, Trial
+from ioassay.runner.progress import Progress, RemainingTime
 
 _BAR_COLUMNS = 24
 _ERASE_LINE, _ERASE_BELOW, _UP = "\x1b[K", "\x1b[J", "\x1b[A"
@@ -32,27 +32,19 @@ class Bar:
     every_s = 0.1
 
     def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total, self._left, self._point, self._rates = stream, total, "", "", ""
+        self._stream, self._total, self._left, self._point, self.rates = stream, total, "", "", ""
         self.completed = 0
         self._drawn_s = -self.every_s
         self._erase = _ERASE_LINE
         self._lock = threading.Lock()
 
-    @property
-    def has_rates(self) -> bool:
-        return bool(self._rates)
-
     def update(self, *, left: str | None = None, point: str | None = None, rates: str | None = None) -> None:
         """Show the time left, what is under way, or how fast it is; rates of '' take their line away."""
         self._left = self._left if left is None else left
         self._point = self._point if point is None else point
-        self._rates = self._rates if rates is None else rates
+        self.rates = self.rates if rates is None else rates
         if time.monotonic() - self._drawn_s >= self.every_s:
             self._draw()
-
-    def advance(self) -> None:
-        """One trial more has ended."""
-        self.completed += 1
 
     def say(self, text: str) -> None:
         """A line that stays, above the bar."""
@@ -76,9 +68,9 @@ class Bar:
             except OSError:
                 columns = 80
             self._stream.write("\r" + line[: columns - 1] + self._erase)
-            if self._rates:
-                self._stream.write("\n" + self._rates[: columns - 1] + _UP)
-            self._erase = _ERASE_BELOW if self._rates else _ERASE_LINE
+            if self.rates:
+                self._stream.write("\n" + self.rates[: columns - 1] + _UP)
+            self._erase = _ERASE_BELOW if self.rates else _ERASE_LINE
             self._stream.flush()
             self._drawn_s = time.monotonic()
 
@@ -123,7 +115,7 @@ class Terminal(Progress):
         """Show the point; numbers of the trial before go, their line stays."""
         self._running[trial.id] = trial
         self._left.start(trial.id)
-        self._bar.update(point=self._latest(), rates="0 s" if self._bar.has_rates else "")
+        self._bar.update(point=self._latest(), rates="0 s" if self._bar.rates else "")
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
         """Show the current rates, each with its source; of several hosts those of the trial that is shown."""
@@ -138,7 +130,7 @@ class Terminal(Progress):
         """Advance, and estimate the rest again."""
         self._running.pop(trial.id, None)
         self._left.end(trial.id)
-        self._bar.advance()
+        self._bar.completed += 1
         if status == "failed":
             self._bar.say(f"failed: {_named(trial)}")
         self._bar.update(left=units.format_duration(round(self._left.seconds())))
@@ -186,26 +178,33 @@ def shown(total: int, forecast_s: float) -> Iterator[Progress]:
 
 
 @contextmanager
-def examining() -> Iterator[Callable[[str, float], None]]:
-    """Takes what is examined before a run, with its share; drawn only where stderr is a terminal, and gone after."""
+def _passing_line() -> Iterator[Callable[[str], None] | None]:
+    """Draws a line of stderr in place, which is gone at the end; None where stderr is no terminal."""
     if not sys.stderr.isatty() or debug_log.enabled():
-        yield lambda text, share: None
+        yield None
         return
-    width = 0
+    drawn = False
 
-    def show(text: str, share: float) -> None:
-        nonlocal width
-        line = f"{text}: {share:.0%}"[: (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1]
-        sys.stderr.write(f"\r{line:<{width}}")
+    def draw(text: str) -> None:
+        nonlocal drawn
+        drawn = True
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        sys.stderr.write(f"\r{text[: columns - 1]}{_ERASE_LINE}")
         sys.stderr.flush()
-        width = len(line)
 
     try:
-        yield show
+        yield draw
     finally:
-        if width:
-            sys.stderr.write(f"\r{'':<{width}}\r")
+        if drawn:
+            sys.stderr.write(f"\r{_ERASE_LINE}")
             sys.stderr.flush()
+
+
+@contextmanager
+def examining() -> Iterator[Callable[[str, float], None]]:
+    """Takes what is examined before a run, with its share; drawn only where stderr is a terminal, and gone after."""
+    with _passing_line() as draw:
+        yield lambda text, share: draw(f"{text}: {share:.0%}") if draw else None
 
 
 _SILENT_S = 1.0
@@ -217,26 +216,15 @@ Listener = Callable[[int, int], None]
 @contextmanager
 def reading_progress() -> Iterator[Listener | None]:
     """What to call with the progress of reading; None where nobody looks on. The line is gone at the end."""
-    if not sys.stderr.isatty() or debug_log.enabled():
-        yield None
-        return
     began_s = time.monotonic()
-    drawn = False
+    with _passing_line() as draw:
 
-    def draw(done: int, total: int) -> None:
-        nonlocal drawn
-        elapsed_s = time.monotonic() - began_s
-        if elapsed_s >= _SILENT_S:
-            drawn = True
-            sys.stderr.write(f"\r{reading_line(done, total, elapsed_s)}{_ERASE_LINE}")
-            sys.stderr.flush()
+        def listen(done: int, total: int) -> None:
+            elapsed_s = time.monotonic() - began_s
+            if draw and elapsed_s >= _SILENT_S:
+                draw(reading_line(done, total, elapsed_s))
 
-    try:
-        yield draw
-    finally:
-        if drawn:
-            sys.stderr.write(f"\r{_ERASE_LINE}")
-            sys.stderr.flush()
+        yield listen if draw else None
 
 
 def reading_line(done: int, total: int, elapsed_s: float) -> str:

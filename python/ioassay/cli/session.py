@@ -1,24 +1,29 @@
-"""What the measuring commands have in common: they show a run while it lasts, publish it, and end by its outcome."""
+"""What the measuring commands have in common: they show a run while it lasts, publish it, and end by its outcome.
+
+On a terminal they end with the trust line, the answer, what went wrong and where the rest is, in at most MOST_LINES
+lines: every sentence, table and warning stands on the page and in --json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from ioassay import units
-from ioassay.api import computing
-from ioassay.api.progress import Several
+from ioassay.api.execution import at_once
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, IoassayError, UsageError
+from ioassay.narrative import answers
 from ioassay.roles import WRITE
+from ioassay.runner.progress import Several
 
 if TYPE_CHECKING:
     from ioassay import LivePage
     from ioassay.api.execution import Announce, Execution
     from ioassay.api.run_results import Run
+    from ioassay.runner.hosts import KeptFile
     from ioassay.runner.preflight import Storage
-    from ioassay.runner.run_facts import KeptFile
 
 
 def ready(begin: Callable[[Announce], Execution], *, live: bool = False) -> Execution:
@@ -57,13 +62,18 @@ def measure(
     blocks: int | None = None,
 ) -> Run:
     """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
-    total, forecast_s = execution.trials, execution.forecast_s(computing.at_once(executor, workers))
+    total, forecast_s = execution.trials, execution.forecast_s(at_once(executor, workers))
     with _live_page()() if live else nullcontext() as page:
         if page:
             console.note(f"live    {page.url}")
-        with _noting_kept_files(execution), progress.shown(total, forecast_s) as shown:
-            views = Several([shown, page]) if page else shown
-            run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
+        try:
+            with progress.shown(total, forecast_s) as shown:
+                views = Several([shown, page]) if page else shown
+                run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
+        except BaseException:
+            with suppress(OSError, IoassayError):
+                console.notes(kept_lines(execution.kept_files()))
+            raise
         if page:
             page.publishing()
         run.publish()
@@ -77,18 +87,6 @@ def _live_page() -> type[LivePage]:
     if page is None:
         raise UsageError("--live needs the pack 'live', which this installation does not have; leave the option out")
     return page
-
-
-@contextmanager
-def _noting_kept_files(execution: Execution) -> Iterator[None]:
-    """Say at an early end which files stay."""
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError, IoassayError):
-            for line in kept_lines(execution.kept_files()):
-                console.note(line)
-        raise
 
 
 def kept_lines(kept: Sequence[KeptFile]) -> Iterator[str]:
@@ -120,3 +118,87 @@ def refuse_contradicted(run: Run) -> None:
     if contradicted := run.contradicted:
         console.note(f"the kernel contradicts {console.count(contradicted, 'claim')}; the verdicts say why")
         raise console.Exit(Contradicted.exit_code)
+
+
+MOST_LINES = 15
+_MOST_REASONS = 2
+_LEAST_ANSWER = 2
+"""A sentence, and the empty line behind it."""
+
+
+def say(run: Run, results: Sequence[str] = ()) -> None:
+    """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
+    premises = [*answers.premises(run.findings), *((run.trust.conditions, run.trust.claims) if run.trust else ())]
+    trust = [line for text in premises for line in console.wrapped(text)]
+    notes = [*_warnings(run), *_reasons("failed", run.failures()), *_reasons("skipped", run.skips())]
+    where = [str(run.tally), *([f"to run what is left: {run.resume_command}"] if run.tally.missing else ())]
+    if (there := run.computing) and (shares := sorted(there.workers.values())):
+        each = f"{shares[0]} to {shares[-1]}" if shares[0] < shares[-1] else f"{shares[0]}"
+        where.append(f"computed by {console.count(len(shares), 'worker')} of {there.executor}, {each} trials each")
+    where += [*kept_lines(run.kept_files()), f"run     {run.root}", f"report  {run.paths.page}"]
+    most = MOST_LINES - len(trust) - len(results) - len(where) - _LEAST_ANSWER
+    notes = digest([[note] for note in notes], most, lambda _shown: "more is in the report")
+    room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
+    console.lines((*trust, *results, *_answers(run, room), ""))
+    console.notes(notes)
+    console.lines(where)
+
+
+def digest(topics: Sequence[Sequence[str]], room: int, rest: Callable[[int], str]) -> list[str]:
+    """The lines of the first topics, each whole; where `room` lines do not hold all, `rest(shown)` is the last."""
+    lines: list[str] = []
+    for place, topic in enumerate(topics):
+        is_last = place == len(topics) - 1
+        if len(lines) + len(topic) + (not is_last) > room:
+            return [*lines, rest(place)]
+        lines += topic
+    return lines
+
+
+def _answers(run: Run, room: int) -> list[str]:
+    """The first sentences of each study's answer, as evenly as there is room for; at least one."""
+    found = answers.answers(run.records.studies, run.findings)
+    indent = "  " if len(found) > 1 else ""
+    topics = []
+    for answer in found:
+        first, *others = answer.sentences
+        if indent:
+            first = f"{answer.title}{'' if answer.title.endswith('?') else ':'} {first}"
+        topics.append([console.wrapped(sentence, indent) for sentence in (first, *others)])
+    shown = answers.fitted(topics, room, len, rest=1)
+    lines = [line for topic in shown for sentence in topic for line in sentence]
+    if left_out := len(topics) - len(shown):
+        lines.append(f"{indent}… and {left_out} more {'study' if left_out == 1 else 'studies'}: see the report")
+    return lines
+
+
+def _reasons(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Why trials failed or were skipped, each reason once."""
+    from ioassay.study import plan
+
+    for number, reason in enumerate(found[:_MOST_REASONS]):
+        first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
+        others = reason["trials"] - 1
+        more = f" and {console.count(others, 'other')}" if others else ""
+        why = str(reason["reason"]).partition(". ")[0]
+        yield f"{ended}: {first}{more}: {why}"
+        if ended == "failed" and not number:
+            yield f"    what it left: {reason['raw']}"
+    if len(found) > _MOST_REASONS:
+        yield f"{ended}: {console.count(len(found) - _MOST_REASONS, 'more reason')} in the report"
+
+
+def _warnings(run: Run) -> Iterator[str]:
+    """The most serious warning with its remedy; the others by their codes."""
+    from ioassay.report import warnings
+
+    recorded = ((one["code"], one["text"], one["remedy"]) for one in run.all_warnings())
+    found = warnings.in_brief(run.findings, recorded)
+    if not found:
+        return
+    yield f"warning: {found[0].text.removesuffix('.')} [{found[0].code}]"
+    if found[0].remedy:
+        yield f"    remedy: {found[0].remedy}"
+    if len(found) > 1:
+        codes = ", ".join(one.code for one in found[1:])
+        yield f"{console.count(len(found) - 1, 'more warning')}, with remedies in the report: {codes}"

@@ -14,6 +14,7 @@ import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from ioassay.cli import console, helptext
@@ -55,11 +56,8 @@ class Option:
         self.min, self.max, self.hidden, self.panel = min, max, hidden, panel
 
 
-class Argument:
+class Argument(Option):
     """An argument, by its place; a list takes all that is left."""
-
-    def __init__(self, *, metavar: str | None = None, help: str = "", values: Completer | None = None) -> None:
-        self.metavar, self.help, self.values = metavar, help, values
 
 
 def option(said: str, help: str, values: Completer | None = None, **more: Any) -> Option:
@@ -116,7 +114,7 @@ class Parameter:
 
     def __init__(self, name: str, annotation: Any, default: Any) -> None:
         kind, *more = get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
-        self.info: Option | Argument = next((one for one in more if isinstance(one, Option | Argument)), Option())
+        self.info = next((one for one in more if isinstance(one, Option)), Option())
         self.name, self.default = name, None if default is inspect.Parameter.empty else default
         self.required = default is inspect.Parameter.empty
         if get_origin(kind) in (Union, types.UnionType):
@@ -162,7 +160,7 @@ class Parameter:
             value = None
         if value is None:
             raise UsageError(f"{self.shown} is '{text}', expected a {'whole ' if self.kind is int else ''}number")
-        low, high = (self.info.min, self.info.max) if isinstance(self.info, Option) else (None, None)
+        low, high = self.info.min, self.info.max
         if (low is not None and not value >= low) or (high is not None and not value <= high):
             bounds = (
                 f"{low:g} or more" if high is None else f"at most {high:g}" if low is None else f"{low:g} to {high:g}"
@@ -171,7 +169,7 @@ class Parameter:
         return value
 
 
-def _names(name: str, info: Option | Argument, is_flag: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names(name: str, info: Option, is_flag: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names that set an option, and those that deny a flag."""
     if isinstance(info, Argument):
         return (), ()
@@ -189,17 +187,28 @@ class Command:
     def __init__(self, function: Callable[..., None], *, interspersed: bool = True) -> None:
         self.function, self._interspersed = function, interspersed
         self.about = inspect.cleandoc(function.__doc__ or "")
-        signature = inspect.signature(function, eval_str=True)
-        self.parameters = [
-            Parameter(each.name, each.annotation, each.default) for each in signature.parameters.values()
-        ]
-        self.options = [each for each in self.parameters if isinstance(each.info, Option)]
-        self.arguments = [each for each in self.parameters if isinstance(each.info, Argument)]
-        self._by_name = {name: each for each in self.options for name in (*each.yes, *each.no)}
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """Read when the command is used: a file may have several."""
+        signature = inspect.signature(self.function, eval_str=True)
+        return [Parameter(each.name, each.annotation, each.default) for each in signature.parameters.values()]
+
+    @property
+    def options(self) -> list[Parameter]:
+        return [each for each in self.parameters if not isinstance(each.info, Argument)]
+
+    @property
+    def arguments(self) -> list[Parameter]:
+        return [each for each in self.parameters if isinstance(each.info, Argument)]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Parameter]:
+        return {name: each for each in self.options for name in (*each.yes, *each.no)}
 
     def names(self) -> list[str]:
         """Of all options that are shown."""
-        shown = [each for each in self.options if not each.info.hidden]  # type: ignore[union-attr]
+        shown = [each for each in self.options if not each.info.hidden]
         return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
 
     def candidates(self, before: Sequence[str], text: str) -> dict[str, str]:
@@ -209,30 +218,23 @@ class Command:
         """
         name, equals, value = text.partition("=") if text.startswith("--") else (text, "", "")
         option = self._by_name.get(name if equals else before[-1] if before else "")
-        due = None if option is None or option.is_flag or option.info.bare is not None else option  # type: ignore[union-attr]
+        due = None if option is None or option.is_flag or option.info.bare is not None else option
         try:
             given, places = self._sorted(before[:-1] if due is not None and not equals else before)
         except UsageError:
             given, places = {}, []
-        given |= {argument.name: texts for argument, texts in self._divided(places)}
+        for number, argument in enumerate(self.arguments[: len(places)]):
+            given[argument.name] = places[number:] if argument.multiple else places[number : number + 1]
         ended = "--" in before or (bool(places) and not self._interspersed)
         if due is not None and not ended:
             prefix = f"{name}=" if equals else ""
             found = due.candidates(value if equals else text, given)
             return {prefix + each: about for each, about in found.items()}
         if text.startswith("-") and not ended:
-            return {each: self._help(each) for each in self.names() if each.startswith(text)}
+            names = [each for each in self.names() if each.startswith(text)]
+            return {each: helptext.HELP_ROW[1] if each in HELP else self._by_name[each].info.help for each in names}
         following = (each for each in self.arguments if each.multiple or each.name not in given)
         return next((each.candidates(text, given) for each in following), {})
-
-    def _help(self, name: str) -> str:
-        """What the help says of an option."""
-        return helptext.HELP_ROW[1] if name in HELP else self._by_name[name].info.help
-
-    def _divided(self, places: list[str]) -> Iterator[tuple[Parameter, list[str]]]:
-        """The arguments that a command line has begun, with their words."""
-        for number, argument in enumerate(self.arguments[: len(places)]):
-            yield argument, places[number:] if argument.multiple else places[number : number + 1]
 
     def run(self, words: Sequence[str], path: str) -> None:
         """Call the function with what `words` say, or show the help of the command, which is called `path`."""
@@ -243,20 +245,26 @@ class Command:
         if values is None:
             helptext.command(self, path)
         else:
+            if "json" in values:
+                console.use_json(values["json"])
             self.function(**values)
 
     def values(self, words: Sequence[str]) -> dict[str, Any] | None:
         """What `words` say of each parameter, None where they ask for help; UsageError where they cannot be read."""
-        given, wants_help = self._read(words)
-        return None if wants_help else self._values(given)
-
-    def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
-        """The texts that were given for each parameter, and whether help is wanted."""
         given, places = self._sorted(words)
         if _HELP in given:
-            return given, True
+            return None
         self._place(places, given)
-        return given, False
+        values: dict[str, Any] = {}
+        for each in self.parameters:
+            texts = given.get(each.name)
+            if texts is None:
+                if each.required:
+                    raise UsageError(f"Missing option '{each.shown}'")
+                values[each.name] = each.default
+            else:
+                values[each.name] = texts[-1] if each.is_flag else each.read(texts)
+        return values
 
     def _sorted(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], list[str]]:
         """The texts that were given for each option, help among them, and the words that are no options."""
@@ -282,7 +290,7 @@ class Command:
                     given.setdefault(option.name, []).append(name in option.yes)
                     continue
                 if value is None:
-                    value = option.info.bare  # type: ignore[union-attr]
+                    value = option.info.bare
                 if value is None and not waiting:
                     raise UsageError(f"{name} is the last word, expected a value after it")
                 given.setdefault(option.name, []).append(waiting.pop() if value is None else value)
@@ -305,18 +313,6 @@ class Command:
                 raise UsageError(f"Missing argument '{argument.shown}'")
         if left:
             raise UsageError(f"Got unexpected extra argument ({' '.join(left)})")
-
-    def _values(self, given: Mapping[str, list[Any]]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for each in self.parameters:
-            texts = given.get(each.name)
-            if texts is None:
-                if each.required:
-                    raise UsageError(f"Missing option '{each.shown}'")
-                values[each.name] = each.default
-            else:
-                values[each.name] = texts[-1] if each.is_flag else each.read(texts)
-        return values
 
 
 def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str | None]]:
@@ -358,14 +354,12 @@ class Group:
 
     def run(self, words: Sequence[str], path: str) -> None:
         """Run the command that the first word names with the rest, or show the group's help."""
-        if words and words[0] in HELP:
-            helptext.group(path, self.about, {name: summary(each.about) for name, each in self.members.items()})
+        if not words or words[0] in HELP:
+            about = {name: summary(each.about) for name, each in self.members.items()}
+            helptext.group(path, self.about, about, missing=not words)
+            if not words:
+                raise console.Exit(UsageError.exit_code)
             return
-        if not words:
-            helptext.group(
-                path, self.about, {name: summary(each.about) for name, each in self.members.items()}, missing=True
-            )
-            raise console.Exit(UsageError.exit_code)
         if (member := self.members.get(words[0])) is None:
             raise unknown(words[0], list(self.members), path)
         member.run(words[1:], f"{path} {words[0]}")

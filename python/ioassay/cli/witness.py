@@ -1,29 +1,33 @@
-"""ioassay witness: any benchmark, its claim set against what the kernel saw."""
+"""ioassay witness: any benchmark, its claim set against what the kernel saw.
+
+A command that a user gives has the user's streams and terminal. What it prints is shown as it comes; under --json, or
+where our result takes stdout, on stderr. Its exit status becomes ours: 128 and the number of a signal that ended it,
+127 and 126 where it could not be started. What runs already is watched alone or beside a client.
+"""
 
 from __future__ import annotations
 
+import json as texts
+import math
+import sys
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay import atomic_file
+from ioassay import atomic_file, units
 from ioassay.api import witness_judgement
-from ioassay.cli import (
-    command_run,
-    completion_values,
-    console,
-    options,
-    syntax,
-    witness_attach,
-    witness_calls,
-    witness_text,
-)
-from ioassay.errors import Contradicted, UsageError
+from ioassay.cli import completion_values, console, options, syntax, witness_text
+from ioassay.errors import Contradicted, Interrupted, UsageError
 from ioassay.hints import nearest
+from ioassay.process import job_control
+from ioassay.units import format_size
 from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
 
 if TYPE_CHECKING:
-    from ioassay.api.witness_judgement import Judgement
+    from ioassay.records.observation import Observation
+    from ioassay.verify.witness import Attachment, Observed
+
 
 NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
 EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
@@ -118,7 +122,6 @@ def witness(
     """
     from ioassay.verify.witness import observed_command
 
-    console.use_json(json)
     level = "explain" if explain else level
     stated, command = witness_judgement.Stated.of(claim or (), claim_regex), command or []
     witness_judgement.check(level, backend)
@@ -126,36 +129,35 @@ def witness(
         raise UsageError(f"--output {output}: its folder does not exist; make it first")
     _check_statuses(require, exit_verdict)
     listing = observed_command.destination(calls, level, backend, twins)
-    running = witness_attach.Choice(pid, cgroup, container, for_)
-    running.check(command, twins)
-    attached = running.attachment(level, backend, listing) if running.is_made else None
-    watch = partial(command_run.watch, quiet=json)
-    if attached is not None:
-        seconds = running.seconds()
-        begin = partial(witness_attach.note_begin, attached, seconds)
-        run = witness_judgement.attended(attached, command, stated, seconds, watch, note=console.note, on_begin=begin)
+    pids, seconds = _running(pid, cgroup, container, for_, command, twins)
+    attached = None
+    shown = partial(watch, quiet=json)
+    if pids or cgroup or container:
+        attached = witness_judgement.attachment_to(pids, cgroup, container, level, backend, listing)
+        begin = partial(note_begin, attached, seconds)
+        run = witness_judgement.attended(attached, command, stated, seconds, shown, note=console.note, on_begin=begin)
         judgement = witness_judgement.Judgement(command, [run], [])
     else:
-        runs = witness_judgement.runs(command, level, backend, stated, twins, watch, listing=listing, note=console.note)
+        runs = witness_judgement.runs(command, level, backend, stated, twins, shown, listing=listing, note=console.note)
         judgement = witness_judgement.Judgement(command, *runs)
     result, last = judgement.as_dict(), judgement.runs[-1]
     if attached is not None:
-        result["attached"] = witness_attach.as_dict(attached, command, last.seen)
+        result["attached"] = _attached(attached, command, last.seen)
     if output is not None:
-        _keep(output, judgement)
-    own = command_run.status(run.watched for run in (*judgement.runs, *judgement.untraced))
+        atomic_file.write(output, texts.dumps(judgement.observations(), indent=1))
+    own = status(run.watched for run in (*judgement.runs, *judgement.untraced))
     failing = exit_verdict != NEVER and _is_failing(result["verdict"], require)
     decides = exit_verdict == ALWAYS or own == 0
     with console.ending(Contradicted.exit_code if failing and decides else own):
         if json:
             console.emit(result)
         else:
-            above = 0 if attached is None else witness_attach.say(attached, command, last.seen)
+            above = 0 if attached is None else _say_attached(attached, command, last.seen)
             witness_text.say_all(judgement, result) if all_ else witness_text.say(judgement, result, above)
             if listing is not None:
-                witness_calls.say(judgement.listing)
+                witness_text.say_calls(judgement.listing)
             witness_text.say_status(result["verdict"], own, require, failing=failing, decides=decides)
-        command_run.say_interruption(own)
+        say_interruption(own)
 
 
 def _check_statuses(require: str | None, exit_verdict: str) -> None:
@@ -173,7 +175,136 @@ def _is_failing(verdict: str, require: str | None) -> bool:
     return verdict not in (TRUE_CLAIMS if require == "true" else {CONFIRMED})
 
 
-def _keep(output: Path, judgement: Judgement) -> None:
-    import json
+def _running(
+    pid: Sequence[str] | None,
+    cgroup: str | None,
+    container: str | None,
+    time: str | None,
+    command: Sequence[str],
+    twins: int,
+) -> tuple[list[int], float]:
+    """The processes that are named, and how long they are watched. UsageError: options that do not go together."""
+    if not (pid or cgroup or container):
+        if time is not None:
+            raise UsageError("--for is how long running processes are watched; expected --pid, --cgroup or --container")
+        if not command:
+            raise UsageError("Missing argument 'COMMAND…', or what runs already: --pid, --cgroup or --container")
+        return [], math.inf
+    if cgroup and container:
+        raise UsageError("--cgroup and --container both name one group; give one of them")
+    if twins:
+        raise UsageError("--twins repeats a command; what runs already cannot be repeated")
+    if command and time is not None:
+        raise UsageError("--for and a client command: the client's end ends the watch; give one of them")
+    numbers = [text.strip() for listed in pid or () for text in listed.split(",")]
+    for number in numbers:
+        if not (number.isascii() and number.isdecimal() and 0 < int(number) < 1 << 31):
+            raise UsageError(f"--pid {number}: not the id of a process; expected a number such as those of: pgrep NAME")
+    try:
+        return list(map(int, numbers)), math.inf if time is None else units.parse_duration_s(time)
+    except ValueError as error:
+        raise UsageError(f"--for {time}: {error}") from None
 
-    atomic_file.write(output, json.dumps(judgement.observations(), indent=1))
+
+_MOST_NAMES = 3
+
+
+def note_begin(attached: Attachment, seconds: float) -> None:
+    """Say what is watched for how long, while it is."""
+    how_long = "until it ends or Ctrl-C" if seconds == math.inf else f"for {units.format_ns(seconds * 1e9)}"
+    console.note(f"watching {who(attached)} {how_long}")
+
+
+def who(attached: Attachment) -> str:
+    """'process 123 (redis-server)' or 'the control group …'."""
+    running = attached.running
+    shown = [f"{pid} ({attached.names.get(pid, '?')})" for pid in running.pids[:_MOST_NAMES]]
+    if (more := len(running.pids) - _MOST_NAMES) > 0:
+        shown.append(f"{more} more")
+    word = "process" if len(running.pids) == 1 else "processes"
+    parts = [f"{word} {', '.join(shown)}"] if shown else []
+    if running.group is not None:
+        names = sorted({name for pid, name in attached.names.items() if pid not in running.pids})
+        few = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        parts.append(f"the control group {running.group} ({few})")
+    return " and ".join(parts)
+
+
+def _attached(attached: Attachment, client: Sequence[str], seen: Observation) -> dict[str, Any]:
+    """For --json: whose I/O was compared with whose claims."""
+    group = attached.running.group
+    return {
+        "pids": list(attached.running.pids),
+        "cgroup": None if group is None else str(group),
+        "names": {str(pid): name for pid, name in sorted(attached.names.items())},
+        "client": list(client),
+        "compared": comparison(attached, client),
+        "ended": attached.has_ended,
+        "in_flight_at_start": seen.health.get("in_flight_at_start", 0),
+    }
+
+
+def comparison(attached: Attachment, client: Sequence[str]) -> str:
+    """The sentence on whose I/O was compared with whose claims."""
+    if client:
+        return f"The claims of {client[0]} were compared with the I/O of {who(attached)}, not with its own."
+    until = "until it ended" if attached.has_ended else "and it goes on"
+    return f"The I/O is that of {who(attached)}, from the moment of attaching, {until}."
+
+
+def _say_attached(attached: Attachment, client: Sequence[str], seen: Observation) -> int:
+    """Whose I/O it was, and what was under way when the watch began; the number of lines."""
+    lines = console.wrapped(comparison(attached, client))
+    if before := seen.health.get("in_flight_at_start", 0):
+        lines += console.wrapped(f"{console.count(before, 'call')} in flight at that moment: in no count.")
+    console.lines(lines)
+    return len(lines)
+
+
+def watch(
+    command: Sequence[str],
+    level: str,
+    folder: Path,
+    *,
+    backend: str,
+    quiet: bool,
+    reads_output: bool = True,
+    server: Attachment | None = None,
+    listing: str | None = None,
+) -> Observed:
+    """Run it to its end; with `reads_output`, what it printed is in `stdout` and `stderr` of the new `folder`.
+
+    `server` and `listing` are those of `witness.watch`.
+    """
+    from ioassay.verify import witness
+
+    console.flush()
+    watched = witness.watch(
+        command,
+        level,
+        folder,
+        witness_judgement.devices_of(command),
+        backend=backend,
+        stdin=None if sys.stdin is None else sys.stdin.fileno(),
+        shown=((sys.stderr if quiet else sys.stdout).fileno(), sys.stderr.fileno()),
+        reads_output=reads_output,
+        server=server,
+        listing=listing,
+    )
+    if watched.is_output_truncated:
+        most = format_size(job_control.MOST_KEPT_BYTES)
+        console.note(f"warning: only the first {most} that the command printed were searched for claims")
+    if watched.unshown is not None:
+        console.lose(watched.unshown)
+    return watched
+
+
+def status(runs: Iterable[Observed]) -> int:
+    """The exit status of the first that failed."""
+    return next((run.outcome.status for run in runs if run.outcome.status), 0)
+
+
+def say_interruption(status: int) -> None:
+    """Say last that the result is that of a command which was ended by Ctrl-C."""
+    if status == Interrupted.exit_code:
+        console.note("ioassay: interrupted; the result is that of what the command had done")

@@ -1,4 +1,4 @@
-"""What `ioassay witness` says: at most closing.MOST_LINES lines, or with --all everything that the verdicts rest on.
+"""What `ioassay witness` says: at most session.MOST_LINES lines, or with --all everything that the verdicts rest on.
 
 The object for --json is the judgement's own.
 """
@@ -9,18 +9,21 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cli import closing, console
+from ioassay.cli import console, session
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
+from ioassay.verify.claim_groups import is_of_system
 from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIATED, Code, rank
 
 if TYPE_CHECKING:
     from ioassay.api.witness_judgement import Judgement
-    from ioassay.records.observation import Observation, Requests
+    from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.roles import Outcome
     from ioassay.verify.verdict import Verdict
+    from ioassay.verify.witness.observed_command import CallListing, FileCalls
+
 
 _MOST_ROWS = 5
 """Claims in the table; the worst where there are more."""
@@ -42,11 +45,12 @@ def say(judgement: Judgement, result: Mapping[str, Any], above: int) -> None:
     judged = judgement.verdicts
     head = ["", *_premises(judgement), *(_verdict(judgement) if judged else _unclaimed(result)), *_latencies(judgement)]
     tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
-    room = closing.MOST_LINES - above - len(head) - len(tail) - 1  # the line on the exit status
+    room = session.MOST_LINES - above - len(head) - len(tail) - 1  # the line on the exit status
     table = _table(judged, room - _LEAST_REASONS) if judged else []
-    reasons = closing.digest(_reasons(judged), room - len(table), _more_reasons)
-    for line in (*head, *table, *reasons, *tail):
-        console.line(line)
+    others = "--all has the reasons of the {}verdicts"
+    rest = {True: others.format("other "), False: others.format("")}
+    reasons = session.digest(_reasons(judged), room - len(table), lambda shown: rest[bool(shown)])
+    console.lines((*head, *table, *reasons, *tail))
 
 
 def _verdict(judgement: Judgement) -> list[str]:
@@ -121,10 +125,6 @@ def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
     return topics or [console.wrapped(explanation_text.by_property(judged[0]))] if judged else []
 
 
-def _more_reasons(shown: int) -> str:
-    return "--all has the reasons of the other verdicts" if shown else "--all has the reasons of the verdicts"
-
-
 def _whose(verdict: Verdict) -> str:
     return f"{verdict.claim.source}'s {_name(verdict.claim)}" if verdict.claim else "no claim"
 
@@ -132,8 +132,7 @@ def _whose(verdict: Verdict) -> str:
 def say_all(judgement: Judgement, result: Mapping[str, Any]) -> None:
     """The verdicts of the last run with every note, then what they rest on."""
     run, judged = judgement.runs[-1], judgement.verdicts
-    for line in ("", *_premises(judgement), "", *([] if judged else _unclaimed(result))):
-        console.line(line)
+    console.lines(("", *_premises(judgement), "", *([] if judged else _unclaimed(result))))
     shared = _shared(judged)
     for verdict in judged[:_MOST_CLAIMS]:
         _say_verdict(verdict, [note for note in _notes(verdict) if note not in shared])
@@ -145,8 +144,7 @@ def say_all(judgement: Judgement, result: Mapping[str, Any]) -> None:
     _say_parts(judgement)
     _say_seen(run.seen, result)
     _say_calls(run.seen)
-    for line in _watch(run.seen):
-        console.line(line)
+    console.lines(_watch(run.seen))
 
 
 def say_status(verdict: str, own: int, require: str | None, *, failing: bool, decides: bool) -> None:
@@ -166,15 +164,12 @@ def say_status(verdict: str, own: int, require: str | None, *, failing: bool, de
 def how_it_failed(outcome: Outcome) -> str:
     """The sentence on a command that did not end well; '' for one that did."""
     if outcome.signal is not None:
-        return f"The command was ended by {_signal_name(outcome.signal)}."
+        try:
+            name = signal.Signals(outcome.signal).name
+        except ValueError:  # a real-time signal
+            name = f"signal {outcome.signal}"
+        return f"The command was ended by {name}."
     return f"The command ended with exit status {outcome.exit_code}." if outcome.exit_code else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def _notes(verdict: Verdict) -> list[str]:
@@ -239,7 +234,19 @@ def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:
         console.line("The files that this is about, as the kernel saw it:")
         console.table(["calls", "number", "moved"], rows)
         console.line()
-    requests = [_device_row(each) for each in seen.block if each.calls.calls]
+    requests = [
+        [
+            each.name,
+            "its own" if each.own else "others'",
+            each.kind,
+            f"{each.calls.calls:,}",
+            format_size(each.calls.bytes),
+            str(each.merges),
+            format_ns(each.calls.sum_ns / each.calls.completed) if each.calls.completed else "-",
+        ]
+        for each in seen.block
+        if each.calls.calls
+    ]
     if requests:
         console.line("Requests to block devices:")
         console.table(["device", "whose", "kind", "number", "bytes", "merged", "mean time"], requests)
@@ -262,13 +269,6 @@ def _say_calls(seen: Observation) -> None:
     console.line()
 
 
-def _device_row(each: Requests) -> list[str]:
-    calls = each.calls
-    mean = format_ns(calls.sum_ns / calls.completed) if calls.completed else "-"
-    who = "its own" if each.own else "others'"
-    return [each.name, who, each.kind, f"{calls.calls:,}", format_size(calls.bytes), str(each.merges), mean]
-
-
 def _watch(seen: Observation) -> list[str]:
     """What watched, how much of it, and why it was not more."""
     from ioassay.narrative.say import say
@@ -284,3 +284,36 @@ def _tasks(seen: Observation) -> str:
     if not seen.threads:
         return console.count(seen.processes, "task")
     return f"{console.count(seen.processes, 'task')} ({console.count(seen.threads, 'thread')} of them)"
+
+
+# Calls on files, as strace shows them
+
+_MOST_FILES = 12
+
+
+def say_calls(listing: CallListing | None) -> None:
+    """Where the listing is, or the sample itself."""
+    if listing is None:
+        console.note("warning: calls could not be listed; the reason stands above")
+        return
+    missing = f"; {listing.unlisted:,} found no room and are missing" if listing.unlisted else ""
+    if listing.file is not None:
+        console.line(f"\n{console.count(listing.calls, 'call')} on files listed in {listing.file}{missing}")
+        return
+    busiest = _busiest(listing.files)
+    shown = sum(len(each.first) + len(each.last) for each in busiest)
+    console.line(f"\nCalls on files, {shown:,} of {listing.calls:,} (--calls=FILE lists all){missing}:")
+    for each in busiest:
+        console.line(f"{each.path or 'of no open file'}: {console.count(each.calls, 'call')}")
+        skipped = each.calls - len(each.first) - len(each.last)
+        for line in (*each.first, *([f"… {skipped:,} more"] if skipped else []), *each.last):
+            console.line(f"    {line}")
+    if (more := len(listing.files) - len(busiest)) > 0:
+        console.line(f"and {console.count(more, 'more file')}, of the system or with fewer calls")
+
+
+def _busiest(files: Sequence[FileCalls]) -> list[FileCalls]:
+    """The files with the most calls, in the order of their first use; the system's where there are no others."""
+    of_interest = [each for each in files if each.path and not is_of_system(each.path)] or files
+    most = {each.path for each in sorted(of_interest, key=lambda each: -each.calls)[:_MOST_FILES]}
+    return [each for each in files if each.path in most]

@@ -87,7 +87,7 @@ def spread(
     those that were made for it here, and that it did not take for its own, are gone in the end.
     """
     with ExitStack() as stack:
-        net = _net(stack, load, list(touches), raw, needs, programs, kernel)
+        net = _net(stack, load, list(touches), raw.absolute(), needs, programs, kernel)
         debug_log.debug("confinement", f"{len(net.rules)} rules of Landlock" if net.ruleset else f"none: {net.why}")
         yield net
 
@@ -112,17 +112,14 @@ def _net(
     layouts = frozenset(needs.layouts)
     for path in (touch.path for touch in touches if touch.access == WRITE):
         _prepare(stack, path, path in layouts)
-    rules = list(dict.fromkeys((*_of_lab(raw), *_of_load(load), *_of_touches(touches, layouts), *_of_host(needs))))
+    of_lab = [Rule(raw, _RAW), *(Rule(path, FILE) for path in SINKS)]
+    host = [Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host]
+    rules = list(dict.fromkeys((*of_lab, *_of_load(load), *_of_touches(touches, layouts), *host)))
     try:
         ruleset = stack.enter_context(Ruleset(rules, kernel))
     except OSError as error:
         return Net(why=landlock.reason(error))
-    return Net(ruleset, rules=rules, environment={"TMPDIR": str(raw.absolute())})
-
-
-def _of_lab(raw: Path) -> Iterator[Rule]:
-    yield Rule(raw.absolute(), _RAW)
-    yield from (Rule(path, FILE) for path in SINKS)
+    return Net(ruleset, rules=rules, environment={"TMPDIR": str(raw)})
 
 
 def _of_load(load: Load) -> Iterator[Rule]:
@@ -142,17 +139,9 @@ def _of_touches(touches: Iterable[Touch], layouts: frozenset[Path]) -> Iterator[
             yield Rule(path, FILE)
         elif path.is_block_device():
             yield Rule(path, IOCTL_DEV)
-        if access == WRITE and path in layouts and not _is_device(path):
+        if access == WRITE and path in layouts and not (path.is_block_device() or path.is_char_device()):
             # Where the path is a link, that is replaced by a file, or what it leads to is made.
             yield from (Rule(place, LAYOUT) for place in (path.parent.resolve(), path.resolve().parent))
-
-
-def _of_host(needs: Confinement) -> Iterator[Rule]:
-    yield from (Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host)
-
-
-def _is_device(path: Path) -> bool:
-    return path.is_block_device() or path.is_char_device()
 
 
 def _prepare(stack: ExitStack, path: Path, is_layout: bool) -> None:

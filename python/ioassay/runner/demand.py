@@ -48,8 +48,15 @@ def check(
     for need in demand.needs:
         bound = capacity.tightest(_bounds(need.resource, folder, machine))
         amount = _amount(need, bound, machine)
-        if need.resource == MEMORY and memory_limit is not None and _bounds_memory(memory_limit, bound):
-            warnings += _beyond_limit(need, amount, memory_limit)
+        if need.resource == MEMORY and memory_limit is not None and (bound is None or memory_limit <= bound.usable):
+            if amount > memory_limit:  # all that it may have leaves the host what it needs
+                limit = units.format_size(memory_limit)
+                text = (
+                    f"{need.cause} takes {_shown(need.resource, amount)}, and run.memory_limit is {limit}: the kernel "
+                    "will end its processes, and the trial will be failed"
+                )
+                remedy = "raise run.memory_limit, or let it take less"
+                warnings.append(Warning_("memory-limit-too-small", text, remedy))
         elif bound is not None and amount > bound.usable and not demand.accepted:
             raise StudyError(_refusal(need, amount, bound, demand.consent), key=need.key)
     return warnings
@@ -64,18 +71,14 @@ def _bounds(resource: str, folder: Path | None, machine: Machine) -> Iterator[Bo
     }
     if resource in host:
         yield from host[resource](machine)
-    elif folder is not None and folder.is_dir():
-        yield _of_folder(resource, folder, machine)
-
-
-def _of_folder(resource: str, folder: Path, machine: Machine) -> Bound:
-    """Space and inodes of a file system, with the margin that files of ours keep."""
-    if resource == DISK:
-        room = filesystem.room(folder, machine.root)
-        return Bound(room.free_bytes, room.margin_bytes, f"free on {folder}")
-    facts = os.statvfs(folder)
-    free = facts.f_favail if facts.f_files else math.inf  # btrfs makes them as it needs them
-    return Bound(free, filesystem.MARGIN_SHARE * facts.f_files, f"free on {folder}")
+    elif folder is not None and folder.is_dir():  # space and inodes, with the margin that files of ours keep
+        if resource == DISK:
+            room = filesystem.room(folder, machine.root)
+            yield Bound(room.free_bytes, room.margin_bytes, f"free on {folder}")
+        else:
+            facts = os.statvfs(folder)
+            free = facts.f_favail if facts.f_files else math.inf  # btrfs makes them as it needs them
+            yield Bound(free, filesystem.MARGIN_SHARE * facts.f_files, f"free on {folder}")
 
 
 def _amount(need: Need, bound: Bound | None, machine: Machine) -> float:
@@ -87,22 +90,6 @@ def _amount(need: Need, bound: Bound | None, machine: Machine) -> float:
         OF_STACK: capacity.stack_bytes,
     }
     return need.amount * bases[need.of]()
-
-
-def _bounds_memory(memory_limit: int, bound: Bound | None) -> bool:
-    """Whether a trial that has all that its limit allows leaves the host what it needs."""
-    return bound is None or memory_limit <= bound.usable
-
-
-def _beyond_limit(need: Need, amount: float, memory_limit: int) -> list[Warning_]:
-    if amount <= memory_limit:
-        return []
-    limit = units.format_size(memory_limit)
-    text = (
-        f"{need.cause} takes {_shown(need.resource, amount)}, and run.memory_limit is {limit}: the kernel will end its "
-        "processes, and the trial will be failed"
-    )
-    return [Warning_("memory-limit-too-small", text, "raise run.memory_limit, or let it take less")]
 
 
 def _refusal(need: Need, amount: float, bound: Bound, consent: str) -> str:

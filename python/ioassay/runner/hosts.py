@@ -1,14 +1,16 @@
-"""Hosts that measure trials of a run elsewhere: what the runner asks of them, and what they answer.
+"""Hosts that measure trials of a run elsewhere: what the runner asks of them, what they answer, what is kept of each.
 
 Which hosts there are, and how they are reached, is decided behind an executor's address (`executors`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from ioassay.errors import UsageError
 from ioassay.hints import document
@@ -18,8 +20,7 @@ from ioassay.runner import executors
 from ioassay.runner.worker import Computed
 
 if TYPE_CHECKING:
-    from ioassay.runner.preflight import Storage
-    from ioassay.runner.run_facts import KeptFile
+    from ioassay.runner.preflight import PreparedStudy, Storage
     from ioassay.study.model import Study, Suite
 
 
@@ -168,3 +169,49 @@ class Gate:
     def withdrawn(self) -> str:
         """Why the trial that runs must end; '' while it may go on."""
         return ""
+
+
+# What a run keeps of this host, and which files its studies leave here
+
+
+class KeptFile(TypedDict):
+    """A file that a run made beside its folder and that stays."""
+
+    path: str
+    bytes: int
+    """On disk."""
+    remove: str
+    """The command that removes it."""
+
+
+def gathered(benches: Sequence[PreparedStudy]) -> dict[str, Any]:
+    """What a new run keeps of this host."""
+    from ioassay import host
+
+    here = [bench for bench in benches if not bench.elsewhere]
+    tools = {tool.executable: bench.version.partition("\n")[0] for bench in here if (tool := bench.driver.tool())}
+
+    def measured() -> Iterator[Path]:
+        for bench in here:
+            for trial in bench.points():
+                if path := trial.target.get("path"):
+                    yield bench.folder / Path(path).expanduser()
+                yield from (bench.folder / touch.path for touch in bench.driver.touches(trial.params))
+
+    return {**host.facts(next(measured(), Path())), "tools": tools}
+
+
+def kept_files(benches: Sequence[PreparedStudy]) -> list[KeptFile]:
+    """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
+    from ioassay.targets import ownership_mark
+
+    files = {path: ownership_mark.files(path) for bench in benches for path in bench.kept()}
+    return [
+        KeptFile(
+            path=str(path),
+            bytes=sum(part.stat().st_blocks * 512 for part in parts),
+            remove=shlex.join(["rm", "--", *map(str, parts)]),
+        )
+        for path, parts in files.items()
+        if parts
+    ]

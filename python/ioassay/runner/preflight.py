@@ -88,6 +88,10 @@ class PreparedStudy:
         """The first repetition of each point."""
         return (plan.make_trial(self.study, point, 0, 0) for point in plan.points(self.study))
 
+    def all_targets(self) -> list[Target]:
+        """Those of all points, each once."""
+        return list({id(target): target for target in map(self.target, self.points())}.values())
+
     def access(self) -> str:
         """The strongest thing that any point does to the target."""
         found = (self.driver.access(trial.params) for trial in self.points())
@@ -177,7 +181,9 @@ def ready_tools(benches: Sequence[PreparedStudy]) -> dict[str, str]:
             continue
         if tool.executable not in versions:
             versions[tool.executable] = tool_version(tool)
-            answers[tool.executable] = {name: _all_said(argv) for name, argv in tool.probes.items()}
+            said = {name: _captured(argv) for name, argv in tool.probes.items()}
+            # Both streams: what a probe is after may be a complaint, with a hint beside it on the other stream.
+            answers[tool.executable] = {name: one.stdout + one.stderr for name, one in said.items()}
         bench.version = versions[tool.executable]
         debug_log.info("tools", f"{bench.study.name}: {tool.executable}: {bench.version}")
         bench.driver.configure(bench.version, answers[tool.executable])
@@ -202,18 +208,8 @@ def tool_version(tool: Tool) -> str:
     if shutil.which(tool.executable) is None:
         package = f", on Debian with: apt-get install {tool.package}" if tool.package else ""
         raise ToolError(f"{tool.executable}: not found; install it{package}")
-    return _answer(tool.version_argv).strip()
-
-
-def _answer(argv: Sequence[str]) -> str:
-    captured = _captured(argv)
-    return captured.stdout or captured.stderr
-
-
-def _all_said(argv: Sequence[str]) -> str:
-    """Both streams: what a probe is after may be a complaint, with a hint beside it on the other stream."""
-    captured = _captured(argv)
-    return captured.stdout + captured.stderr
+    captured = _captured(tool.version_argv)
+    return (captured.stdout or captured.stderr).strip()
 
 
 def _captured(argv: Sequence[str]) -> supervisor.Captured:
@@ -256,9 +252,11 @@ def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     found: dict[Warning_, None] = {}
     benches = [bench for bench in benches if not bench.elsewhere]
     for bench in benches:
-        looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
-        for warning in (warning for look in looks for warning in look(bench)):
-            found.setdefault(warning)
+        looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths)
+        found |= dict.fromkeys(warning for look in looks for warning in look(bench))
+        with _placed(bench.study.name):
+            access = bench.access()
+            found |= dict.fromkeys(warning for target in bench.all_targets() for warning in target.inspect(access))
     _require_room(benches)
     return [*found, *_examine_counting(benches)]
 
@@ -325,18 +323,17 @@ def _examine_points(bench: PreparedStudy) -> list[Warning_]:
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
-            warnings += _examine_demand(bench, trial)
+            wanted = bench.driver.estimate(trial.params, trial.target).demand
+            # A drive that is made for the trial is nobody else's to fill.
+            places = {
+                "null": bench.folder,
+                "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser(),
+            }
+            folder = places.get(trial.target.get("kind", "null"))
+            warnings += demand.check(wanted, Conditions.of(trial.run).memory_limit, folder)
             if not bench.driver.measures:
                 warnings += _examine_computed(bench.study, trial)
     return warnings + _examine_metrics(bench.study)
-
-
-def _examine_demand(bench: PreparedStudy, trial: Trial) -> list[Warning_]:
-    """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
-    wanted = bench.driver.estimate(trial.params, trial.target).demand
-    places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
-    folder = places.get(trial.target.get("kind", "null"))
-    return demand.check(wanted, conditions.Conditions.of(trial.run).memory_limit, folder)
 
 
 def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
@@ -524,20 +521,13 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
     for bench in benches:
         if bench.elsewhere:
             continue
-        for path, access in _loaded(bench):
+        own = [trial.target for trial in bench.points() if trial.target.get("kind") == "device"]
+        named = [(bench.folder / Path(str(target.get("path"))).expanduser(), bench.access()) for target in own]
+        for path, access in (*named, *((touch.path, touch.access) for touch in bench.touches())):
             resolved = safety.resolve(path)
             if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
                 strongest[resolved] = access
     return [_storage(path, access) for path, access in strongest.items()]
-
-
-def _loaded(bench: PreparedStudy) -> Iterator[tuple[Path, str]]:
-    """Paths that may be devices: the targets' and those that jobs name."""
-    access = bench.access()
-    for trial in bench.points():
-        if trial.target.get("kind") == "device":
-            yield bench.folder / Path(str(trial.target.get("path"))).expanduser(), access
-    yield from ((touch.path, touch.access) for touch in bench.touches())
 
 
 def _storage(path: Path, access: str) -> Storage:
@@ -552,13 +542,6 @@ def _storage(path: Path, access: str) -> Storage:
         access=access,
         content=safety.content(path, device),
     )
-
-
-def _examine_targets(bench: PreparedStudy) -> list[Warning_]:
-    access = bench.access()
-    with _placed(bench.study.name):
-        targets = {id(target): target for target in map(bench.target, bench.points())}
-        return [warning for target in targets.values() for warning in target.inspect(access)]
 
 
 @dataclass(frozen=True)

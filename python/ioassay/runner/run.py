@@ -9,119 +9,39 @@ A failed trial is a record, not an exception; what ends a run is safety, a full 
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
-from ioassay import debug_log, metrics
+from ioassay import debug_log
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.errors import InputError, RunError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
-from ioassay.records.record import FAILED, OK, Record, Warning_
-from ioassay.roles import CurrentRates, Parsed, Trial
+from ioassay.records.record import FAILED, Record, Warning_
+from ioassay.roles import Parsed, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
-from ioassay.runner.best_levels import Following
 from ioassay.runner.delivery import UnfitWorker
-from ioassay.runner.flight import Flight, HostFlight
 from ioassay.runner.hosts import Gate, Hosts, Measured
 from ioassay.runner.preflight import PreparedStudy, rehearse
-from ioassay.runner.sites import ForeignExecutor, OwnWorkers, Site
+from ioassay.runner.progress import Progress
+from ioassay.runner.sites import Flight, ForeignExecutor, HostFlight, OwnWorkers, Site
+from ioassay.runner.trial_sources import Following, Patience, Planned, Source
 from ioassay.store.run_folder import RunStore
-from ioassay.study import earlier_best, plan
+from ioassay.study import plan, relative_levels
 from ioassay.targets.job_guard import Guard, Reserve, guarded
 from ioassay.units import format_duration
-
-if TYPE_CHECKING:
-    from ioassay._core import Histogram
-    from ioassay.study.model import Until
-
 
 _MOST_REPEATED = 2
 """Times that a disturbed trial is measured again where a quiet machine is waited for."""
 _ENDING_S = 2.0
 """What the guard of a run that was killed just now takes to end its processes and remove its groups."""
-
-
-class Progress(Protocol):
-    """Is told what happens."""
-
-    def preparing(self, text: str, share: float) -> None:
-        """A target is being made; `share` from 0 to 1."""
-
-    def started(self, trial: Trial) -> None:
-        """A trial begins; of pure drivers several at once."""
-
-    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
-        """A trial's tool runs; about once a second."""
-
-    def recorded(self, trial: Trial, record: Record) -> None:
-        """A trial has its record, from now or from before; right after it `ended`."""
-
-    def ended(self, trial: Trial, status: str) -> None:
-        """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
-
-
-class Source(Protocol):
-    """Where the trials of a run come from: its plan, or a search that decides by what was recorded."""
-
-    def trials(self) -> Iterator[Trial | None]:
-        """One trial after another; None where all before must have their records before it can say more."""
-
-    def told(self, trial: Trial, record: Record) -> None:
-        """A trial has its record, from now or from before."""
-
-    def notes(self, study: str) -> Sequence[Warning_]:
-        """What each trial of a study bears, asked before its first one."""
-
-
-class GrowingPlan(Source, Protocol):
-    """A plan whose trials follow from the records before them, such as that of a search."""
-
-    @property
-    def most(self) -> int:
-        """The number of trials that there can be at most."""
-
-    def announce(self, said: Callable[[str], None]) -> None:
-        """Call `said` from now on with lines about how it goes."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The trials of a run's plan, as they stand there."""
-
-    store: RunStore
-
-    def trials(self) -> Iterator[Trial | None]:
-        """See Source."""
-        return iter(self.store.trials())
-
-    def told(self, trial: Trial, record: Record) -> None:
-        """See Source; nothing depends on it."""
-
-    def notes(self, study: str) -> Sequence[Warning_]:
-        """See Source."""
-        return ()
-
-
-@dataclass(frozen=True)
-class FirstBlocks(Planned):
-    """The trials of the first randomised blocks of each study; the others stay for whoever resumes the run."""
-
-    blocks: int
-
-    def trials(self) -> Iterator[Trial | None]:
-        """See Source."""
-        planned = self.store.trials()
-        return (trial for trial in planned if trial.repetition < self.blocks or self.store.has(trial.id))
 
 
 @dataclass
@@ -139,72 +59,16 @@ class Tally:
         self.planned += 1
         setattr(self, status, getattr(self, status) + 1)
 
+    @property
+    def missing(self) -> int:
+        """The number of trials without a record."""
+        return self.planned - self.ok - self.failed - self.skipped - self.unneeded
 
-@dataclass
-class _Patience:
-    """Adaptive repetition of one study: which points have been measured precisely enough.
-
-    A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
-    alike. The interval is the one that the report shows: of a percentile that of all requests together, wherever all
-    repetitions have kept their histograms.
-    """
-
-    until: Until | None
-    twins: bool = False
-    """Whether the trials that count are those without the witness."""
-    values: dict[str, dict[int, float]] = field(default_factory=dict)
-    """Point -> repetition -> value."""
-    histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
-    """The same of the latencies, where the metric is a percentile of them."""
-
-    def note(self, record: Record, folder: Path) -> None:
-        """Take in a record, whose distributions are in `folder`."""
-        if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
-            return
-        if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
-            return
-        point, repetition = _key(record.trial["point"]), record.trial["repetition"]
-        self.values.setdefault(point, {})[repetition] = value
-        if histogram := _latencies(folder, self.until.metric):
-            self.histograms.setdefault(point, {})[repetition] = histogram
-
-    def decides(self, trial: Trial) -> bool:
-        """Whether earlier repetitions decide about this one, so that they must have been recorded."""
-        return self.until is not None and trial.repetition >= self.until.min
-
-    def enough(self, trial: Trial) -> bool:
-        if self.until is None or not self.decides(trial):
-            return False
-        from ioassay.analysis.descriptive import relative_half_width
-        from ioassay.analysis.measurements import merged_histograms
-
-        known, histograms = self.values.get(_key(trial.point), {}), self.histograms.get(_key(trial.point), {})
-        earlier = [repetition for repetition in sorted(known) if repetition < trial.repetition]
-        if len(earlier) < 2:
-            return False
-        percentile = metrics.latency_percentile(self.until.metric)
-        if percentile is None or not all(repetition in histograms for repetition in earlier):
-            return relative_half_width([known[repetition] for repetition in earlier]) <= self.until.ci
-        parts = [histograms[repetition] for repetition in earlier]
-        values = merged_histograms.pseudo_values(parts, [percentile.percent]).ravel()
-        return relative_half_width(values) <= self.until.ci
-
-
-def _latencies(folder: Path, metric: str) -> Histogram | None:
-    """The latencies of a trial whose percentile `metric` is; None of other metrics, and where none were kept."""
-    percentile, path = metrics.latency_percentile(metric), folder / "hist.parquet"
-    if percentile is None or not path.exists():
-        return None
-    import polars as pl
-
-    from ioassay.analysis.measurements import merged_histograms
-
-    found = merged_histograms.of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
-    return next(iter(found.values()), None)
-
-
-def _key(point: object) -> str:
-    return json.dumps(point, sort_keys=True)
+    def __str__(self) -> str:
+        """`11 trials: 9 ok, 2 failed`."""
+        numbers = {**vars(self), "without a record": self.missing}
+        parts = [f"{number} {name}" for name, number in numbers.items() if number and name != "planned"]
+        return f"{self.planned} trial{'' if self.planned == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
 def execute(
@@ -236,37 +100,42 @@ def execute(
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
         lock = stack.enter_context(store.locked())
+        remove_groups = conditions.remover()
+
+        def abandon() -> None:
+            """In the process that outlives a killed runner: its groups and files that were not to stay go."""
+            remove_groups()
+            for bench in benches:
+                bench.abandon()
+
         supervisor.end_orphans(one.tag(store))
-        stack.enter_context(supervisor.kill_orphans_after(one.tag(store), _abandon(benches), lock))
+        stack.enter_context(supervisor.kill_orphans_after(one.tag(store), abandon, lock))
         of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
         by_name = {bench.study.name: bench for bench in benches}
-        site, of_pool = _site(store, by_name, workers or worker_pool.processors(), executor)
+        of_pool: list[Warning_] = []
+        site: Site
+        if executor is not None:
+            site = ForeignExecutor(executor, lambda trial: by_name[trial.study].driver.portable(trial.params))
+        else:  # the memory of this host bounds its own workers only
+            pure = ((bench.driver, trial) for bench in benches if not bench.driver.measures for trial in bench.points())
+            needs = [driver.estimate(trial.params, trial.target).memory_bytes for driver, trial in pure]
+            number, of_pool = worker_pool.fitted(workers or worker_pool.processors(), needs)
+            site = OwnWorkers(number, one.tag(store))
         about = f"up to {site.workers} trials that only compute at once, {len(benches)} studies"
         debug_log.info("run", f"{store.root}: {about}")
         flight = stack.enter_context(Flight(site, progress))
         abroad = stack.enter_context(HostFlight(hosts, progress)) if hosts is not None else None
-        follows = any(map(earlier_best.follows, store.suite().studies))
+        follows = any(map(relative_levels.follows, store.suite().studies))
         given = source or (Following(store, by_name) if follows else Planned(store))
-        of_host = [*settings.warnings, *of_groups]
-        return _Round(
-            store, given, by_name, guards, progress, flight, of_host, of_pool, wait_quiet_s, abroad, gate or Gate()
+        patience = {name: Patience(bench.study.until, bench.study.watch.twins) for name, bench in by_name.items()}
+        noted = [*settings.warnings, *of_groups], of_pool
+        return _RunLoop(
+            store, given, by_name, guards, progress, flight, patience, *noted, wait_quiet_s, abroad, gate or Gate()
         ).run()
-
-
-def _abandon(benches: Sequence[PreparedStudy]) -> Callable[[], None]:
-    """What is done in the process that outlives a killed runner: its groups and files that were not to stay go."""
-    remove_groups = conditions.remover()
-
-    def undo() -> None:
-        remove_groups()
-        for bench in benches:
-            bench.abandon()
-
-    return undo
 
 
 def _remove_groups() -> list[Warning_]:
@@ -287,25 +156,8 @@ def _governor(benches: Sequence[PreparedStudy]) -> str:
     return "performance" if any(bench.study.run.governor == "performance" for bench in tools) else KEEP
 
 
-def _site(
-    store: RunStore, benches: Mapping[str, PreparedStudy], workers: int, executor: Executor | None
-) -> tuple[Site, list[Warning_]]:
-    """Where trials are computed; the memory of this host bounds its own workers only."""
-    if executor is not None:
-        return ForeignExecutor(executor, lambda trial: benches[trial.study].driver.portable(trial.params)), []
-    number, warnings = _workers(list(benches.values()), workers)
-    return OwnWorkers(number, one.tag(store)), warnings
-
-
-def _workers(benches: Sequence[PreparedStudy], wanted: int) -> tuple[int, list[Warning_]]:
-    pure = (bench for bench in benches if not bench.driver.measures)
-    points = ((bench, trial) for bench in pure for trial in bench.points())
-    needs = [bench.driver.estimate(trial.params, trial.target).memory_bytes for bench, trial in points]
-    return worker_pool.fitted(wanted, needs)
-
-
 @dataclass
-class _Round:
+class _RunLoop:
     """One pass over the trials."""
 
     store: RunStore
@@ -314,6 +166,7 @@ class _Round:
     guards: dict[str, Guard]
     progress: Progress
     flight: Flight
+    patience: dict[str, Patience]
     of_host: Sequence[Warning_]
     of_pool: Sequence[Warning_]
     wait_quiet_s: float = 0.0
@@ -323,7 +176,6 @@ class _Round:
     together: list[Trial] = field(default_factory=list)
     """Trials of several hosts, one after the other in the plan, that start at one instant."""
     tally: Tally = field(default_factory=Tally)
-    patience: dict[str, _Patience] = field(default_factory=dict)
     reserve: Reserve = field(default_factory=Reserve)
     places: dict[str, list[Path]] = field(default_factory=dict)
     """Study -> the paths whose file systems its trials may fill."""
@@ -331,9 +183,6 @@ class _Round:
     """Study -> the warnings that each of its trials bears; there once its targets are."""
 
     def run(self) -> Tally:
-        self.patience = {
-            name: _Patience(bench.study.until, bench.study.watch.twins) for name, bench in self.benches.items()
-        }
         for trial in self.source.trials():
             if self.together and (trial is None or plan.instant(trial) != plan.instant(self.together[0])):
                 self._take_together()
@@ -352,7 +201,7 @@ class _Round:
 
     def _take(self, trial: Trial) -> None:
         """Count a trial that has its record, leave out what is known well enough, run the others."""
-        patience = self.patience[trial.study]
+        bench, patience = self.benches[trial.study], self.patience[trial.study]
         while patience.decides(trial) and self.flight.holds(trial):
             self._record(self.flight.ended(block=True))
         while patience.decides(trial) and self.abroad is not None and self.abroad.holds(trial):
@@ -361,12 +210,19 @@ class _Round:
             self._keep(trial)
         elif patience.enough(trial):
             self._leave_out(trial)
-        elif self.benches[trial.study].elsewhere and self.abroad is not None:
-            self._send(self.abroad, trial)
-        elif self.benches[trial.study].driver.measures or _key(trial.point) in self.benches[trial.study].cannot:
+        elif bench.elsewhere and self.abroad is not None:
+            while self.abroad.full:
+                self._adopt(self.abroad.ended(block=True))
+            self.abroad.submit(trial)
+            self._adopt(self.abroad.ended(block=False))
+        elif bench.driver.measures or plan.point_key(trial.point) in bench.cannot:
             self._measure(trial)
         else:
-            self._compute(trial)
+            while self.flight.full:
+                self._record(self.flight.ended(block=True))
+            self._ready(trial, self.of_pool)
+            self.flight.submit(trial, self.store.begin(trial.id))
+            self._record(self.flight.ended(block=False))
 
     def _keep(self, trial: Trial) -> None:
         debug_log.debug("run", f"{trial.id}: has its record")
@@ -376,13 +232,6 @@ class _Round:
         debug_log.debug("run", f"{trial.id}: not needed, the interval of {trial.point} is narrow enough")
         self.progress.ended(trial, "unneeded")
         self.tally.add("unneeded")
-
-    def _send(self, abroad: HostFlight, trial: Trial) -> None:
-        """Have another host measure a trial."""
-        while abroad.full:
-            self._adopt(abroad.ended(block=True))
-        abroad.submit(trial)
-        self._adopt(abroad.ended(block=False))
 
     def _take_together(self) -> None:
         """All that start at one instant, or none. Their records are written when all have ended, so that a run which
@@ -425,10 +274,8 @@ class _Round:
             lack = self._watch_room(self.benches[trial.study])
             self.progress.started(trial)
             debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
-            try:
+            with self.store.writing(self.store.folder(trial.id)):
                 record = self._measure_quietly(trial, warnings, lambda: lack() or self.gate.withdrawn())
-            except OSError as error:
-                raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
 
     def _measure_quietly(self, trial: Trial, warnings: Sequence[Warning_], must_end: Callable[[], str]) -> Record:
@@ -436,9 +283,14 @@ class _Round:
         bench = self.benches[trial.study]
         repeated = 0
         while True:
-            noted = [*warnings, *([_repeated(repeated)] if repeated else [])]
+            noted = [*warnings]
+            if repeated:
+                text = f"measured again {'once' if repeated == 1 else 'twice'}, because other programs disturbed it"
+                noted.append(Warning_("repeated", text))
             if self.wait_quiet_s and not self._await_quiet(bench):
-                noted.append(_never_quiet(self.wait_quiet_s))
+                waited = format_duration(self.wait_quiet_s)
+                text = f"the machine did not become quiet in {waited}, and was measured nevertheless"
+                noted.append(Warning_("never-quiet", text, "stop what else runs: ioassay doctor names it"))
             on_rates = partial(self.progress.measuring, trial)
             record = one.measure(self.store, bench, trial, noted, must_end, on_rates, self.gate)
             grade = machine_conditions.grade(record.environment) if record.environment is not None else Grade.FIT
@@ -470,32 +322,28 @@ class _Round:
             raise RunError(f"no trial is begun: {why}; {kept}")
         return lack
 
-    def _compute(self, trial: Trial) -> None:
-        """Hand a trial to the workers, once there is room."""
-        while self.flight.full:
-            self._record(self.flight.ended(block=True))
-        self._ready(trial, self.of_pool)
-        self.flight.submit(trial, self.store.begin(trial.id))
-        self._record(self.flight.ended(block=False))
-
     def _ready(self, trial: Trial, known: Sequence[Warning_]) -> Sequence[Warning_]:
+        """Make the study's targets right before its first trial. The warnings that each of its trials bears."""
         bench = self.benches[trial.study]
         if trial.study not in self.prepared:
-            notes = self.source.notes(trial.study)
-            self.prepared[trial.study] = [*known, *notes, *_prepare(bench, self.progress)]
+            access = bench.access()
+            made = [one for target in bench.all_targets() for one in target.prepare(access, self.progress.preparing)]
+            self.prepared[trial.study] = [*known, *self.source.notes(trial.study), *made]
         self.guards[trial.study].require_same(bench.driver.touches(trial.params))
         rehearse(bench, trial.params)
         return self.prepared[trial.study]
 
     def _record(self, ended: Iterator[tuple[Trial, Future[worker.Computed]]]) -> None:
         for trial, future in ended:
-            try:
-                record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
-            except (worker_pool.NoWorker, UnfitWorker) as error:
-                go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
-                raise RunError(f"{error}; {go_on}") from None
-            except OSError as error:
-                raise self.store.stopped(self.store.folder(trial.id), error) from error
+            with self.store.writing(self.store.folder(trial.id)):
+                try:
+                    computed = future.result()
+                except worker_pool.WorkerLost as error:  # a failure of its trial alone
+                    computed = worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
+                except (worker_pool.NoWorker, UnfitWorker) as error:
+                    go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+                    raise RunError(f"{error}; {go_on}") from None
+                record = one.keep(self.store, trial, computed, self.prepared[trial.study])
             self._count(trial, record, record.status)
 
     def _count(self, trial: Trial, record: Record, told: str) -> None:
@@ -504,28 +352,3 @@ class _Round:
         self.patience[trial.study].note(record, self.store.folder(trial.id))
         self.source.told(trial, record)
         self.tally.add(record.status)
-
-
-def _never_quiet(waited_s: float) -> Warning_:
-    text = f"the machine did not become quiet in {format_duration(waited_s)}, and was measured nevertheless"
-    return Warning_("never-quiet", text, "stop what else runs: ioassay doctor names it")
-
-
-def _repeated(attempts: int) -> Warning_:
-    times = "once" if attempts == 1 else "twice"
-    return Warning_("repeated", f"measured again {times}, because other programs disturbed it")
-
-
-def _computed(future: Future[worker.Computed]) -> worker.Computed:
-    """What a worker answered; one that ended instead is a failure of its trial alone."""
-    try:
-        return future.result()
-    except worker_pool.WorkerLost as error:
-        return worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
-
-
-def _prepare(bench: PreparedStudy, progress: Progress) -> list[Warning_]:
-    """Make and fill the study's targets, right before its first trial."""
-    access = bench.access()
-    targets = {id(target): target for target in map(bench.target, bench.points())}
-    return [warning for target in targets.values() for warning in target.prepare(access, progress.preparing)]

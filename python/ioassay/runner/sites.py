@@ -1,6 +1,8 @@
-"""Where trials of pure drivers are computed: by worker processes of this run, or by an executor that others made.
+"""Where trials are that are under way, and which of them have ended.
 
-A site takes a trial and gives a future of what was computed, whose files are then in the trial's raw folder.
+Those of pure drivers are computed at a site: by worker processes of this run, or by an executor that others made. It
+takes a trial and gives a future of what was computed, whose files are then in the trial's raw folder. Others are
+measured on other hosts.
 Which trial comes next, and what becomes of its result, is decided in `run`.
 """
 
@@ -8,34 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from ioassay.roles import Portable, Trial
-from ioassay.runner import delivery, input_files, worker, worker_pool
+from ioassay.runner import delivery, worker, worker_pool
 from ioassay.runner.delivery import Delivered, Lacking, Order
+from ioassay.runner.hosts import Hosts, Measured
+from ioassay.runner.progress import Progress
 from ioassay.runner.worker import Computed
-
-
-class Site(Protocol):
-    """Computes trials, several at once."""
-
-    @property
-    def workers(self) -> int:
-        """How many it computes at once now; it may change while it is used."""
-
-    @property
-    def most(self) -> int:
-        """How many it is given at once, those that wait included."""
-
-    def submit(self, trial: Trial, raw: Path) -> Future[Computed]:
-        """Begin with a trial. The future may have worker_pool.WorkerLost and NoWorker."""
-
-    def close(self, *, cancel: bool) -> None:
-        """Wait for what runs, or give it up; afterwards it can be used again."""
 
 
 @dataclass
@@ -43,21 +31,22 @@ class OwnWorkers:
     """Worker processes of this run (`worker_pool`), which write to the raw folders themselves."""
 
     workers: int
+    """How many trials are computed at once."""
     tag: str
     _executor: Executor | None = None
 
     @property
     def most(self) -> int:
-        """See Site: as many as workers, and as many again that wait for one."""
+        """How many it is given at once: as many as workers, and as many again that wait for one."""
         return 2 * self.workers
 
     def submit(self, trial: Trial, raw: Path) -> Future[Computed]:
-        """See Site."""
+        """Begin with a trial. The future may have worker_pool.WorkerLost and NoWorker."""
         self._executor = self._executor or worker_pool.executor(self.workers, self.tag)
         return self._executor.submit(worker.compute, trial.driver, trial, raw)
 
     def close(self, *, cancel: bool) -> None:
-        """See Site; no worker is left."""
+        """Wait for what runs, or give it up: no worker is left. Afterwards it can be used again."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=cancel)
             self._executor = None
@@ -81,17 +70,17 @@ class ForeignExecutor:
 
     @property
     def workers(self) -> int:
-        """See Site: as the executor says, by default as many as there are processors for this process."""
+        """As the executor says now, by default as many as there are processors for this process."""
         said = getattr(self.executor, "workers", None) or getattr(self.executor, "_max_workers", None)
         return int(said or worker_pool.processors())
 
     @property
     def most(self) -> int:
-        """See Site: more than of our own workers, since the way to these is longer."""
+        """More than of our own workers, since the way to these is longer."""
         return max(4 * self.workers, _LEAST_WAITING)
 
     def submit(self, trial: Trial, raw: Path) -> Future[Computed]:
-        """See Site."""
+        """See OwnWorkers."""
         future: Future[Computed] = Future()
         with self._lock:
             self._waiting.add(future)
@@ -102,7 +91,7 @@ class ForeignExecutor:
         return future
 
     def close(self, *, cancel: bool) -> None:
-        """See Site; what an executor cannot cancel ends without effect."""
+        """See OwnWorkers; what an executor cannot cancel ends without effect."""
         with self._lock:
             given_up = list(self._waiting)
             self._waiting.clear()
@@ -111,7 +100,7 @@ class ForeignExecutor:
 
     def _order(self, trial: Trial) -> Order:
         needs = self.portable(trial)
-        inputs = [input_files.described(key, path) for key, path in needs.inputs.items()]
+        inputs = [delivery.described(key, path) for key, path in needs.inputs.items()]
         return Order(dataclasses.replace(trial, params=needs.params), delivery.identity(), inputs)
 
     def _send(self, order: Order, raw: Path, future: Future[Computed]) -> None:
@@ -155,5 +144,141 @@ def _with_contents(order: Order, lacking: Lacking) -> Order:
                 f"{file.named}: is not on {lacking.host} and cannot be sent; expected the same file at "
                 f"{file.path} there"
             )
-    pieces = [input_files.part(file, *piece) for file in lacking.files for piece in input_files.parts(file)]
+    pieces = [delivery.part(file, *piece) for file in lacking.files for piece in delivery.parts(file)]
     return dataclasses.replace(order, contents=pieces)
+
+
+# Trials that are under way
+
+Site = OwnWorkers | ForeignExecutor
+_TICK_S = 0.5
+"""How often those who look on are told of other hosts."""
+R = TypeVar("R")
+
+
+class _Trials(Generic[R]):
+    """Trials that were submitted, each with the future of what it comes to."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._trials: dict[Future[R], Trial] = {}
+        self._begun: set[str] = set()
+        """Ids of those that are known to whoever looks on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def holds(self, trial: Trial) -> bool:
+        """Whether another repetition of the trial's point is in flight."""
+        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
+
+    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[R]]]:
+        """Those that have ended, of which there is at least one when `block` and any are in flight."""
+        done = self._done(block=block)
+        for future in [future for future in self._trials if future in done]:
+            trial = self._trials.pop(future)
+            self._begin(trial)
+            self._begun.remove(trial.id)
+            yield trial, future
+
+    def rest(self) -> Iterator[tuple[Trial, Future[R]]]:
+        """All that are left, as they end."""
+        while self._trials:
+            yield from self.ended(block=True)
+
+    def _done(self, *, block: bool) -> Set[Future[R]]:
+        return wait(self._trials, None if block else 0, FIRST_COMPLETED).done
+
+    def _begin(self, trial: Trial) -> None:
+        if trial.id not in self._begun:
+            self._begun.add(trial.id)
+            self._progress.started(trial)
+
+
+class Flight(_Trials[Computed]):
+    """Trials that are being computed: as many as workers, and some that wait for one.
+
+    They run in the order in which they were submitted. On an exception all are given up, those that run as well.
+    """
+
+    def __init__(self, site: Site, progress: Progress) -> None:
+        super().__init__(progress)
+        self._site = site
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._site.close(cancel=kind is not None)
+
+    @property
+    def full(self) -> bool:
+        """Whether one has to end before the next is submitted."""
+        return len(self._trials) >= self._site.most
+
+    def submit(self, trial: Trial, raw: Path) -> None:
+        """Begin with a trial, whose files are to be in `raw`."""
+        if len(self._trials) < self._site.workers:
+            self._begin(trial)
+        self._trials[self._site.submit(trial, raw)] = trial
+
+    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[Computed]]]:
+        """See _Trials; each that ends lets the next begin."""
+        for trial, future in super().ended(block=block):
+            yield trial, future
+            for oldest in islice(self._trials.values(), self._site.workers):
+                self._begin(oldest)
+
+    def land(self) -> Iterator[tuple[Trial, Future[Computed]]]:
+        """The rest; afterwards no worker is left."""
+        yield from self.rest()
+        self._site.close(cancel=False)
+
+
+class HostFlight(_Trials[Measured]):
+    """Trials that are measured on other hosts, side by side; each host has one after the other.
+
+    On an exception all are given up, and tools that run there are ended.
+    """
+
+    def __init__(self, hosts: Hosts, progress: Progress) -> None:
+        super().__init__(progress)
+        self._hosts = hosts
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._hosts.cancel()
+
+    @property
+    def full(self) -> bool:
+        """Whether one has to end before the next is submitted."""
+        return len(self._trials) >= self._hosts.most
+
+    def submit(self, trial: Trial) -> None:
+        """Have a trial measured on the host of its point."""
+        self._trials[self._hosts.submit(trial)] = trial
+
+    def submit_together(self, trials: Sequence[Trial]) -> None:
+        """Have trials of several hosts measured, whose tools start at one instant."""
+        self._trials.update(zip(self._hosts.submit_together(trials), trials, strict=True))
+
+    def _done(self, *, block: bool) -> Set[Future[Measured]]:
+        """Hands on meanwhile what happens on the hosts."""
+        while True:
+            self._hand_on_news()
+            done = wait(self._trials, _TICK_S if block else 0, FIRST_COMPLETED).done
+            if done or not block or not self._trials:
+                return done
+
+    def _hand_on_news(self) -> None:
+        flying = {trial.id for trial in self._trials.values()}
+        for news in self._hosts.news():
+            if news.trial.id not in flying:
+                continue
+            if news.preparing:
+                self._progress.preparing(news.preparing, news.share)
+                continue
+            self._begin(news.trial)
+            if news.rates is not None:
+                self._progress.measuring(news.trial, news.rates)

@@ -1,6 +1,8 @@
 """One trial, from its beginning to its durable record: measured by a tool under its monitors, or computed.
 
-A failed trial is a record, not an exception. Which trial comes next is decided in `run`.
+A failed trial is a record, not an exception. A trial of several processes is started as one (`process.sequence`). While
+a tool runs, its current rates are read about once a second: as it says itself, and as the kernel counts for its device.
+Which trial comes next is decided in `run`.
 """
 
 from __future__ import annotations
@@ -12,29 +14,40 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import host, plugins
-from ioassay.errors import ConditionError, Interrupted, RunError, SafetyRefusal, ToolError
+from ioassay import host, plugins, validation
+from ioassay.errors import ConditionError, InputError, Interrupted, RunError, SafetyRefusal, ToolError
 from ioassay.hints import document
 from ioassay.host import interference
 from ioassay.host.settings import drop_caches
 from ioassay.monitors import monitor
 from ioassay.monitors.sampler import Sampler
-from ioassay.process import supervisor
+from ioassay.process import sequence, supervisor
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, OK, SKIPPED, Environment, Record, Samples, Warning_
-from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome, Parsed, Trial
-from ioassay.runner import confinement, steps
+from ioassay.roles import (
+    Command,
+    Counted,
+    CurrentRates,
+    Driver,
+    EndedStep,
+    Load,
+    Outcome,
+    Parsed,
+    Rates,
+    Trial,
+)
+from ioassay.runner import confinement
 from ioassay.runner.conditions import Conditions, Hold
-from ioassay.runner.current_rates import RateReader
 from ioassay.runner.hosts import Gate, Start
 from ioassay.runner.preflight import PreparedStudy
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore
+from ioassay.study import plan
 from ioassay.verify import witness
 
 COUNTED = "drive.json"
@@ -44,22 +57,6 @@ UNAVAILABLE = "monitors.json"
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
 _KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin", "calls")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What one trial came to, before it is written."""
-
-    parsed: Parsed
-    started_unix_s: float
-    duration_s: float
-    command: Sequence[str] = ()
-    exit_code: int | None = None
-    samples: Sequence[Samples] = ()
-    monitor_cost: Mapping[str, float] = field(default_factory=dict)
-    seen: Observation | None = None
-    environment: Environment | None = None
-    warnings: Sequence[Warning_] = ()
 
 
 def measure(
@@ -75,10 +72,13 @@ def measure(
 
     `on_rates` gets the current rates about once a second while the tool runs. The tool starts when `gate` lets it.
     """
-    raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
+    raw, point = store.begin(trial.id), plan.point_key(trial.point)
     if why := bench.cannot.get(point):
-        return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
-    warnings = [*warnings, *_settle(trial)]
+        return _record(store, trial, Parsed(SKIPPED, why), time.time(), 0.0, warnings)
+    if trial.run.get("cooldown"):
+        time.sleep(trial.run["cooldown"])
+    if trial.run.get("drop_caches") and (dropped := drop_caches()):
+        warnings = [*warnings, dropped]
     watched = _Watched(bench, trial, on_rates, must_end, gate or Gate())
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
@@ -86,9 +86,11 @@ def measure(
             command = bench.driver.command(trial, load, raw)
             outcome = watched.run(command, load, raw, tag(store))
             counted = load.counted() if load.counted else None
-            by_step = steps.metrics(command, load, raw)
+            by_step = step_metrics(command, load, raw)
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
-        parsed = _with_start(_with_counts(parsed, counted, by_step, raw), watched.start)
+        parsed = _with_counts(parsed, counted, by_step, raw)
+        if parsed.status == OK:
+            parsed = replace(parsed, metrics={**parsed.metrics, **watched.start.metrics})
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
         if parsed.status == OK and "total.iops" in parsed.metrics:
@@ -100,66 +102,60 @@ def measure(
         if isinstance(error, Interrupted | RunError | SafetyRefusal) or not (fault := plugins.fault(error)):
             raise
         command, outcome, parsed = None, None, Parsed(FAILED, fault)
-    run = _Run(
-        parsed,
-        started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
-        duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
-        command=command.argv if command else (),
-        exit_code=outcome.exit_code if outcome else None,
-        samples=watched.samples,
-        monitor_cost=watched.cost,
-        seen=watched.seen,
-        environment=watched.environment,
-        warnings=[*warnings, *parsed.warnings, *watched.warnings],
-    )
-    return _record(store, trial, run)
+    began_unix_s, lasted_s = started_unix_s, time.monotonic() - started_s
+    if outcome is not None:
+        began_unix_s, lasted_s = outcome.started_unix_s, outcome.duration_s
+    exit_code, argv = outcome.exit_code if outcome else None, command.argv if command else ()
+    noted = [*warnings, *parsed.warnings, *watched.start.warnings, *watched.warnings]
+    return _record(store, trial, parsed, began_unix_s, lasted_s, noted, argv, exit_code, watched)
 
 
 def keep(store: RunStore, trial: Trial, computed: Computed, warnings: Sequence[Warning_] = ()) -> Record:
     """Make the durable record of a trial that was computed in the folder that `store.begin` gave."""
     parsed = computed.parsed
-    run = _Run(parsed, computed.started_unix_s, computed.duration_s, warnings=[*warnings, *parsed.warnings])
-    return _record(store, trial, run)
+    noted = [*warnings, *parsed.warnings]
+    return _record(store, trial, parsed, computed.started_unix_s, computed.duration_s, noted)
 
 
-def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
-    parsed, warnings = run.parsed, run.warnings
+def _record(
+    store: RunStore,
+    trial: Trial,
+    parsed: Parsed,
+    started_unix_s: float,
+    duration_s: float,
+    warnings: Sequence[Warning_],
+    command: Sequence[str] = (),
+    exit_code: int | None = None,
+    watched: _Watched | None = None,
+) -> Record:
     if parsed.status == FAILED:
-        _require_space(store)
+        space = os.statvfs(store.root)
+        if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
+            # A tool that could not write its results says nothing about the disk it measures: that trial is run again.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
     if lost := sorted(parsed.metrics.keys() - metrics.keys()):
         warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
+    said = dataclasses.asdict(trial)
     record = Record(
-        trial=_kept(trial),
+        trial={key: said[key] for key in _KEPT} | ({"search": trial.search} if trial.search else {}),
         status=parsed.status,
         reason=parsed.reason,
-        started_unix_s=run.started_unix_s,
-        duration_s=run.duration_s,
+        started_unix_s=started_unix_s,
+        duration_s=duration_s,
         metrics=metrics,
         parts=list(parsed.parts),
         claims=list(parsed.claims),
         warnings=tuple(dict.fromkeys(warnings)),
-        command=list(run.command),
-        exit_code=run.exit_code,
-        monitor_cost=run.monitor_cost,
-        environment=run.environment,
+        command=list(command),
+        exit_code=exit_code,
+        monitor_cost=watched.cost if watched else {},
+        environment=watched.environment if watched else None,
         raw=sorted(path.name for path in (store.folder(trial.id) / "raw").iterdir()),
     )
-    store.write(record, parsed.buckets, parsed.series, run.samples, run.seen)
+    samples, seen = (watched.samples, watched.seen) if watched else ((), None)
+    store.write(record, parsed.buckets, parsed.series, samples, seen)
     return record
-
-
-def _kept(trial: Trial) -> dict[str, Any]:
-    """What a record says of its trial."""
-    said = dataclasses.asdict(trial)
-    return {key: said[key] for key in _KEPT} | ({"search": trial.search} if trial.search else {})
-
-
-def _require_space(store: RunStore) -> None:
-    """A tool that could not write its results says nothing about the disk it measures: that trial is run again."""
-    space = os.statvfs(store.root)
-    if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, float], raw: Path) -> Parsed:
@@ -169,23 +165,9 @@ def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, 
     (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
     claims = parsed.claims
     if counted.past_cache:
-        claims = [dataclasses.replace(claim, direct=True) for claim in claims]
+        claims = [replace(claim, direct=True) for claim in claims]
     metrics, warnings = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
-    return dataclasses.replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
-
-
-def _with_start(parsed: Parsed, start: Start) -> Parsed:
-    """The same, with what is kept of how its tool was started."""
-    metrics = {**parsed.metrics, **start.metrics} if parsed.status == OK else parsed.metrics
-    return dataclasses.replace(parsed, metrics=metrics, warnings=[*parsed.warnings, *start.warnings])
-
-
-def _settle(trial: Trial) -> list[Warning_]:
-    """What the study wants to have happened right before a trial."""
-    if trial.run.get("cooldown"):
-        time.sleep(trial.run["cooldown"])
-    dropped = drop_caches() if trial.run.get("drop_caches") else None
-    return [dropped] if dropped else []
+    return replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
 @dataclass
@@ -210,7 +192,8 @@ class _Watched:
     def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
         wanted = Conditions.of(self.trial.run)
         if command is None:
-            self.warnings = _unused(self.trial, wanted)
+            text = f"{wanted.text}: not used, since the driver '{self.trial.driver}' starts no process"
+            self.warnings = [Warning_("conditions-unused", text)] if wanted else []
             return None
         timeout_s = self.trial.run.get("timeout") or command.timeout_s
         hold = Hold(wanted, tag=tag, timeout_s=timeout_s, program=Path(command.argv[0]).name)
@@ -225,8 +208,8 @@ class _Watched:
                 (raw / "conditions.json").write_text(json.dumps(kept, indent=1))
 
     def _run(self, command: Command, load: Load, raw: Path, tag: str, timeout_s: float, hold: Hold) -> Outcome:
-        loaded = host.devices(load.path)
-        sampler = Sampler(_monitors(self.bench, loaded), self.bench.study.watch.interval)
+        loaded, watch = host.devices(load.path), self.bench.study.watch
+        sampler = Sampler([monitor(name, devices=loaded) for name in watch.monitors], watch.interval)
         rates = RateReader(self.bench.driver, raw / "stdout", self._device(load, loaded), self.on_rates)
         for name, text in command.files.items():
             (raw / name).write_text(text)
@@ -247,9 +230,12 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with self._watching(loaded, raw) as watching, self._confined(command, load, raw) as net:
+            driver, params = self.bench.driver, self.trial.params
+            touches, needs = driver.touches(params), driver.confinement(params)
+            confined = confinement.spread(load, touches, raw, needs, [command.argv[0]])
+            with self._watching(loaded, raw) as watching, confined as net:
                 outcome = supervisor.run(
-                    watching.command(steps.argv(command, load, raw)),
+                    watching.command(step_argv(command, load, raw)),
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
                     timeout_s=timeout_s,
@@ -269,13 +255,17 @@ class _Watched:
                 self.seen = seen = watching.observation(outcome)
                 if environment is not None:
                     devices = self.bench.meter.device_shares(seen) if seen is not None else {}
-                    self.environment = dataclasses.replace(environment, devices=devices)
-                return steps.ended(_with_tasks(outcome, self.seen), command, raw)
+                    self.environment = replace(environment, devices=devices)
+                if seen is not None and seen.threads is not None and seen.processes:
+                    processes, threads = seen.processes - seen.threads, seen.threads
+                    outcome = replace(outcome, processes=processes, threads=threads, most_alive=seen.most_alive)
+                return with_steps(outcome, command, raw)
         finally:
             self.samples, self.cost = sampler.stop()
             if sampler.unavailable:
                 (raw / UNAVAILABLE).write_text(json.dumps(sampler.unavailable, indent=1))
-            self.warnings = [*self.warnings, *sampler.warnings, *_witness_warnings(self.seen)]
+            limited = [Warning_("witness-limited", self.seen.why)] if self.seen is not None and self.seen.why else []
+            self.warnings = [*self.warnings, *sampler.warnings, *limited]
 
     def _device(self, load: Load, devices: Sequence[str]) -> str:
         """The block device that is loaded: under the target, or without one under the first file of the parameters."""
@@ -283,44 +273,15 @@ class _Watched:
             devices = host.devices(touches[0].path)
         return devices[0] if devices else ""
 
-    def _confined(self, command: Command, load: Load, raw: Path) -> AbstractContextManager[confinement.Net]:
-        driver, params = self.bench.driver, self.trial.params
-        touches, needs = driver.touches(params), driver.confinement(params)
-        return confinement.spread(load, touches, raw, needs, [command.argv[0]])
-
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
-            rate = self.bench.rates.get(json.dumps(self.trial.point, sort_keys=True))
+            rate = self.bench.rates.get(plan.point_key(self.trial.point))
             level = OFF if self.trial.twin else self.bench.study.witness_level_at(rate)
             return witness.watching(level, devices, raw)
         try:
             return witness.counting(devices, raw)
         except ToolError as error:
             raise ConditionError(str(error)) from None
-
-
-def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:
-    """The outcome with the processes and threads that there were, where these were counted."""
-    if seen is None or seen.threads is None or not seen.processes:
-        return outcome
-    return dataclasses.replace(
-        outcome, processes=seen.processes - seen.threads, threads=seen.threads, most_alive=seen.most_alive
-    )
-
-
-def _unused(trial: Trial, wanted: Conditions) -> list[Warning_]:
-    """Conditions are those of processes, and this trial starts none."""
-    text = f"{wanted.text}: not used, since the driver '{trial.driver}' starts no process"
-    return [Warning_("conditions-unused", text)] if wanted else []
-
-
-def _witness_warnings(seen: Observation | None) -> list[Warning_]:
-    """What the witness could not see; that it was not asked to see anything is no warning."""
-    return [Warning_("witness-limited", seen.why)] if seen is not None and seen.why else []
-
-
-def _monitors(bench: PreparedStudy, devices: Sequence[str]) -> list[Monitor]:
-    return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
@@ -344,9 +305,146 @@ def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parse
     if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
         confined = f"its processes were confined to what raw/{confinement.CONFINEMENT} lists"
         reason = f"{reason}; {confined}; see {document('safety')}"
-    return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
+    return replace(parsed, reason=reason, warnings=tuple(warnings))
 
 
 def tag(store: RunStore) -> str:
     """What marks the processes of this run, whoever runs it."""
     return str(store.root.resolve())
+
+
+# A trial of several processes
+
+_DESCRIPTION, RESULTS = "json", "steps-ended.json"
+"""In a trial's raw folder: what `process.sequence` was told to run, and what it left."""
+
+
+def step_argv(command: Command, load: Load, raw: Path) -> Sequence[str]:
+    """What starts a command; where it has steps, their description is written to the raw folder."""
+    if not command.steps:
+        return command.argv
+    counter = load.step_counter
+    description = {
+        "steps": [list(step.argv) for step in command.steps],
+        "names": [step.name for step in command.steps],
+        "results": str((raw / RESULTS).absolute()),
+        "folder": str(load.path.absolute()) if load.path is not None and load.path.is_dir() else None,
+        "cold": command.cold,
+        "socket": str(counter.socket) if counter else None,
+        "request": counter.request if counter else None,
+    }
+    (raw / _DESCRIPTION).write_text(json.dumps(description, indent=1))
+    return sequence.command((raw / _DESCRIPTION).absolute())
+
+
+def with_steps(outcome: Outcome, command: Command, raw: Path) -> Outcome:
+    """The outcome, with the steps that ended; none where the sequence was ended before it could say so."""
+    found = [
+        EndedStep(step.name, int(one["exit_status"]), int(one["stdout_end"]))
+        for step, one in zip(command.steps, _results(command, raw).get("ended", ()), strict=False)
+    ]
+    return replace(outcome, steps=found) if found else outcome
+
+
+def step_metrics(command: Command | None, load: Load, raw: Path) -> dict[str, float]:
+    """What the storage counted for each step that has a name: `<name>.<metric>`. Steps of one name are one."""
+    counter = load.step_counter
+    if command is None or counter is None:
+        return {}
+    found = _results(command, raw)
+
+    def has_answered(answer: Any) -> bool:
+        return isinstance(answer, dict) and answer.get("ok") is True
+
+    answers = [found.get("before"), *(one["counted"] for one in found.get("ended", ()))]
+    known: dict[str, float] = {}
+    for step, before, after in zip(command.steps, answers, answers[1:], strict=False):
+        if step.name and has_answered(before) and has_answered(after):
+            known |= {f"{step.name}.{key}": value for key, value in counter.metrics(before, after).items()}
+    return known
+
+
+def _results(command: Command, raw: Path) -> Mapping[str, Any]:
+    if not command.steps:
+        return {}
+    try:
+        return validation.table((raw / RESULTS).read_text(), RESULTS)
+    except (OSError, InputError):
+        return {}
+
+
+# Its current rates: the end of the output of its tool, and /proc/diskstats. A source with nothing to say is left out
+
+INTERVAL_S, SHORT_INTERVAL_S, SHORT_S = 1.0, 0.5, 2.0
+"""Between two reports; and in the first seconds of a trial, since some trials have no more."""
+_STALE_S = 2.5
+"""A tool that has written nothing for so long says nothing of the moment; fio writes once a second."""
+_END_BYTES = 4096
+_SECTOR_BYTES = 512
+_LEAST_MS = 20.0
+"""Of the time of all requests: with less, rounding to milliseconds would change their mean by more than 5 %."""
+
+
+class RateReader:
+    """Hands a trial's current rates to `on_rates`: `begin` as its tool begins, `report` as often as one likes."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        stdout: Path,
+        device: str,
+        on_rates: Callable[[CurrentRates], None],
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._driver, self._stdout, self._device, self._on_rates = driver, stdout, device, on_rates
+        self._clock = clock
+        self._disk = monitor("disk", devices=[device], root=root) if device else None
+        self._began_s = self._reported_s = self._written_s = 0.0
+        self._written_bytes = 0
+        self._counted: Mapping[str, float] = {}
+
+    def begin(self) -> None:
+        """The tool begins now."""
+        self._began_s = self._reported_s = self._written_s = self._clock()
+        self._counted = self._counters()
+
+    def report(self) -> None:
+        """Hand over the rates since the last time, once that is long enough ago."""
+        now_s = self._clock()
+        seconds = now_s - self._reported_s
+        if seconds < (INTERVAL_S if now_s - self._began_s > SHORT_S else SHORT_INTERVAL_S):
+            return
+        before, self._counted, self._reported_s = self._counted, self._counters(), now_s
+        storage, latency_ns = _of_device(self._device, before, self._counted, seconds)
+        device = self._device if storage is not None else ""
+        self._on_rates(CurrentRates(now_s - self._began_s, self._of_tool(now_s), device, storage, latency_ns))
+
+    def _of_tool(self, now_s: float) -> Rates | None:
+        try:
+            with self._stdout.open("rb") as file:
+                size_bytes = os.fstat(file.fileno()).st_size
+                end = os.pread(file.fileno(), _END_BYTES, max(0, size_bytes - _END_BYTES))
+        except OSError:
+            return None
+        if size_bytes != self._written_bytes:
+            self._written_bytes, self._written_s = size_bytes, now_s
+        return self._driver.rates(end.decode(errors="replace")) if now_s - self._written_s < _STALE_S else None
+
+    def _counters(self) -> Mapping[str, float]:
+        with suppress(OSError, ValueError):
+            return self._disk.read() if self._disk is not None else {}
+        return {}
+
+
+def _of_device(
+    device: str, before: Mapping[str, float], after: Mapping[str, float], seconds: float
+) -> tuple[Rates | None, float | None]:
+    """Completed reads and writes, and their mean latency; flushes and discards are neither."""
+    grown = {name.removeprefix(f"{device}."): after[name] - before.get(name, after[name]) for name in after}
+    if not grown:
+        return None, None
+    requests, spent_ms = grown["reads"] + grown["writes"], grown["read_ms"] + grown["write_ms"]
+    moved_bytes = _SECTOR_BYTES * (grown["read_sectors"] + grown["write_sectors"])
+    latency_ns = 1e6 * spent_ms / requests if requests and spent_ms >= _LEAST_MS else None
+    return Rates(requests / seconds, moved_bytes / seconds), latency_ns

@@ -25,7 +25,7 @@ from ioassay.records.record import FAILED
 from ioassay.roles import Parsed
 
 if TYPE_CHECKING:
-    from ioassay.roles import Parsed, Trial
+    from ioassay.roles import Trial
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,14 @@ def fitted(
     workers: int, needs_bytes: Sequence[int | None], machine: Machine | None = None
 ) -> tuple[int, list[Warning_]]:
     """How many of `workers` the memory has room for when each computes the largest trial; at least one."""
+    from ioassay.host import system
     from ioassay.host.machine import Machine
 
     machine = machine or Machine()
-    free_bytes, largest_bytes = _free_bytes(machine), max((need or 0 for need in needs_bytes), default=0)
+    # What the kernel thinks available, at most what the control group allows.
+    known = (system.memory(machine).get("available_bytes"), system.limits(machine).get("memory_bytes"))
+    free_bytes = min((size for size in known if size is not None), default=None)
+    largest_bytes = max((need or 0 for need in needs_bytes), default=0)
     if free_bytes is None or largest_bytes * workers <= MEMORY_SHARE * free_bytes:
         return workers, []
     room = max(int(MEMORY_SHARE * free_bytes // largest_bytes), 1)
@@ -75,14 +79,6 @@ def fitted(
         f"and {units.format_size(free_bytes)} are available"
     )
     return room, [Warning_("fewer-workers", text, "free memory, or compute smaller trials")]
-
-
-def _free_bytes(machine: Machine) -> int | None:
-    """What the kernel thinks available, at most what the control group allows; None where neither is said."""
-    from ioassay.host import system
-
-    found = (system.memory(machine).get("available_bytes"), system.limits(machine).get("memory_bytes"))
-    return min((size for size in found if size is not None), default=None)
 
 
 def executor(workers: int, tag: str) -> Executor:

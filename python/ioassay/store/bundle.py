@@ -150,7 +150,10 @@ def pack(folder: Path, output: Path, time_unix_s: int) -> None:
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                _add(archive, path, f"{folder.name}/{path.relative_to(folder)}", time_unix_s)
+                entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder)}")
+                entry.size, entry.mtime, entry.mode = path.stat().st_size, time_unix_s, 0o644
+                with path.open("rb") as content:
+                    archive.addfile(entry, content)
         unfinished.replace(output)
     except OSError as error:
         raise RunError(f"{output}: cannot be written: {error.strerror}; --output names another place") from None
@@ -163,13 +166,6 @@ def _compression(file: BinaryIO, output: Path, time_unix_s: int) -> BinaryIO:
     if output.suffix == ".xz":
         return cast(BinaryIO, lzma.LZMAFile(file, "wb", preset=9))
     return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=time_unix_s))
-
-
-def _add(archive: tarfile.TarFile, path: Path, name: str, time_unix_s: int) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mtime, entry.mode = path.stat().st_size, time_unix_s, 0o644
-    with path.open("rb") as content:
-        archive.addfile(entry, content)
 
 
 def _files(store: RunStore, manifest: Manifest) -> Iterator[Path]:
@@ -215,8 +211,9 @@ class _Secrets:
         with suppress(InputError):
             if folder := store.working_directory():
                 self._folder(str(folder / "x"))
-        for value in _strings(store.raw_host().get("kernel"), "cmdline"):
-            self.found += [Secret(secrets.BOOT, hidden) for hidden in secrets.hidden_values(value)]
+        kernel = store.raw_host().get("kernel")
+        if isinstance(kernel, Mapping) and isinstance(line := kernel.get("cmdline"), str):
+            self.found += [Secret(secrets.BOOT, hidden) for hidden in secrets.hidden_values(line)]
         for path in _files(store, Manifest(True, "")):
             if path.relative_to(store.root).parts[0] != _REPORT:
                 self._read(path)
@@ -255,12 +252,6 @@ class _Secrets:
         for piece in re.split(r"(?<!\\):(?=/)", path):
             prose = re.search(r": |; |, ", piece)
             self.found += folders_of(piece[: prose.start()] if prose else piece)
-
-
-def _strings(table: Any, key: str) -> Iterator[str]:
-    value = table.get(key) if isinstance(table, Mapping) else None
-    if isinstance(value, str):
-        yield value
 
 
 def _text(path: Path) -> str | None:
@@ -380,12 +371,10 @@ def require_clean(folder: Path, redaction: Redaction) -> None:
         for secret in {*redaction.left_in(inside), *_left(path, redaction)}:
             left.setdefault(KINDS[secret.kind], set()).add(inside)
     if left:
-        where = "; ".join(f"{kind} in {_some(sorted(files))}" for kind, files in sorted(left.items()))
+        some = {kind: ", ".join(sorted(files)[:3]) for kind, files in sorted(left.items())}
+        more = {kind: f" and {len(files) - 3} more" if len(files) > 3 else "" for kind, files in left.items()}
+        where = "; ".join(f"{kind} in {files}{more[kind]}" for kind, files in some.items())
         raise RunError(f"nothing was written: it still holds {where}. Please report this, with the kinds")
-
-
-def _some(files: list[str]) -> str:
-    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _left(path: Path, redaction: Redaction) -> set[Secret]:

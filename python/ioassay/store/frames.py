@@ -1,24 +1,42 @@
-"""From a run's files to the frames of a Dataset. Knows their columns; computes nothing from them."""
+"""The frames of a Dataset: their columns, how a run's files become them, and how a trial's Parquet files are written.
+
+Each row carries its study and trial, so that the files of a whole run can be read as one table by any tool. Nothing is
+computed from the frames here.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from ioassay import atomic_file
 from ioassay.drivers import REGISTRY, driver
-from ioassay.errors import InputError
+from ioassay.errors import InputError, ToolError
 from ioassay.factors import level_word
 from ioassay.records.observation import EXPLAIN, SYSCALLS, Observation
-from ioassay.records.record import OK, Record, Scalar
+from ioassay.records.record import OK, Buckets, Record, Samples, Scalar, Series
 from ioassay.roles import DriverFacts
 from ioassay.store.dataset import Dataset
-from ioassay.store.parquet import KEY, SCHEMAS
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Study
 
+KEY = {"study": pl.String(), "trial": pl.String()}
+SCHEMAS: dict[str, dict[str, pl.DataType]] = {
+    "hist": {
+        **KEY,
+        "direction": pl.String(),
+        "kind": pl.String(),
+        "job": pl.Int64(),
+        "value_ns": pl.Int64(),
+        "count": pl.Int64(),
+    },
+    "series": {**KEY, "metric": pl.String(), "job": pl.Int64(), "time_s": pl.Float64(), "value": pl.Float64()},
+    "samples": {**KEY, "monitor": pl.String(), "name": pl.String(), "time_s": pl.Float64(), "value": pl.Float64()},
+}
 TRIALS: dict[str, pl.DataType] = {
     **KEY,
     "status": pl.String(),
@@ -42,6 +60,18 @@ CALLS: dict[str, pl.DataType] = {
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """A damaged page ends in a panic of the reader's threads, which is no PolarsError."""
 WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+
+
+class Frame(pl.DataFrame):
+    """A frame for users of the Python API."""
+
+    def to_pandas(self, *args: Any, **options: Any) -> Any:
+        """See polars.DataFrame.to_pandas. ToolError where what it needs is not installed."""
+        try:
+            return super().to_pandas(*args, **options)
+        except ModuleNotFoundError as error:
+            needs = f"to_pandas() needs pandas and pyarrow, and {error.name} is not installed"
+            raise ToolError(f"{needs}; install both with: pip install 'ioassay[notebook]'") from None
 
 
 def load(store: RunStore) -> Dataset:
@@ -202,3 +232,35 @@ def _broken(paths: Sequence[Path], error: Exception) -> str:
         except _UNREADABLE as found:
             return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
     return f"{paths[0].parent.parent}: {error}"
+
+
+def write(
+    folder: Path,
+    key: Mapping[str, str],
+    buckets: Sequence[Buckets],
+    series: Sequence[Series],
+    samples: Sequence[Samples],
+) -> None:
+    """Make a trial's distributions, series and samples durable in its folder; `key` is its study and its id."""
+    renamed = {"values_ns": "value_ns", "counts": "count"}
+    for name, items in (("hist", buckets), ("series", series), ("samples", samples)):
+        pieces = [{renamed.get(field, field): value for field, value in vars(item).items()} for item in items]
+        _write(folder / f"{name}.parquet", key, pieces)
+
+
+def _write(path: Path, key: Mapping[str, str], pieces: Sequence[Mapping[str, Any]]) -> None:
+    """Pieces one below the other; a piece's texts and numbers are repeated over its rows. No rows: no file."""
+    if not pieces:
+        return
+    schema = SCHEMAS[path.stem]
+    frames = []
+    for piece in pieces:
+        scalars = {**key, **{name: value for name, value in piece.items() if isinstance(value, str | int)}}
+        columns = {name: value for name, value in piece.items() if name not in scalars}
+        lists = {name: pl.Series(name, list(value), schema[name]) for name, value in columns.items()}
+        literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
+        frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
+    content = io.BytesIO()  # polars itself would tell a full disk by an error that is no OSError
+    pl.concat(frames).write_parquet(content, compression="zstd")
+    path.write_bytes(content.getbuffer())
+    atomic_file.sync(path)

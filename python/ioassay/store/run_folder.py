@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import select
 import shlex
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -158,7 +160,7 @@ class RunStore:
             with path.open("rb") as lines:
                 for line in lines:
                     number += 1
-                    yield _trial(line)
+                    yield Trial(**validation.read(schema.Planned, line, "the trial"))
         except InputError as error:
             raise InputError(
                 f"{path}: line {number} is corrupted: {error}; restore it from a copy of the run"
@@ -171,20 +173,16 @@ class RunStore:
     def extend(self, trials: Iterable[Trial]) -> None:
         """Add trials to the plan. The plan is replaced as a whole, so that no kill leaves half of a line."""
         path = self.root / PLAN
-        try:
+        with self.writing(path):
             atomic_file.write_pieces(path, (path.read_text(encoding="utf-8"), *map(_line, trials)))
-        except OSError as error:
-            raise self.stopped(path, error) from error
 
     def replace_suite(self, suite: Suite) -> None:
         """Make durable what became known of a study since the run began."""
         import tomli_w
 
         path = self.root / STUDY
-        try:
+        with self.writing(path):
             atomic_file.write(path, tomli_w.dumps(catalog.to_table(suite)))
-        except OSError as error:
-            raise self.stopped(path, error) from error
 
     def tuning(self) -> schema.Search | None:
         """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
@@ -199,17 +197,12 @@ class RunStore:
 
     def write_found(self, found: schema.Outcome) -> None:
         """Make durable what a search came to."""
-        try:
+        with self.writing(self.root / FOUND):
             atomic_file.write(self.root / FOUND, json.dumps(found, indent=1))
-        except OSError as error:
-            raise self.stopped(self.root / FOUND, error) from error
 
     def planned(self) -> dict[str, int]:
         """Number of planned trials by study name."""
-        numbers: dict[str, int] = {}
-        for trial in self.trials():
-            numbers[trial.study] = numbers.get(trial.study, 0) + 1
-        return numbers
+        return dict(Counter(trial.study for trial in self.trials()))
 
     def folder(self, trial_id: str) -> Path:
         """Where a trial's files are."""
@@ -219,21 +212,24 @@ class RunStore:
         """An empty raw folder for a trial that is about to run; what an interrupted attempt left is removed."""
         folder = self.folder(trial_id)
         raw = folder / "raw"
-        try:
+        with self.writing(folder):
             if folder.exists():
                 shutil.rmtree(folder)
             raw.mkdir(parents=True)
-        except OSError as error:
-            raise self.stopped(folder, error) from error
         return raw
 
-    def stopped(self, path: Path, error: OSError) -> RunError:
-        """The error for a run that cannot be written any more: nothing is lost, and it says how to go on."""
-        found = f"{error.strerror or error}" + (f" ({error.filename})" if _is_elsewhere(error, path) else "")
-        return RunError(
-            f"{path}: cannot be written: {found}; everything recorded before is kept. "
-            f"Fix that, then go on with: {self.resume_command}"
-        )
+    @contextmanager
+    def writing(self, path: Path) -> Iterator[None]:
+        """What cannot be written is a RunError: nothing is lost, and it says how to go on."""
+        try:
+            yield
+        except OSError as error:
+            is_elsewhere = isinstance(error.filename, str) and not Path(error.filename).is_relative_to(path)
+            found = f"{error.strerror or error}" + (f" ({error.filename})" if is_elsewhere else "")
+            raise RunError(
+                f"{path}: cannot be written: {found}; everything recorded before is kept. "
+                f"Fix that, then go on with: {self.resume_command}"
+            ) from error
 
     def has(self, trial_id: str) -> bool:
         """Whether the trial has its record."""
@@ -250,21 +246,18 @@ class RunStore:
         """Make a trial's result durable; once this returns, no power cut loses it."""
         folder = self.folder(record.trial["id"])
         key = {"study": record.trial["study"], "trial": record.trial["id"]}
-        try:
+        with self.writing(folder):
             if buckets or series or samples:
-                from ioassay.store import parquet
+                from ioassay.store import frames
 
-                parquet.write(folder, key, buckets, series, samples)
+                frames.write(folder, key, buckets, series, samples)
             if seen is not None:
                 atomic_file.write(folder / WITNESS, json.dumps(seen.as_stored(), separators=(",", ":")))
             for path in (folder / "raw").iterdir():
                 atomic_file.sync(path)
             atomic_file.sync(folder / "raw")
-            text = json.dumps(dataclasses.asdict(record), indent=1)
-            atomic_file.write(folder / RECORD, text)
+            atomic_file.write(folder / RECORD, json.dumps(dataclasses.asdict(record), indent=1))
             atomic_file.sync(folder.parent)
-        except OSError as error:
-            raise self.stopped(folder, error) from error
 
     def adopt(self, trial: Trial, files: Mapping[str, bytes]) -> Record:
         """Make a trial durable that was recorded elsewhere: its files by their path in its folder.
@@ -273,12 +266,19 @@ class RunStore:
         """
         places = {name: PurePosixPath(name) for name in files}
         strange = [name for name, place in places.items() if place.is_absolute() or ".." in place.parts]
-        record = self._foreign_record(trial, files.get(RECORD, b""))
+        try:
+            table = json.loads(files.get(RECORD, b""))
+            record = read_record(table, Path(RECORD)) if isinstance(table, dict) else None
+        except (ValueError, InputError):
+            record = None
+        wanted = {"id": trial.id, "point": dict(trial.point), "repetition": trial.repetition}
+        if record is not None and not wanted.items() <= record.trial.items():
+            record = None
         if strange or record is None:
             what = f"a file '{strange[0]}'" if strange else f"no {RECORD} of it"
             raise InputError(f"the host returned {what}; expected the files of this trial")
         folder = self.begin(trial.id).parent
-        try:
+        with self.writing(folder):
             for name, place in places.items():
                 if name != RECORD:
                     path = folder / place
@@ -288,18 +288,7 @@ class RunStore:
             atomic_file.sync(folder / "raw")
             atomic_file.write(folder / RECORD, files[RECORD].decode())
             atomic_file.sync(folder.parent)
-        except OSError as error:
-            raise self.stopped(folder, error) from error
         return record
-
-    def _foreign_record(self, trial: Trial, content: bytes) -> Record | None:
-        try:
-            table = json.loads(content)
-            record = read_record(table, Path(RECORD)) if isinstance(table, dict) else None
-        except (ValueError, InputError):
-            return None
-        wanted = {"id": trial.id, "point": dict(trial.point), "repetition": trial.repetition}
-        return record if record is not None and wanted.items() <= record.trial.items() else None
 
     def records(self) -> Iterator[Record]:
         """The records that exist, in the order of the plan."""
@@ -334,10 +323,8 @@ class RunStore:
 
         The process that clears up after a killed one holds it until it is done: that is waited for.
         """
-        try:
+        with self.writing(self.root):
             lock_file = (self.root / "run.lock").open("a+")
-        except OSError as error:
-            raise self.stopped(self.root, error) from error
         with lock_file as lock:
             give_up_s = time.monotonic() + _CLEARING_S
             while not _locks(lock):
@@ -376,20 +363,11 @@ def _lives(file: IO[str]) -> bool:
         os.close(holder)
 
 
-def _is_elsewhere(error: OSError, folder: Path) -> bool:
-    """Whether the error is about another file than those of `folder`."""
-    return isinstance(error.filename, str) and not Path(error.filename).is_relative_to(folder)
-
-
 def new_folder(parent: Path, name: str, now: float | None = None) -> Path:
     """A path for a new run that does not exist yet: `<parent>/<time>-<name>`."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    path = parent / f"{stamp}-{name}"
-    number = 1
-    while path.exists():
-        number += 1
-        path = parent / f"{stamp}-{name}-{number}"
-    return path
+    paths = (parent / f"{stamp}-{name}{f'-{number}' if number > 1 else ''}" for number in itertools.count(1))
+    return next(path for path in paths if not path.exists())
 
 
 def _line(trial: Trial) -> str:
@@ -423,10 +401,6 @@ def _write_plan(
         raise StudyError(f"'…{odd}' is not UTF-8, and a study cannot hold it: rename the folder or file") from None
 
 
-def _trial(line: bytes) -> Trial:
-    return Trial(**validation.read(schema.Planned, line, "the trial"))
-
-
 def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it from a copy of the run") -> Record:
     """The Record behind parsed `record.json`; InputError when it is none."""
     try:
@@ -439,13 +413,13 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
     validation.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
     if record.status not in (OK, FAILED, SKIPPED):
         raise InputError(f"{path}: status is '{record.status}'; expected {OK}, {FAILED} or {SKIPPED}; {remedy}")
-    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(_as_written, record.claims)))
 
+    def as_written(claim: Claim) -> Claim:
+        """Equal to the claim before it was stored: JSON knows no tuples."""
+        lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
+        return dataclasses.replace(claim, **lists)
 
-def _as_written(claim: Claim) -> Claim:
-    """Equal to the claim before it was stored: JSON knows no tuples."""
-    lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
-    return dataclasses.replace(claim, **lists)
+    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(as_written, record.claims)))
 
 
 def migrate(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from ioassay import debug_log, pack, validation
 from ioassay.errors import StudyError
 from ioassay.hints import suggestion
-from ioassay.study import earlier_best, machine_levels
+from ioassay.study import relative_levels
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
 from ioassay.validation import shown
 
@@ -106,13 +106,9 @@ def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll, stored: bool
 
 def to_table(suite: Suite) -> dict[str, Any]:
     """The resolved suite as a TOML document that `from_table` reads back to an equal suite."""
-    studies = [_plain(study) for study in suite.studies]
+    studies = [study.model_dump(exclude_none=True, exclude={"scale"}) for study in suite.studies]
     figures = {"figures": [figure.model_dump() for figure in suite.figures]} if suite.figures else {}
     return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies, **figures}
-
-
-def _plain(study: Study) -> dict[str, Any]:
-    return study.model_dump(exclude_none=True, exclude={"scale"})
 
 
 def _name_from(path: Path) -> str:
@@ -131,24 +127,19 @@ def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict
 
 
 def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll, stored: bool) -> list[Study]:
+    from ioassay import drivers
+
     changed = change([table for table, _ in members])
     sources = [str(path) for _, path in members]
     if not stored:  # a stored study has the numbers of the machine that it was planned on
-        read = [machine_levels.resolved(table, source) for table, source in zip(changed, sources, strict=True)]
-        changed = earlier_best.with_stand_ins(read, sources)
+        read = [relative_levels.resolved(table, source) for table, source in zip(changed, sources, strict=True)]
+        changed = relative_levels.with_stand_ins(read, sources)
     studies = [make_study(table, source, stored=stored) for table, source in zip(changed, sources, strict=True)]
     if not stored:
         for study, source in zip(studies, sources, strict=True):
-            _require_driver(study, f"{source}: {study.name}" if len(studies) > 1 else source)
+            if why := drivers.REGISTRY.refusal(study.driver):  # a study that cannot run is none
+                raise StudyError(why, source=f"{source}: {study.name}" if len(studies) > 1 else source, key="driver")
     return studies
-
-
-def _require_driver(study: Study, source: str) -> None:
-    """StudyError for a driver that is in no list, so that a study that cannot run is none."""
-    from ioassay import drivers
-
-    if why := drivers.REGISTRY.refusal(study.driver):
-        raise StudyError(why, source=source, key="driver")
 
 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
@@ -204,10 +195,6 @@ def _table(path: Path) -> dict[str, Any]:
     if module := _TOOLS.get(path.suffix.removeprefix(".")):
         table: dict[str, Any] = import_module(module).study_table(path)
         return table
-    return _read(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
     try:
         return validation.toml(path.read_bytes())
     except OSError as error:

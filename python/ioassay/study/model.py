@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -105,12 +105,10 @@ def _duration_s(value: Any) -> float:
 
 
 def _share(value: Any) -> float:
-    text = str(value).strip()
     try:
-        number = float(text.removesuffix("%"))
+        return units.parse_share(value)
     except ValueError:
         raise ValueError("not a share; expected for example '5%' or 0.05") from None
-    return number / 100 if text.endswith("%") else number
 
 
 Size = Annotated[int, BeforeValidator(_size)]
@@ -440,17 +438,15 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
 def _require_distinct_levels(factors: Mapping[str, list[Level]], source: str, place: str = "factors") -> None:
     """StudyError where a level is there twice under whatever spelling: its points would be run as if they differed."""
     for name, levels in factors.items():
-        if repeated := repeated_level(name, levels):
-            raise StudyError(_repeated(name, *repeated), source=source, key=f"{place}.{name}")
-
-
-def _repeated(name: str, first: Level, second: Level) -> str:
-    if shown(first) == shown(second):
-        return f"level {shown(first)} is listed twice; expected it once"
-    return (
-        f"levels {shown(first)} and {shown(second)} are the same, both mean {level_meaning(name, second)}; "
-        "expected one of them"
-    )
+        if not (repeated := repeated_level(name, levels)):
+            continue
+        first, second = map(shown, repeated)
+        if first == second:
+            text = f"level {first} is listed twice; expected it once"
+        else:
+            meaning = level_meaning(name, repeated[1])
+            text = f"levels {first} and {second} are the same, both mean {meaning}; expected one of them"
+        raise StudyError(text, source=source, key=f"{place}.{name}")
 
 
 def _require_distinct_cases(cases: list[dict[str, Any]], source: str) -> None:
@@ -593,19 +589,15 @@ def study_error(error: ValidationError, source: str, below: str = "") -> StudyEr
     first = error.errors()[0]
     key = ".".join(str(part) for part in ((below,) if below else ()) + first["loc"])
     if first["type"] == "extra_forbidden":
-        message = f"unknown key; {suggestion(key.split('.')[-1], _known_beside(key))}"
+        table, *inside = key.split(".")
+        model = _MODELS.get(table, Study) if inside else Study
+        message = f"unknown key; {suggestion(key.split('.')[-1], model.model_fields)}"
     elif first["type"] == "missing":
         message = "is missing"
     else:
         message = error_text(first)
     more = len(error.errors()) - 1
     return StudyError(message + (f" (and {more} more)" if more else ""), source=source, key=key)
-
-
-def _known_beside(key: str) -> Iterable[str]:
-    """The keys of the table that `key` is in."""
-    parts = key.split(".")
-    return (_MODELS.get(parts[0], Study) if len(parts) > 1 else Study).model_fields
 
 
 _SCALES = TypeAdapter(dict[str, Scale])

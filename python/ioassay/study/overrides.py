@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import UsageError
@@ -34,12 +34,6 @@ def scaled(table: Mapping[str, Any], scale: str) -> dict[str, Any]:
             result.pop(other, None)
             result[key] = change[key]
     return result
-
-
-def with_repetitions(table: Mapping[str, Any], repetitions: int) -> dict[str, Any]:
-    """The table with a fixed number of repetitions in place of its own number or `until`."""
-    result = {key: value for key, value in table.items() if key != "until"}
-    return {**result, "repetitions": repetitions}
 
 
 def with_setting(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
@@ -80,19 +74,6 @@ def with_factor(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
     return {**table, "factors": {**table.get("factors", {}), key: levels}}
 
 
-def adjusted(
-    table: Mapping[str, Any],
-    *,
-    scale: str = FULL,
-    settings: Sequence[str] = (),
-    factors: Sequence[str] = (),
-    repetitions: int | None = None,
-) -> dict[str, Any]:
-    """All changes in their order: the scale first, so that what the user names wins."""
-    (result,), _ = adjusted_all([table], scale=scale, settings=settings, factors=factors, repetitions=repetitions)
-    return result
-
-
 def adjusted_all(
     tables: Sequence[Mapping[str, Any]],
     *,
@@ -101,10 +82,10 @@ def adjusted_all(
     factors: Sequence[str] = (),
     repetitions: int | None = None,
 ) -> tuple[list[dict[str, Any]], list[Warning_]]:
-    """The same for all studies of a suite; a warning for each change that not all of them take.
+    """All changes to the studies of a suite in their order, the scale first, so that what the user names wins.
 
-    Of several studies, those take a factor's levels that have the factor, and those a setting in which it is none.
-    UsageError where no study takes a change.
+    With a warning for each change that not all studies take: of several studies, those take a factor's levels that have
+    the factor, and those a setting in which it is none. UsageError where no study takes a change.
     """
     results, left_out = [scaled(table, scale) for table in tables], []
     for assignment in settings:
@@ -113,18 +94,24 @@ def adjusted_all(
             left_out += _left_out(f"--set {assignment}", "it is varied there", results, takes)
         else:
             takes = [True] * len(results)  # each says why not
-        results = [
-            with_setting(table, assignment) if take else table for table, take in zip(results, takes, strict=True)
-        ]
+        results = _changed(with_setting, assignment, results, takes)
     for assignment in factors:
         takes = _with_its_factor(results, assignment)
         left_out += _left_out(f"--factor {assignment}", "no such factor there", results, takes)
-        results = [
-            with_factor(table, assignment) if take else table for table, take in zip(results, takes, strict=True)
-        ]
+        results = _changed(with_factor, assignment, results, takes)
     if repetitions is not None:
-        results = [with_repetitions(table, repetitions) for table in results]
+        fixed = {"repetitions": repetitions}
+        results = [{key: value for key, value in table.items() if key != "until"} | fixed for table in results]
     return results, left_out
+
+
+def _changed(
+    change: Callable[[Mapping[str, Any], str], dict[str, Any]],
+    assignment: str,
+    tables: Sequence[dict[str, Any]],
+    takes: Sequence[bool],
+) -> list[dict[str, Any]]:
+    return [change(table, assignment) if take else table for table, take in zip(tables, takes, strict=True)]
 
 
 def _with_its_factor(tables: Sequence[Mapping[str, Any]], assignment: str) -> list[bool]:

@@ -56,26 +56,19 @@ def known_trials(suite: Suite) -> Iterator[Trial]:
 
 def count(suite: Suite) -> dict[str, int]:
     """Number of trials by study name; the cap where repetition is adaptive."""
-    return {study.name: _count(study) for study in suite.studies}
-
-
-def _count(study: Study) -> int:
-    return len(points(study)) * study.max_repetitions * study.runs_per_trial + len(points_called(study))
-
-
-def points_called(study: Study) -> list[dict[str, Scalar]]:
-    """The points that run once more to have their system calls counted."""
-    return [point for point in points(study) if counts_calls(study, point)]
+    numbers = {}
+    for study in suite.studies:
+        each = study.max_repetitions * study.runs_per_trial
+        numbers[study.name] = sum(each + counts_calls(study, point) for point in points(study))
+    return numbers
 
 
 def counts_calls(study: Study, point: Point) -> bool:
     """Whether a point runs once more to have its system calls counted."""
     wanted = study.watch.calls
-    return (
-        wanted
-        if not isinstance(wanted, Mapping)
-        else all(any(same_level(name, point[name], level) for level in levels) for name, levels in wanted.items())
-    )
+    if not isinstance(wanted, Mapping):
+        return wanted
+    return all(any(same_level(name, point[name], level) for level in levels) for name, levels in wanted.items())
 
 
 def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:
@@ -110,7 +103,7 @@ def instant(trial: Trial) -> str:
 
 
 def _without_host(point: Point) -> str:
-    return json.dumps({name: level for name, level in point.items() if name != HOST}, sort_keys=True)
+    return point_key({name: level for name, level in point.items() if name != HOST})
 
 
 def make_trial(
@@ -148,25 +141,9 @@ def make_trial(
         "repetition": repetition,
         **parts,
     }
-    if twin:
-        content["twin"] = True
-    if calls:
-        content["calls"] = True
-    return Trial(
-        id=_digest({**content, "seed": study.seed})[:16],
-        study=study.name,
-        driver=study.driver,
-        point=dict(point),
-        params=parts["params"],
-        target=parts["target"],
-        run=parts["run"],
-        repetition=repetition,
-        seed=int(seed[:12], 16),
-        order=order,
-        twin=twin,
-        calls=calls,
-        search=search,
-    )
+    kind = {name: True for name, asked in (("twin", twin), ("calls", calls)) if asked}
+    identity = _digest({**content, **kind, "seed": study.seed})[:16]
+    return Trial(id=identity, **content, seed=int(seed[:12], 16), order=order, twin=twin, calls=calls, search=search)
 
 
 def with_params(trial: Trial, params: Mapping[str, Any], search: str) -> Trial:
@@ -184,6 +161,11 @@ def _run(run: Run) -> dict[str, Any]:
 def _digest(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def point_key(point: Point) -> str:
+    """A point as a key of tables: equal for equal ones."""
+    return json.dumps(point, sort_keys=True)
 
 
 def describe(point: Point) -> str:

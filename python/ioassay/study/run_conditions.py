@@ -97,9 +97,8 @@ def nice(value: Any) -> int:
 
 def cores(value: Any) -> float:
     """Processors' worth of time: `150%` and 1.5 are the same."""
-    text = str(value).strip()
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = units.parse_share(value)
     except ValueError:
         number = 0.0
     if isinstance(value, bool) or not LEAST_CORES <= number <= units.MOST_CPUS:

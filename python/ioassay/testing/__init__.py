@@ -14,12 +14,19 @@ from __future__ import annotations
 
 import pytest
 
-for _module in ("role_contracts", "reader_contracts"):
-    pytest.register_assert_rewrite(f"ioassay.testing.{_module}")
+pytest.register_assert_rewrite("ioassay.testing.contracts")
 
-from ioassay.testing.made_records import outcome, records, trial  # noqa: E402
-from ioassay.testing.reader_contracts import AnalysisContract, ClaimsContract, FigureContract  # noqa: E402
-from ioassay.testing.role_contracts import DriverContract, MonitorContract, TargetContract  # noqa: E402
+from ioassay.testing.contracts import (  # noqa: E402
+    AnalysisContract,
+    ClaimsContract,
+    DriverContract,
+    FigureContract,
+    MonitorContract,
+    TargetContract,
+    outcome,
+    records,
+    trial,
+)
 
 __all__ = [
     "AnalysisContract",

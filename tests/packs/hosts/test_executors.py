@@ -26,7 +26,6 @@ import distributed
 import psutil
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.drivers import driver
 from ioassay.errors import RunError
 from ioassay.packs.hosts import executors as of_dask
@@ -34,7 +33,8 @@ from ioassay.packs.hosts.executors import dask_executor
 from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 from ioassay.records.record import FAILED
 from ioassay.roles import Parsed, Trial
-from ioassay.runner import delivery, executors, input_files, worker
+from ioassay.runner import delivery, executors, worker
+from ioassay.runner.progress import Progress
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 from ioassay.store.run_folder import RunStore
 
@@ -157,14 +157,14 @@ def test_what_is_cancelled_is_not_computed(tmp_path: Path, executor: DaskExecuto
 
 
 @pytest.fixture
-def hidden_trace(tmp_path: Path) -> Iterator[input_files.InputFile]:
+def hidden_trace(tmp_path: Path) -> Iterator[delivery.InputFile]:
     """A file whose path means something else in every other process."""
     place = tmp_path / "small.trace"
     place.write_text(computed_runs.TRACE)
     with place.open() as file:
         os.dup2(file.fileno(), 200)
-    size, digest = place.stat().st_size, input_files.digest(place)
-    yield input_files.InputFile("trace", "small.trace", "/proc/self/fd/200", size, digest)
+    size, digest = place.stat().st_size, delivery.digest(place)
+    yield delivery.InputFile("trace", "small.trace", "/proc/self/fd/200", size, digest)
     os.close(200)
 
 
@@ -179,7 +179,7 @@ def spoil_inputs(dask_worker: distributed.Worker) -> None:
 
 
 def test_a_trace_goes_to_each_worker_once_and_is_checked_on_each_use(
-    executor: DaskExecutor, hidden_trace: input_files.InputFile
+    executor: DaskExecutor, hidden_trace: delivery.InputFile
 ) -> None:
     params = {"trace": "small.trace", "format": "disksim", "elements": 2}
     order = delivery.Order(trial(driver="simulate", params=params), delivery.identity(), [hidden_trace])
@@ -424,7 +424,7 @@ class Elsewhere(Executor):
 def test_a_trace_that_a_worker_lacks_is_sent_once_and_results_do_not_tell(
     small_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_files, "PART_BYTES", 1000)
+    monkeypatch.setattr(delivery, "PART_BYTES", 1000)
     elsewhere = Elsewhere(small_trace / "elsewhere")
     assert computed_runs.require_same_as_here(small_trace, computed_runs.simulations(), elsewhere).ok == 3
     sent = [order for order in elsewhere.orders if order.contents]

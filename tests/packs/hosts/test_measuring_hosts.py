@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 import ioassay as ia
 from ioassay.api.execution import Checks, begin, resume
-from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
 from ioassay.packs.hosts import host_worker
@@ -29,6 +28,7 @@ from ioassay.packs.hosts.fleet import ClockOffset, CommonStart, clock_offset, wa
 from ioassay.packs.hosts.host_worker import Examined, Opening, Session
 from ioassay.roles import Consent
 from ioassay.runner.hosts import Measured
+from ioassay.runner.progress import Progress
 from ioassay.study import plan as trial_plan
 from ioassay.study.model import Suite
 

@@ -11,7 +11,7 @@ from ioassay.drivers.null import Null
 from ioassay.packs.live.live_page import Cursor, RunState
 from ioassay.records.record import Environment, Record
 from ioassay.roles import CurrentRates, Rates, Trial
-from ioassay.runner.current_rates import RateReader
+from ioassay.runner.trial import RateReader
 
 QUIET = Environment(
     seconds=1.0, processors=2, own_share=0.9, others_share=0.01, kernel_share=0.0, steal_share=0.0, programs=[]

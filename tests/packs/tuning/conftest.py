@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ioassay.api.progress import Progress
 from ioassay.packs.tuning.search import campaign, request
 from ioassay.packs.tuning.search.campaign import Campaign, Script
 from ioassay.packs.tuning.search.request import Request
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run
+from ioassay.runner.progress import Progress
 from ioassay.runner.run import Tally
 from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore

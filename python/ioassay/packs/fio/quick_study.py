@@ -20,8 +20,8 @@ from ioassay.targets import ownership_mark
 
 if TYPE_CHECKING:
     from ioassay.api.execution import Announce, Execution
-    from ioassay.api.progress import Progress
     from ioassay.api.run_results import Run
+    from ioassay.runner.progress import Progress
 
 NAME = "quick"
 

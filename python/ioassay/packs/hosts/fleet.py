@@ -29,9 +29,8 @@ from ioassay.records.record import Warning_
 from ioassay.roles import Consent, Trial
 from ioassay.runner import hosts
 from ioassay.runner.executors import Said
-from ioassay.runner.hosts import Measured, News
+from ioassay.runner.hosts import KeptFile, Measured, News
 from ioassay.runner.preflight import Storage
-from ioassay.runner.run_facts import KeptFile
 from ioassay.study.model import ALL_HOSTS, Study, Suite
 from ioassay.targets import filesystem
 

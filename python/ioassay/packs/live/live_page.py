@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ioassay import debug_log, metrics, units
 from ioassay.analysis import machine_conditions
-from ioassay.api.progress import Progress, RemainingTime, Several
 from ioassay.errors import Interrupted, UsageError, one_line
 from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
 from ioassay.report import theme
 from ioassay.roles import CurrentRates, Rates, Trial
+from ioassay.runner.progress import Progress, RemainingTime, Several
 from ioassay.study import plan
 
 if TYPE_CHECKING:

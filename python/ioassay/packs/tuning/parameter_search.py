@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import drivers
-from ioassay.api import computing, execution
+from ioassay.api import execution
 from ioassay.api import study as studies
 from ioassay.api.execution import Announce, Checks, Execution
-from ioassay.api.progress import Progress
 from ioassay.api.run_results import Run
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
@@ -23,6 +22,7 @@ from ioassay.packs.tuning.search.request import Goal, Request, examined
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent
 from ioassay.runner import worker_pool
+from ioassay.runner.progress import Progress
 from ioassay.store import bundle
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Suite
@@ -131,7 +131,7 @@ class Search(Run):
         if blocks is not None:
             raise UsageError(f"blocks is {blocks}; expected none, since the trials of a search follow from each other")
         progress = progress or Progress()
-        computing.at_once(executor, workers)
+        execution.at_once(executor, workers)
         with execution.interruptible():
             ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
         return _searched(ready, progress, executor, workers, wait_quiet_s)
@@ -174,7 +174,7 @@ def tune(
     settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
     goal = request.make_goal(maximize, minimize, subject_to)
     consent = Consent(tuple(destroy_data), allow_exec)
-    at_once = computing.at_once(executor, workers)
+    at_once = execution.at_once(executor, workers)
     with execution.interruptible():
         chosen = studies.of(study)
         ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=at_once)

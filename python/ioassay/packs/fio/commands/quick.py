@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay import metrics
-from ioassay.cli import closing, console, options, session, syntax
+from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
     from ioassay.analysis.descriptive import Profile
@@ -58,7 +58,7 @@ def quick(
             }
         )
     else:
-        closing.say(run, _table(run))
+        session.say(run, _table(run))
     session.end(run)
 
 

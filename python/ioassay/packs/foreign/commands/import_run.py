@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import closing, console, options, session, syntax
+from ioassay.cli import console, options, session, syntax
 
 
 def register(app: syntax.Group) -> None:
@@ -40,5 +40,5 @@ def import_(
     if json:
         console.emit(run.as_dict())
     else:
-        closing.say(run)
+        session.say(run)
     session.end(run)

@@ -32,8 +32,7 @@ from ioassay.errors import RunError, ToolError, UsageError
 from ioassay.packs.hosts.executors import SYSTEMS, BatchJobs, HostCluster, Scheduler
 from ioassay.process import supervisor
 from ioassay.runner import delivery, worker_pool
-from ioassay.runner.delivery import Identity, UnfitWorker
-from ioassay.runner.input_files import Cache, Part
+from ioassay.runner.delivery import Cache, Identity, Part, UnfitWorker
 
 if TYPE_CHECKING:
     import distributed

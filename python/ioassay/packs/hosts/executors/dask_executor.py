@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from ioassay import debug_log
 from ioassay.packs.hosts.executors import dask_clusters
 from ioassay.packs.hosts.executors.dask_clusters import Answer, SubmittedJobs, Worker
-from ioassay.runner import input_files
-from ioassay.runner.delivery import Lacking
-from ioassay.runner.input_files import InputFile
+from ioassay.runner import delivery
+from ioassay.runner.delivery import InputFile, Lacking
 from ioassay.runner.worker_pool import NoWorker, WorkerLost
 
 if TYPE_CHECKING:
@@ -382,8 +381,8 @@ class DaskExecutor(Executor):
         def send() -> None:
             why = ""
             try:
-                for offset, length in input_files.parts(file):
-                    piece = input_files.part(file, offset, length)
+                for offset, length in delivery.parts(file):
+                    piece = delivery.part(file, offset, length)
                     self._client.run(dask_clusters.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"

@@ -171,8 +171,9 @@ _DIAGNOSIS = "-+d"
 class Command(syntax.Command):
     """`ioassay filesuite`, which also reads what IOzone spells unlike others, and names what it refuses."""
 
-    def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
-        return super()._read(_usual_words(words))
+    def values(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """See syntax.Command."""
+        return super().values(_usual_words(words))
 
     def _option(self, name: str) -> syntax.Parameter:
         _refuse(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import formats
-from ioassay.cli import command_run, console, options, syntax, witness_text
+from ioassay.cli import console, options, syntax, witness, witness_text
 from ioassay.cli.syntax import row
 from ioassay.packs.ssd.commands import trace_text
 from ioassay.packs.ssd.commands.trace import TO, WRITING
@@ -50,14 +50,14 @@ def record(
     from ioassay.packs.ssd import command_recording
 
     console.use_json(json)
-    watch = partial(command_run.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
+    watch = partial(witness.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
     given["lose"] = given["lose"] or ()
     recording = command_recording.run(command, output, watch, **given)
     if recording.lost:
         console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
     with console.ending(recording.watched.outcome.status):
         _say(recording, [] if given["everybody"] else command, json=json)
-        command_run.say_interruption(recording.watched.outcome.status)
+        witness.say_interruption(recording.watched.outcome.status)
 
 
 def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:

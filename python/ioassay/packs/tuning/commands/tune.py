@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
-from ioassay.api import computing
-from ioassay.cli import closing, completion_values, console, options, session, syntax
+from ioassay.api import execution
+from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.factors import CASE, level_word
 from ioassay.roles import Consent
@@ -101,7 +101,7 @@ def tune(
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
-    at_once = computing.at_once(executor, workers)
+    at_once = execution.at_once(executor, workers)
     if resume is not None:
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]
@@ -137,7 +137,7 @@ def tune(
             use.append(" ".join(f"{axis.name}={level_word(point[axis.name])}" for axis in asked.axes))
             others = " (which runs the other cases too)" if any(axis.name == CASE for axis in asked.axes) else ""
             use.append(f"to use it: {_use(asked, found.numbers)}{others}")
-        closing.say(found, use)
+        session.say(found, use)
     session.refuse_contradicted(found)
     if found.best is None:
         raise console.Exit(1)

@@ -339,7 +339,7 @@ class Campaign:
         return wanted.trials + shorts + 2 * candidates * max(wanted.confirm, wanted.confirm_most)
 
     def trials(self) -> Iterator[Trial | None]:
-        """See run.Source. What is new is in the plan before it is given."""
+        """See trial_sources.Source. What is new is in the plan before it is given."""
         self._planned = list(self.store.trials())
         self.script.planned = tuple(self._planned)
         for step in self._steps():
@@ -347,7 +347,7 @@ class Campaign:
             yield None
 
     def told(self, trial: Trial, record: Record) -> None:
-        """See run.Source. UsageError where the first trial that went well has not the metrics of the goal."""
+        """See trial_sources.Source. UsageError where the first trial that went well has not the metrics of the goal."""
         self.script.records[trial.id] = record
         if not self._checked and record.status == OK:
             self.script.require_metrics(record)
@@ -357,7 +357,7 @@ class Campaign:
         return ()
 
     def announce(self, said: Callable[[str], None]) -> None:
-        """See run.GrowingPlan: each new best point."""
+        """See trial_sources.GrowingPlan: each new best point."""
 
         def tell(best: Best, asked: int) -> None:
             value = metrics.format_metric(self.script.request.goal.metric, best.mean)

@@ -1,0 +1,273 @@
+"""What is done with runs that have ended: ioassay report, compare, export and sql."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ioassay.cli import completion_values, console, options, session, syntax
+from ioassay.errors import Contradicted, RunError, UsageError
+from ioassay.hints import nearest
+
+if TYPE_CHECKING:
+    from ioassay.analysis.run_comparison import Comparison
+    from ioassay.api.publication import Bundle, TableFiles
+    from ioassay.api.run_results import Run
+    from ioassay.narrative.comparison_text import Line
+    from ioassay.report.comparison_page import ComparisonPaths
+    from ioassay.store.dataset import Dataset
+
+
+def register(app: syntax.Group) -> None:
+    """Add the commands to `app`."""
+    for command in (report, compare, export, sql):
+        app.command()(command)
+
+
+def compare(
+    a: Annotated[Path, syntax.argument("A", "The run to compare with (the baseline).", completion_values.runs)],
+    b: Annotated[Path, syntax.argument("B", "The run to judge.", completion_values.runs)],
+    margin: Annotated[str, syntax.option("SHARE", "Relative differences below this count as the same.")] = "5%",
+    confidence: Annotated[float, syntax.option("P", "Confidence level of the intervals.", min=0.5, max=0.9999)] = 0.95,
+    output: Annotated[Path | None, syntax.option("DIR", "The page's folder; by default runs/<time>-compare.")] = None,
+    junit: Annotated[Path | None, syntax.option("FILE", "Also write JUnit XML, for CI.")] = None,
+    markdown: Annotated[Path | None, syntax.option("FILE", "Also write a summary in Markdown.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Compare two runs statistically, with a page; exit 1 when B is slower.
+
+    Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves nothing: exit 0.
+
+    Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
+    """
+    from ioassay import stats
+    from ioassay.api import publication
+
+    with publication.figure_processes() as processes:
+        stats.load_numpy()
+        from ioassay.api import comparison, run_results
+
+        before, after = run_results.open(a), run_results.open(b)
+        found = comparison.assess(before, after, options.share("--margin", margin), confidence)
+        if junit is not None:
+            _write("--junit", junit, found.junit())
+        if not found.result.rows:
+            raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
+        if markdown is not None:
+            _write("--markdown", markdown, found.markdown())
+        paths = found.publish(output, processes)
+    console.answer(
+        lambda: {**found.as_dict(), "report": str(paths.page)},
+        lambda: _say_comparison(before.records, after.records, found.result, paths),
+    )
+    if found.result.contradicted:
+        raise console.Exit(Contradicted.exit_code)
+    if found.regression:
+        raise console.Exit(1)
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written: {error.strerror}") from None
+
+
+def _say_comparison(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> None:
+    """The verdict, the worst rows, what else differs and where the page is, in session.MOST_LINES lines."""
+    from ioassay.narrative import comparison_text, conditions_text
+
+    head = [*console.wrapped(str(comparison_text.headline(result))), str(comparison_text.account(result))]
+    for letter, records in (("A", a), ("B", b)):
+        trust = conditions_text.trust(records)
+        if trust is not None and trust.grade.name != "FIT":
+            head += console.wrapped(f"{letter}: {trust.conditions}")
+    notes = list(_notes(result))
+    room = session.MOST_LINES - len(head) - len(notes) - len((paths.page, "header", "the rows left out"))
+    shown = comparison_text.lines(result, result.results[: max(room, 1)])
+    columns = ("condition", "metric", "A", "B", "B/A", "interval", "verdict")
+    console.lines((*head, *console.aligned(columns, [*map(_cells, shown)])))
+    if left_out := len(result.results) - len(shown):
+        console.line(f"… and {console.count(left_out, 'more row')} on the page")
+    console.notes(notes)
+    console.line(f"page    {paths.page}")
+
+
+def _cells(line: Line) -> list[str]:
+    from ioassay.stats.contrasts import Ratio
+
+    row, bounds = line.row, line.row.interval
+    ratio = _ratio(row.ratio.ratio) if isinstance(row.ratio, Ratio) else "-"
+    interval = f"{_ratio(bounds.low)} … {_ratio(bounds.high)}" if bounds else ""
+    names = f"{row.study}: {row.label}", ", ".join(line.responses)
+    return [*names, *line.means, ratio, interval, line.verdict]
+
+
+def _ratio(value: float) -> str:
+    """With three decimals. The interval of few and scattered repetitions can be wider than anybody wants to read."""
+    return "< 0.001" if 0 < value < 0.001 else "> 1000" if value > 1000 else f"{value:.3f}"
+
+
+def _notes(result: Comparison) -> Iterator[str]:
+    """The first condition that differs and the first that one run lacks, each with the number of the others."""
+    from ioassay.narrative import comparison_text, phrases
+
+    if result.differences:
+        first, *others = result.differences
+        more = f" and {console.count(len(others), 'more difference')}, on the page" if others else ""
+        yield f"warning: {comparison_text.warning(first)}{more}"
+    for letter, missing in comparison_text.only(result).items():
+        if missing:
+            yield f"only in {letter}: {phrases.listed([*map(str, missing)], most=2)}"
+
+
+def report(run: options.RunFolder, json: options.Json = False) -> None:
+    """Rebuild findings, figures and page from the records of a run.
+
+    Example: ioassay report runs/20260101-120000-quick
+    """
+    from ioassay import stats
+    from ioassay.api import publication, run_results
+
+    with publication.figure_processes() as processes:
+        stats.load_numpy()
+        ended = run_results.open(run)
+        ended.publish(processes)
+    console.answer(ended.as_dict, lambda: session.say(ended))
+
+
+_ARCHIVE, _MARKDOWN = "archive", "markdown"
+_FORMATS = (_ARCHIVE, "parquet", "csv", _MARKDOWN)
+
+
+def export(
+    run: options.RunFolder,
+    output: Annotated[
+        Path | None,
+        syntax.option("--output, -o NAME", "What is written; by default <run>.tar.gz here. .tar.xz is smaller."),
+    ] = None,
+    format: Annotated[
+        str, syntax.option("", "What it is written as.", completion_values.words(*_FORMATS), metavar="|".join(_FORMATS))
+    ] = _ARCHIVE,
+    redact: Annotated[
+        bool, syntax.option("--redact", "Replace names of hosts and people, folders, serial numbers and addresses.")
+    ] = False,
+    no_report: Annotated[
+        bool,
+        syntax.option("--no-report", "Leave page and figures out of the archive: ioassay report makes them again."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a run into one archive to share, as tables, or as a summary.
+
+    --format parquet and csv write a folder, <run>-parquet or <run>-csv, with a file for each table and schema.json,
+    which has the units; csv with a name that ends in .csv writes the trials alone. markdown prints a summary for a
+    comment on a change, or writes it to the file of --output.
+
+    With --redact, host and user names, folders, serial numbers, UUIDs, MAC and IP addresses and unknown kernel
+    parameters are replaced in every file, and the page is made anew. The bundle is searched for them before it is
+    written; unpacked, it is a run for report, sql and compare.
+
+    Examples: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz;
+    ioassay export runs/20260101-120000-quick --format markdown
+    """
+    from ioassay.api import run_results
+
+    if format not in _FORMATS:
+        raise UsageError(f"--format is '{format}', expected {', '.join(_FORMATS)}{nearest(format, _FORMATS)}")
+    if no_report and format != _ARCHIVE:
+        raise UsageError(f"--no-report: is for --format {_ARCHIVE}; {format} has no report")
+    found = run_results.open(run)
+    if format == _MARKDOWN:
+        _summary(found, output, redact=redact)
+        return
+    if format != _ARCHIVE:
+        files = found.export_tables(output, format=format, redact=redact)
+        console.answer(files.as_dict, lambda: _say_tables(files))
+        return
+    bundle = found.export(output, redact=redact, report=not no_report)
+    console.answer(bundle.as_dict, lambda: _say_bundle(bundle))
+
+
+def _summary(run: Run, output: Path | None, *, redact: bool) -> None:
+    if output is not None and (output.exists() or output.is_symlink()):
+        raise UsageError(f"--output {output}: exists already; expected a new name")
+    text = run.markdown(redact=redact)
+    if output is not None:
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise RunError(f"{output}: cannot be written: {error.strerror}; --output names another place") from None
+    console.answer(
+        lambda: {"markdown": text, "path": str(output) if output is not None else None},
+        lambda: console.line(text.rstrip("\n") if output is None else str(output)),
+    )
+
+
+def _say_tables(files: TableFiles) -> None:
+    _warn_of_names(
+        files.redacted, "the tables are", "reasons, warnings and levels may hold names of hosts and users, and folders"
+    )
+    counts = ", ".join(f"{name} {number}" for name, number in files.rows.items())
+    _say_replaced(f"{files.path}: rows of {counts}", files.redacted, files.replaced)
+
+
+def _say_bundle(bundle: Bundle) -> None:
+    manifest = bundle.manifest
+    _warn_of_names(
+        manifest.redacted, "the bundle is", "it holds host and user names, folders and the tools' whole output"
+    )
+    _say_replaced(f"{bundle.path}: {console.count(manifest.files, 'file')}", manifest.redacted, manifest.replaced)
+    for kind, count in manifest.only_in_fields.items():
+        console.note(
+            f"note: {kind}: {console.count(count, 'value')} short, a number or a common word, replaced only in fields "
+            "that name them"
+        )
+    for reason, count in manifest.left_out.items():
+        console.note(f"note: left out: {console.count(count, 'file')}: {reason}")
+
+
+def _warn_of_names(redacted: bool, what: str, why: str) -> None:
+    if not redacted:
+        console.note(f"warning: {what} not redacted: {why}; --redact replaces them")
+
+
+def _say_replaced(text: str, redacted: bool, replaced: Mapping[str, int]) -> None:
+    console.line(f"{text}{', redacted' if redacted else ''}")
+    for kind, count in replaced.items():
+        console.line(f"  {kind}: {console.count(count, 'place')} replaced")
+
+
+def sql(
+    words: Annotated[
+        list[str], syntax.argument("RUN… QUERY", "Folders of runs, then one SELECT.", completion_values.runs)
+    ],
+    json: options.Json = False,
+) -> None:
+    """Query the records of one or more runs with SQL.
+
+    The tables are trials, hist, series, samples, warnings and calls (system calls by name), each with a column run.
+
+    Example: ioassay sql runs/A runs/B 'SELECT run, bs, avg("read.bw") FROM trials GROUP BY ALL'
+    """
+    from ioassay.api import run_results
+
+    if len(words) < 2:
+        raise UsageError("expected at least one run and a query; for example: ioassay sql RUN 'SELECT * FROM trials'")
+    run_results.require_duckdb()
+    runs = {name: run_results.open(root).records for name, root in _names([Path(word) for word in words[:-1]]).items()}
+    columns, rows = run_results.sql_rows(runs, words[-1])
+    console.answer(
+        lambda: {"columns": columns, "rows": [dict(zip(columns, row, strict=True)) for row in rows]},
+        lambda: console.table(columns, [["" if cell is None else str(cell) for cell in row] for row in rows]),
+    )
+
+
+def _names(roots: list[Path]) -> dict[str, Path]:
+    """What the runs are called in the column `run`: their folders' names, or the paths where these are the same."""
+    for name_of in (lambda root: root.resolve().name, str, lambda root: str(root.resolve())):
+        names = {name_of(root): root for root in roots}
+        if len(names) == len(roots):
+            return names
+    raise UsageError(f"a run is named twice among {', '.join(map(str, roots))}; expected each once")
