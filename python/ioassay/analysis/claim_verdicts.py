@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ioassay import metrics
 from ioassay.analysis.machine_conditions import contended
 from ioassay.analysis.measurements import memoized
-from ioassay.analysis.measurements.cells import label
 from ioassay.formats import conventions
 from ioassay.records.observation import Observation
 from ioassay.records.record import OK
-from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
 from ioassay.units import format_size
 from ioassay.verify import drive_counters
 from ioassay.verify.judge import Twins, judge, overall
@@ -30,6 +27,9 @@ from ioassay.verify.verdict import BY_DRIVE, CATEGORIES, CONTRADICTED, NOT_IO, T
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ioassay.store.dataset import Dataset
+    from ioassay.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,8 @@ def together(records: Dataset) -> list[Unclaimed]:
 
 def _judged(records: Dataset, study: Study, row: Mapping[str, Any], twins: Twins | None) -> list[Judged]:
     """All claims of a trial, by the kernel's counts and the drive's own."""
+    from ioassay.analysis.measurements.cells import label
+
     trial, point = row["trial"], {name: row[name] for name in study.levels if row.get(name) is not None}
     claims = records.claims.get(trial, ())
     verdicts = judge(

@@ -11,12 +11,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
 
 from ioassay.analysis.measurements import memoized
 from ioassay.factors import HOST
 from ioassay.records.record import OK, Environment
-from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay.store.dataset import Dataset
+    from ioassay.study.model import Study
 
 
 class Grade(IntEnum):

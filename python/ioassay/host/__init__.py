@@ -30,7 +30,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay import validation
 from ioassay.errors import InputError, one_line
 from ioassay.host import cgroup, disks, perf_events, settings, system
 from ioassay.host.machine import Capture, Machine
@@ -92,6 +91,8 @@ def facts(
 
 def _gathered(gather: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """A section, or why it is not known: another kernel's format of one file costs its facts, and no run."""
+    from ioassay import validation
+
     try:
         found = gather()
         validation.table(json.dumps(found), "it")  # what host.json could not give back is not put into it

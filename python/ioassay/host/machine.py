@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay import validation
 from ioassay.errors import InputError, ToolError
 from ioassay.process.supervisor import Captured
 
@@ -51,6 +50,8 @@ class Machine:
 
     def answer(self, *argv: str) -> dict[str, Any]:
         """The JSON object that a command printed; empty when it printed none."""
+        from ioassay import validation
+
         try:
             return validation.table(self.output(*argv) or "{}", argv[0])
         except InputError:

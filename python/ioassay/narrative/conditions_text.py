@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis import claim_verdicts, machine_conditions
 from ioassay.analysis.claim_verdicts import ClaimVerdicts, Outcome
@@ -12,8 +12,10 @@ from ioassay.analysis.machine_conditions import Conditions, Disturbance, Grade
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import Say, say
 from ioassay.stats.result import plain
-from ioassay.store.dataset import Dataset
 from ioassay.verify.verdict import HEADED, TRUE_CLAIMS, compared
+
+if TYPE_CHECKING:
+    from ioassay.store.dataset import Dataset
 
 GRADES = {grade: grade.name.lower() for grade in Grade}
 

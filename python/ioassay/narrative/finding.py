@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ioassay.analysis.measurements.cells import Cells, MissingConditions
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
 from ioassay.narrative.say import Say, say, statement
 from ioassay.narrative.values import Response
 from ioassay.records.record import SKIPPED, Scalar
 from ioassay.stats.result import Interval, Undefined
+
+if TYPE_CHECKING:
+    from ioassay.analysis.measurements.cells import Cells, MissingConditions
 
 NOTHING = "–"
 """What a table has in the place of a value."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
-from ioassay.stats.contrasts import MOST
 from ioassay.stats.result import Interval, Undefined
 
 NAIVE_REASON = (
@@ -155,6 +154,8 @@ def count(number: int, thing: str) -> str:
 
 def repetitions_needed(number: int) -> str:
     """`about 12 repetitions`, `more than 1000 repetitions`."""
+    from ioassay.stats.contrasts import MOST
+
     return f"more than {MOST} repetitions" if number >= MOST else f"about {number} repetitions"
 
 

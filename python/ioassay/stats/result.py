@@ -9,14 +9,15 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 WIDEST = 10.0
 """Intervals of a ratio whose ends differ by more than this factor bound nothing."""
-Floats = npt.NDArray[np.float64]
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,10 @@ def plain(value: Any) -> Any:
         return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
+    if hasattr(value, "tolist"):  # an array, or a number, of numpy
+        return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -68,6 +67,8 @@ def plain(value: Any) -> Any:
 
 def as_floats(values: npt.ArrayLike) -> Floats:
     """`values` as a one-dimensional array of finite float64; ValueError otherwise (a missing value is no number)."""
+    import numpy as np
+
     array = np.asarray(values, dtype=np.float64).ravel()
     if not np.isfinite(array).all():
         raise ValueError("values hold NaN or infinity; expected finite numbers (drop missing ones and say so)")
@@ -76,7 +77,7 @@ def as_floats(values: npt.ArrayLike) -> Floats:
 
 def mean_of(values: Floats) -> float:
     """Mean by differences from the first value: exact for equal values, and safe for a large common offset."""
-    return float(values[0] + np.mean(values - values[0]))
+    return float(values[0] + (values - values[0]).mean())
 
 
 def sum_of_squares(values: Floats) -> float:
@@ -86,5 +87,5 @@ def sum_of_squares(values: Floats) -> float:
     (The American Statistician 37, 1983), equation 1.7.
     """
     shifted = values - values[0]
-    deviations = shifted - np.mean(shifted)
-    return float(max(np.sum(deviations**2) - np.sum(deviations) ** 2 / deviations.size, 0.0))
+    deviations = shifted - shifted.mean()
+    return float(max((deviations**2).sum() - deviations.sum() ** 2 / deviations.size, 0.0))

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import NormalDist, median
 from typing import Any
 
 from ioassay.formats import is_of_this_host, tool_runs
 from ioassay.records.observation import Calls, Observation
 from ioassay.records.record import Claim
-from ioassay.stats import distributions
 from ioassay.verify import properties, session_times, tolerances
 from ioassay.verify.access_pattern import judge_pattern
 from ioassay.verify.case import LEFT_OUT, Case, Pool, cases, is_direct
@@ -388,6 +387,8 @@ def effect(twins: Twins) -> Effect | None:
     log_ratio = median(sides[0]) - median(sides[1])
     if runs < 3:
         return Effect(twins.metric, math.exp(log_ratio), None, None, runs)
+    from ioassay.stats import distributions
+
     half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(sum(map(_variance, sides)))
     ratio, low, high = (math.exp(log_ratio + by) for by in (0.0, -half, half))
     return Effect(twins.metric, ratio, low, high, runs)
@@ -398,7 +399,7 @@ def _variance(values: Sequence[float]) -> float:
     n = len(values)
     place = max(1, round((n + 1) / 2 - math.sqrt(n)))
     outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n
-    z = float(distributions.normal_ppf(1 - outside / 2))
+    z = NormalDist().inv_cdf(1 - outside / 2)
     return ((values[n - place] - values[place - 1]) / (2 * z)) ** 2
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
+if TYPE_CHECKING:
+    from ioassay.store.dataset import Dataset
+    from ioassay.study.model import Study
 
 P = ParamSpec("P")
 R = TypeVar("R")
