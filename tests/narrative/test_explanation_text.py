@@ -12,7 +12,8 @@ import golden
 from ioassay.narrative import explanation_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.say import templates
-from ioassay.verify.verdict import CATEGORIES, Amount, Code, Statement, Verdict, state
+from ioassay.records.record import Claim
+from ioassay.verify.verdict import CATEGORIES, MATCH, Amount, Code, Property, Statement, Verdict, state
 
 MIB = 2**20
 AMOUNT = Amount(16384, 64 * MIB)
@@ -89,6 +90,21 @@ def test_every_code_and_category_has_its_sentence() -> None:
 @pytest.mark.parametrize(("ratio", "words"), [(1.031, "3.1 % too high"), (100, "100 times what it was")])
 def test_a_rate_that_is_too_high_is_a_percentage_or_a_factor(ratio: float, words: str) -> None:
     assert words in explanation_text.text([state(Code.RATE_TOO_HIGH, ratio=ratio)])
+
+
+@pytest.mark.parametrize(("matched", "said"), [(["mean", "p99"], "latency"), (["mean"], "latency in part")])
+def test_latencies_of_which_some_were_not_judged_are_confirmed_in_part(matched: list[str], said: str) -> None:
+    claim = Claim(source="fio", kind="read", test="", latency_ns={"mean": 1e5, "p99": 2e5})
+    numbers = {f"{MATCH}{name}": True for name in matched}
+    made = Verdict(
+        "CONFIRMED",
+        "",
+        (),
+        numbers,
+        claim,
+        properties=[Property("bytes", "CONFIRMED"), Property("latency", "CONFIRMED")],
+    )
+    assert explanation_text.by_property(made) == f"By property: CONFIRMED bytes, {said}."
 
 
 def test_a_verdict_is_plain_json_and_warnings_say_so() -> None:

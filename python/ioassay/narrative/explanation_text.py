@@ -86,8 +86,10 @@ def text(statements: Sequence[Statement]) -> str:
 def by_property(verdict: Verdict) -> str:
     """'By property: CONFIRMED operations, bytes; not judged pattern.'; '' where nothing could be judged."""
     names: dict[str, list[str]] = {}
+    in_part = " in part" if compared([verdict]).unjudged_latencies else ""
     for each in sorted(verdict.properties, key=rank, reverse=True):
-        names.setdefault(each.category, []).append(each.name)
+        is_partial = each.name == properties.LATENCY and each.category in TRUE_CLAIMS
+        names.setdefault(each.category, []).append(each.name + in_part * is_partial)
     parts = [f"{category.replace(NOT_JUDGED, 'not judged')} {', '.join(among)}" for category, among in names.items()]
     return f"By property: {'; '.join(parts)}." if parts else ""
 
