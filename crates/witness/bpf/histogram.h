@@ -6,7 +6,8 @@
 
 #define SUB_BITS 5
 
-INLINE u32 log2_of(u64 value) {
+/* A global function: inlined, all that comes behind it would be verified for each of its 32 ways. */
+__attribute__((noinline)) u32 log2_of(u64 value) {
     u32 log = 0;
     if (value >> 32) { value >>= 32; log += 32; }
     if (value >> 16) { value >>= 16; log += 16; }
