@@ -88,8 +88,8 @@ impl ProgramSet {
         Ok(loaded)
     }
 
-    /// Loads what will most likely be used, each program by a thread of its own: the kernel checks three of them for
-    /// 100 ms each. What fails here fails again, with a reason, where it is needed.
+    /// Loads what will most likely be used, each program by a thread of its own, since the kernel verifies some of them
+    /// for tens of milliseconds. What fails here fails again, with a reason, where it is needed.
     fn load_together(&mut self, options: &Options, btf: &Btf) {
         let form = |layer: &'static Layer| {
             if options.oldest {
