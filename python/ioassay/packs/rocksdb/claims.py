@@ -278,21 +278,19 @@ def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
 
 
 def _of_average(benchmark: Benchmark) -> list[Misfit]:
-    """The mean of a line, where the times of the histograms, a batch of operations each, do not add up to it.
+    """The mean of a line, where the times of the histograms, a batch of operations each, are far from adding up to it.
 
-    The first time of a thread begins when it was created, before the line's (Stats::Start in db_bench_tool.cc).
+    They may add up to any more: the first time of a thread begins when it was created, long before the line's where
+    there are many (Stats::Start in db_bench_tool.cc).
     """
-    histograms = [one for one in benchmark.histograms if {"mean", "max"} <= one.spread_ns.keys()]
+    histograms = [one for one in benchmark.histograms if "mean" in one.spread_ns]
     counts = [sum(one.buckets.values()) for one in histograms]
     operations = benchmark.operations or sum(counts)
     if not histograms or not operations:
         return []
     timed_ns = sum(count * one.spread_ns["mean"] for count, one in zip(counts, histograms, strict=True))
-    threads = 2 * math.ceil(operations * benchmark.mean_ns / 1e9 / benchmark.seconds) if benchmark.seconds else 1
-    first_ns = (threads + 1) * max(one.spread_ns["max"] for one in histograms)  # one thread may write beside those
-    low = (timed_ns * 0.99 - first_ns) / operations - _CLOCK_STEP_S * 1e9
-    high = (timed_ns * (1 + _OUTSIDE_SHARE) + _OUTSIDE_S * 1e9) / operations
-    return between("micros/op", benchmark.mean_ns, low, high)
+    most_ns = (timed_ns * (1 + _OUTSIDE_SHARE) + _OUTSIDE_S * 1e9) / operations
+    return between("micros/op", benchmark.mean_ns, 0.0, most_ns)
 
 
 def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequence[str]) -> Iterator[Claim]:
