@@ -47,6 +47,7 @@ __all__ = [
     "trace_mrc",
     "trace_write",
     "witness_capability",
+    "witness_prepare",
 ]
 
 class CoreError(ValueError):
@@ -491,3 +492,9 @@ class Witness:
 
 def witness_capability() -> str:
     """Why BPF programs cannot be attached here, with the remedy; '' when they can."""
+
+def witness_prepare(level: str) -> None:
+    """Begin to load the programs for a `Witness` at `level` in a thread, while the caller does something else.
+
+    ValueError for a level without programs. What cannot be loaded is said by whoever needs it.
+    """

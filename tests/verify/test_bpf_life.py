@@ -143,6 +143,23 @@ def test_a_child_takes_none_of_its_parents_programs(watch: Any) -> None:
     assert loaded() == programs
 
 
+def test_programs_that_are_being_loaded_serve_the_next_witness_and_no_child() -> None:
+    _core.Witness("syscalls")  # nothing is loaded now
+    _core.witness_prepare("syscalls")
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(not _core.Witness("syscalls").finish())
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert _core.witness_capability() == ""  # waits for them
+    programs = loaded()
+    witness = _core.Witness("syscalls")
+    assert loaded() == programs
+    assert json.loads(witness.finish())["cost"]["cpu_s"] > 0
+
+
 def test_two_may_watch_at_once() -> None:
     first, second = _core.Witness("syscalls"), _core.Witness("block")
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

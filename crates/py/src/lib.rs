@@ -64,5 +64,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(traces::trace_mrc, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;
     module.add_function(wrap_pyfunction!(witness::witness_capability, module)?)?;
+    module.add_function(wrap_pyfunction!(witness::witness_prepare, module)?)?;
     Ok(())
 }

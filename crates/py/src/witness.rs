@@ -17,6 +17,13 @@ pub fn witness_capability(py: Python<'_>) -> String {
     }
 }
 
+/// Begins to load the programs for a witness of a command at this level, while the caller does something else.
+#[pyfunction]
+pub fn witness_prepare(level: &str) -> PyResult<()> {
+    Programs::prepare(&options_of(level, None, &[])?);
+    Ok(())
+}
+
 /// Programs that are attached until this is dropped.
 #[pyclass(module = "ioassay._core")]
 pub struct Witness {

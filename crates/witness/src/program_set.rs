@@ -5,7 +5,7 @@
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
 use std::collections::HashMap;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use aya::maps::{MapData, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLinkId;
@@ -44,6 +44,8 @@ pub(crate) struct ProgramSet {
     pub(crate) began: RingBuf<MapData>,
     pub(crate) layers: Vec<&'static str>,
     pub(crate) why: Vec<String>,
+    /// Processor time that loading took.
+    pub(crate) cpu_s: f64,
     names: Vec<&'static str>,
     links: Vec<(&'static str, BtfTracePointLinkId)>,
 }
@@ -51,6 +53,7 @@ pub(crate) struct ProgramSet {
 impl ProgramSet {
     /// Loads the tree's program, and what there is of the layers asked for.
     pub(crate) fn load(options: &Options) -> Result<Self, Unavailable> {
+        let cpu_before_s = sys::thread_cpu_s();
         let btf = Btf::from_sys_fs()?;
         let mut ebpf = open(options)?;
         let began = ebpf.take_map("programs").expect("a map of the object");
@@ -59,10 +62,11 @@ impl ProgramSet {
             ebpf,
             layers: Vec::new(),
             why: Vec::new(),
+            cpu_s: 0.0,
             names: Vec::new(),
             links: Vec::new(),
         };
-        loaded.load_together(options, &btf);
+        loaded.cpu_s = loaded.load_together(options, &btf);
         // Without it the most that were alive at once are not known, which is no reason to watch nothing.
         let _ = loaded.load_program(&TREE_END, &btf);
         if !options.running {
@@ -85,12 +89,14 @@ impl ProgramSet {
         if options.record.is_some() && loaded.layers.contains(&"block") {
             loaded.layers.push("record");
         }
+        loaded.cpu_s += sys::thread_cpu_s() - cpu_before_s;
         Ok(loaded)
     }
 
     /// Loads what will most likely be used, each program by a thread of its own, since the kernel verifies some of them
-    /// for tens of milliseconds. What fails here fails again, with a reason, where it is needed.
-    fn load_together(&mut self, options: &Options, btf: &Btf) {
+    /// for tens of milliseconds. What fails here fails again, with a reason, where it is needed. Gives the
+    /// threads' processor time.
+    fn load_together(&mut self, options: &Options, btf: &Btf) -> f64 {
         let form = |layer: &'static Layer| {
             if options.oldest {
                 layer.forms().last()
@@ -109,15 +115,21 @@ impl ProgramSet {
             .map(|one| (one.name, one.tracepoint))
             .collect();
         thread::scope(|scope| {
+            let mut threads = Vec::new();
             for (name, program) in self.ebpf.programs_mut() {
                 if let (Some(tracepoint), aya::programs::Program::BtfTracePoint(program)) =
                     (tracepoints.get(name), program)
                 {
-                    let _ = thread::Builder::new()
-                        .spawn_scoped(scope, move || program.load(tracepoint, btf));
+                    let load = move || {
+                        let _ = program.load(tracepoint, btf);
+                        sys::thread_cpu_s()
+                    };
+                    threads.extend(thread::Builder::new().spawn_scoped(scope, load));
                 }
             }
-        });
+            let spent_s = threads.into_iter().map(ScopedJoinHandle::join);
+            spent_s.map(Result::unwrap_or_default).sum()
+        })
     }
 
     /// Whether the programs are there that keep what the layer adds to.

@@ -1,16 +1,20 @@
-//! Programs that a finished witness leaves loaded, for the next one of this process that watches the same: the verifier
-//! and zeroed maps are nine tenths of an attachment.
+//! Programs that are loaded before a witness wants them, since the verifier and zeroed maps are nine tenths of an
+//! attachment: by a thread of their own while the caller does something else, or by a finished witness of this process
+//! that watched the same.
 //!
-//! They are used again only where nothing of the past can be counted again. No task may be alive that was followed, every
+//! The latter are used again only where nothing of the past can be counted again. No task may be alive that was followed, every
 //! map is emptied before, and a program that still ran when it was detached has ended. Otherwise, and for recordings,
 //! listings, explanations and running processes, programs are loaded anew. A child of this process shares the maps, so it takes none.
 
+use std::mem;
 use std::process;
 use std::sync::Mutex;
+use std::thread::{self, JoinHandle};
 
 use aya::Pod;
 use aya::maps::{Array, HashMap, Map, MapError, PerCpuArray, PerCpuValues};
 
+use crate::error::Unavailable;
 use crate::gather;
 use crate::histogram::BUCKETS;
 use crate::options::Options;
@@ -29,17 +33,42 @@ const MAX_DEVICES: u64 = 32;
 
 struct Spare {
     options: Options,
-    loaded: ProgramSet,
+    programs: Programs,
     process: u32,
+}
+
+enum Programs {
+    Loading(JoinHandle<Result<ProgramSet, Unavailable>>),
+    New(ProgramSet),
+    Used(ProgramSet),
 }
 
 static SPARE: Mutex<Option<Spare>> = Mutex::new(None);
 
-/// Whether there are programs to be used again.
+/// Begins to load programs in a thread, unless there are some already. Whoever takes them, or asks whether the kernel
+/// takes programs, waits for the thread.
+pub(crate) fn prepare(options: &Options) {
+    if is_there() {
+        return;
+    }
+    let wanted = options.clone();
+    if let Ok(thread) = thread::Builder::new().spawn(move || ProgramSet::load(&wanted)) {
+        put(options.clone(), Programs::Loading(thread));
+    }
+}
+
+/// Whether there are programs; those that are being loaded are waited for.
 pub(crate) fn is_there() -> bool {
-    SPARE
-        .lock()
-        .is_ok_and(|spare| spare.as_ref().is_some_and(is_of_this_process))
+    let Some(spare) = taken() else { return false };
+    let programs = match spare.programs {
+        Programs::Loading(thread) => match thread.join() {
+            Ok(Ok(loaded)) => Programs::New(loaded),
+            _ => return false, // whoever needs them loads them again, and says why that fails
+        },
+        loaded => loaded,
+    };
+    put(spare.options, programs);
+    true
 }
 
 /// Leaves detached programs for the next witness.
@@ -47,10 +76,14 @@ pub(crate) fn keep(options: Options, loaded: ProgramSet) {
     if options.record.is_some() || options.listing.is_some() || options.explain || options.running {
         return;
     }
+    put(options, Programs::Used(loaded));
+}
+
+fn put(options: Options, programs: Programs) {
     if let Ok(mut spare) = SPARE.lock() {
         *spare = Some(Spare {
             options,
-            loaded,
+            programs,
             process: process::id(),
         });
     }
@@ -58,16 +91,27 @@ pub(crate) fn keep(options: Options, loaded: ProgramSet) {
 
 /// Programs for `options` with empty maps; None where there are none, or where new ones are quicker.
 pub(crate) fn take(options: &Options) -> Option<ProgramSet> {
-    let mut spare = SPARE.lock().ok()?.take()?;
-    if !is_of_this_process(&spare) || spare.options != *options {
-        return None;
+    let spare = taken().filter(|spare| spare.options == *options)?;
+    match spare.programs {
+        Programs::Loading(thread) => thread.join().ok()?.ok(),
+        Programs::New(loaded) => Some(loaded),
+        Programs::Used(mut loaded) => {
+            sys::wait_for_running_programs().ok()?;
+            empty(&mut loaded).ok()?.then_some(loaded)
+        }
     }
-    sys::wait_for_running_programs().ok()?;
-    empty(&mut spare.loaded).ok()?.then_some(spare.loaded)
 }
 
-fn is_of_this_process(spare: &Spare) -> bool {
-    spare.process == process::id()
+/// The spare programs of this process.
+fn taken() -> Option<Spare> {
+    let spare = SPARE.lock().ok()?.take()?;
+    if spare.process == process::id() {
+        return Some(spare);
+    }
+    if let Programs::Loading(thread) = spare.programs {
+        mem::forget(thread); // this child does not have it
+    }
+    None
 }
 
 /// Zeroes what was used of the arrays, and removes all keys of the others. False, with nothing changed, where that is much.

@@ -39,17 +39,25 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// Begins to load what [`Witness::attach`] will want, and returns at once. What cannot be loaded is said by that.
+    pub fn prepare(options: &Options) {
+        if check().is_ok() {
+            spare::prepare(options);
+        }
+    }
+
     /// Loads and attaches. Returns when everything is being watched.
     ///
     /// # Errors
     /// Why nothing can be watched here. A layer that this kernel lacks is left out and told in [`Seen::why`].
     pub fn attach(options: &Options) -> Result<Self, Unavailable> {
-        let (start, cpu_before_s) = (Instant::now(), sys::thread_cpu_s());
+        let start = Instant::now();
         check()?;
         let mut loaded = match spare::take(options) {
             Some(spare) => spare,
             None => ProgramSet::load(options)?,
         };
+        let cpu_before_s = sys::thread_cpu_s();
         let recorder = match &options.record {
             Some(path) => Some(Recorder::start(&mut loaded, path)?),
             None => None,
@@ -60,6 +68,7 @@ impl Witness {
         };
         loaded.attach()?;
         mark_attached(&mut loaded);
+        let cpu_s = std::mem::take(&mut loaded.cpu_s) + sys::thread_cpu_s() - cpu_before_s;
         Ok(Self {
             options: options.clone(),
             loaded,
@@ -68,7 +77,7 @@ impl Witness {
             roots: 0,
             root_threads: 0,
             attach_s: start.elapsed().as_secs_f64(),
-            cpu_s: sys::thread_cpu_s() - cpu_before_s,
+            cpu_s,
         })
     }
 

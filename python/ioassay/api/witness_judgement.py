@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
 from ioassay.process import supervisor
-from ioassay.records.observation import OFF
+from ioassay.records.observation import OFF, from_dict
 from ioassay.verify import latency_parts
 from ioassay.verify.evidence import classes
 from ioassay.verify.verdict import CONTRADICTED, compared, rank
@@ -317,6 +318,11 @@ def runs(
     note: Note = lambda text: None,
 ) -> tuple[list[WitnessRun], list[WitnessRun]]:
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
+    from ioassay.verify.witness import observed_command
+
+    if listing is None:
+        observed_command.prepare(level, backend)
+        _import_judgement()
     found: dict[bool, list[WitnessRun]] = {True: [], False: []}
     order = [traced for _ in range(twins) for traced in random.sample([True, False], 2)] or [True]
     for number, traced in enumerate(order, start=1):
@@ -327,6 +333,20 @@ def runs(
             raise Interrupted("interrupted; the runs are judged only together")
         found[traced].append(run)
     return found[True], found[False]
+
+
+def _import_judgement() -> None:
+    """Import what judges a run, while the kernel verifies the programs that watch it."""
+    for module in (
+        "analysis.machine_conditions",
+        "narrative.conditions_text",
+        "narrative.explanation_text",
+        "verify.judge",
+    ):
+        import_module(f"ioassay.{module}")
+    from_dict({"backend": "", "asked": "", "layers": [""]})
+    for tool in formats.REGISTRY:
+        formats.parser(tool)
 
 
 def attended(

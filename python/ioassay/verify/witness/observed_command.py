@@ -108,6 +108,12 @@ def watching(
     return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers, listing)
 
 
+def prepare(level: str, backend: str = AUTO) -> None:
+    """Begin to load the BPF programs that `watching` will want, which is most of its time, and return at once."""
+    if backend in (AUTO, BPF) and level in (BLOCK, SYSCALLS, EXPLAIN):
+        _core.witness_prepare(level)
+
+
 def counting(devices: Sequence[str], folder: Path) -> Watching:
     """What counts the system calls of one command by name: BPF programs, or where these cannot run strace's summary,
     SUMMARY in `folder`. ToolError when neither can."""
