@@ -11,7 +11,7 @@ from ioassay.analysis import descriptive
 from ioassay.analysis.descriptive import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
 from ioassay.narrative import describe_text
 from ioassay.packs.fio.commands import quick
-from ioassay.report import first_screen
+from ioassay.report import study_sections, tables
 
 REQUESTS = 4000
 
@@ -57,9 +57,9 @@ def test_every_case_has_a_row_in_the_order_of_the_study(lab: Any) -> None:
 
 def test_reads_and_writes_of_one_workload_are_two_rows(lab: Any) -> None:
     study, records, _ = measured(lab, ("read", "write"), case=cases(1))
-    table = first_screen.profile_table(descriptive.profiles(records, study))
+    table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [row.workload for row in table.rows] == ["depth 1, reads", "depth 1, writes"]
+    assert [row["workload"] for row in table["rows"]] == ["depth 1, reads", "depth 1, writes"]
 
 
 def test_what_sweeps_a_factor_has_a_figure_instead(lab: Any) -> None:
@@ -73,41 +73,41 @@ def test_a_single_condition_is_a_row(lab: Any) -> None:
     study, records, _ = measured(lab, repetitions=1)
     (profile,) = descriptive.profiles(records, study)
     assert profile.values[RATE].ci95 is None and profile.values[RATE].half_width is None
-    screen = first_screen.first_screen(records, [])
-    assert screen.profile is not None and screen.layout == "below"
+    screen = study_sections.first_screen(records, [])
+    assert screen["profile"] is not None and screen["layout"] == "below"
 
 
 def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
     study = lab.study(responses=["read.iops"], case=cases(1))
     metrics = {"read.iops": 10.0, "read.lat.p50": 1e5}
     records = lab.records(lab.run(study, lambda *_: metrics, repetitions=2))
-    table = first_screen.profile_table(descriptive.profiles(records, study))
-    assert table is not None and table.columns == ["IOPS", "p50"]
-    assert not table.decades and table.rows[0].outline == ""
+    table = tables.profile_table(descriptive.profiles(records, study))
+    assert table is not None and table["columns"] == ["IOPS", "p50"]
+    assert not table["decades"] and table["rows"][0]["outline"] == ""
 
 
 def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> None:
     study, records, requests = measured(lab, case=cases(2))
-    table = first_screen.profile_table(descriptive.profiles(records, study))
+    table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [mark.label for mark in table.decades] == ["100 µs"]
-    for row in table.rows:
-        places = [mark.x for mark in row.marks]
-        assert places == sorted(places) and 0 < places[0] < places[-1] <= first_screen.WIDTH
-        every = requests[row.workload, "read"]
-        at_decade = table.decades[0].x
+    assert [mark["label"] for mark in table["decades"]] == ["100 µs"]
+    for row in table["rows"]:
+        places = [mark["x"] for mark in row["marks"]]
+        assert places == sorted(places) and 0 < places[0] < places[-1] <= tables.WIDTH
+        every = requests[row["workload"], "read"]
+        at_decade = table["decades"][0]["x"]
         assert (places[0] < at_decade) == (np.median(every) < 1e5)
-        assert row.spoken.startswith(f"Latencies of {row.workload}: p50 ")
-        heights = [float(part.partition("H")[0]) for part in row.outline.split("V")[1:-1]]
-        assert min(heights) == pytest.approx(4.0) and max(heights) <= first_screen.HEIGHT
+        assert row["spoken"].startswith(f"Latencies of {row['workload']}: p50 ")
+        heights = [float(part.partition("H")[0]) for part in row["outline"].split("V")[1:-1]]
+        assert min(heights) == pytest.approx(4.0) and max(heights) <= tables.HEIGHT
 
 
 def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
     study, records, _ = measured(lab, case=cases(1), repetitions=2)  # 8 of 8,000 requests lie beyond 99.9 %
-    table = first_screen.profile_table(descriptive.profiles(records, study))
+    table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [cell.text.endswith("*") for cell in table.rows[0].values] == [False, False, False, False, True]
-    assert "* fewer than 10 requests lie beyond" in table.caption
+    assert [cell.text.endswith("*") for cell in table["rows"][0]["cells"]] == [False, False, False, False, True]
+    assert "* fewer than 10 requests lie beyond" in table["caption"]
 
 
 def test_a_wide_interval_is_told_by_its_ends() -> None:

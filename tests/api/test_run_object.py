@@ -237,16 +237,16 @@ def test_the_summary_has_a_row_for_each_condition_with_intervals(hidden: ia.Run)
     title, *_ = lines = hidden.markdown().splitlines()
     assert title == "## A \\| study"
     assert "12 trials: 12 ok." in lines
-    head = lines.index("| x | place | Value | n |")
+    head = lines.index("| Condition | n | Value |")
     rows = lines[head + 2 : head + 6]
-    assert all(row.startswith("| ") and " to " in row and row.endswith(" | 3 |") for row in rows)
+    assert all(row.startswith("| ") and " | 3 | " in row and " to " in row for row in rows)
     assert lines[-1] == "Means with 95 % intervals."
 
 
 def test_text_of_files_does_not_format_the_summary() -> None:
-    mean = ConditionMean("s", "x", {"x": "a|b\n<img>"}, "read.bw", "bytes/s", 1e6, 1e6, None, 1)
+    mean = ConditionMean("s", "a|b\n<img>", {"x": "a|b\n<img>"}, "read.bw", "bytes/s", 1e6, 1e6, None, 1)
     text = ci_summaries.summary("*t* @someone", ["one", ""], [Answer("s", "", ["[l](u)"])], [mean])
     assert text == (
         "## \\*t\\* @\u2060someone\n\none\n\n- \\[l\\](u)\n\n"
-        "| x | Read bandwidth | n |\n|---|---|---:|\n| a\\|b \\<img\\> | 1 MB/s | 1 |\n"
+        "| Condition | n | Read bandwidth |\n|---|---:|---:|\n| a\\|b \\<img\\> | 1 | 1 MB/s |\n"
     )

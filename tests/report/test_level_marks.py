@@ -10,7 +10,7 @@ import synthetic
 from charts import layers, mark
 
 from ioassay.report import page
-from ioassay.report.figures import chart, level_marks
+from ioassay.report.figures import chart
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
 
@@ -65,7 +65,7 @@ def test_a_built_in_suite_has_a_colour_for_each_level(name: str) -> None:
         for factor in {getattr(figure, "color", "") for figure in study.figures} & study.levels.keys():
             levels.setdefault(factor, set()).update(study.levels[factor])
     for factor, every in levels.items():
-        assert len(every) <= level_marks._COLOURS or all(isinstance(level, int) for level in every), (factor, every)
+        assert len(every) <= chart._COLOURS or all(isinstance(level, int) for level in every), (factor, every)
 
 
 @pytest.mark.parametrize("kind", ["bar", "lines", "order"])
@@ -89,7 +89,7 @@ def test_many_levels_of_other_studies_do_not_take_the_distinct_colours(tmp_path:
         synthetic.study("many", "Many", {"ioengine": [f"e{place}" for place in range(12)]}, [], rw="randrw"),
     ]
     records = synthetic.run(tmp_path, studies, 1)
-    few, many = (level_marks.of(records, study, "ioengine", study.levels["ioengine"]) for study in studies)
+    few, many = (chart.level_marks(records, study, "ioengine", study.levels["ioengine"]) for study in studies)
     assert (len(few.every), few.ordered) == (2, False)
     assert (len(many.every), many.ordered) == (12, True) and "shape" not in many.points()
 
@@ -100,12 +100,12 @@ def test_numbers_are_ordered_across_studies(tmp_path: Path) -> None:
         for name, levels in (("a", [4, 1]), ("b", [1, 2]))
     ]
     records = synthetic.run(tmp_path, studies, 1)
-    assert [level_marks.of(records, study, "numjobs", [1]).every for study in studies] == [["1", "2", "4"]] * 2
+    assert [chart.level_marks(records, study, "numjobs", [1]).every for study in studies] == [["1", "2", "4"]] * 2
 
 
 def test_a_level_that_no_study_lists_is_shown_last(suite_of_engines: Dataset) -> None:
     study = suite_of_engines.studies[0]
-    marks = level_marks.of(suite_of_engines, study, "ioengine", ["other", "psync"])
+    marks = chart.level_marks(suite_of_engines, study, "ioengine", ["other", "psync"])
     assert marks.every[-1] == marks.shown[-1] == "other"
 
 

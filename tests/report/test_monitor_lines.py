@@ -27,7 +27,7 @@ def bars(drawn: figures.Drawn) -> dict[Any, dict[str, tuple[float, float]]]:
     """Level -> band -> from and to."""
     found: dict[Any, dict[str, tuple[float, float]]] = {}
     for row in [row for layer in layers(drawn.spec) for row in rows(layer)]:
-        found.setdefault(row["x"], {})[row["line"]] = (row["y"], row["y2"])
+        found.setdefault(row["x"], {})[row["part"]] = (row["y"], row["y2"])
     return found
 
 

@@ -122,10 +122,11 @@ def test_without_a_ratio_there_is_no_picture() -> None:
 
 def test_bars_lie_where_the_picture_has_them() -> None:
     found = comparison_charts.bars(comparison(*EVERY), 3)
-    assert [one.verdict for one in found.rows] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.FASTER]
-    assert found.band[0] < found.one < found.band[1]
-    assert found.rows[0].low < found.rows[0].ratio < found.rows[0].high < found.one < found.rows[2].low
-    assert all(0 <= place <= 100 for one in found.rows for place in (one.low, one.ratio, one.high))
+    shown, (bottom, top) = found["rows"], found["band"]
+    assert [one["verdict"] for one in shown] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.FASTER]
+    assert bottom < found["one"] < top
+    assert shown[0]["low"] < shown[0]["ratio"] < shown[0]["high"] < found["one"] < shown[2]["low"]
+    assert all(0 <= one[place] <= 100 for one in shown for place in ("low", "ratio", "high"))
 
 
 def test_the_description_tells_the_verdict_and_the_rows() -> None:

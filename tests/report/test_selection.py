@@ -74,6 +74,6 @@ def test_the_title_names_the_restriction() -> None:
     spec = FigureSpec(kind="trend", name="x", where={"rw": "randrw", "numjobs": 4})
     assert chart.titled(spec, "Read bandwidth") == "Read bandwidth (randrw, numjobs = 4)"
     study = Study(name="s", title="S", driver="fio", params={"direct": 1})
-    own = chart.head(spec.model_copy(update={"title": "Mine"}), study, "Read bandwidth", ["n = 3"])
+    own = chart.figure({}, spec.model_copy(update={"title": "Mine"}), study, "Read bandwidth", ["n = 3"])["title"]
     assert own["text"] == ["Mine"]
     assert " ".join(own["subtitle"]).replace("\u00a0", " ") == "rw = randrw, numjobs = 4 · n = 3 · direct = 1"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
     from ioassay.report.page import Waiting
     from ioassay.store.dataset import Dataset
-    from ioassay.store.schema import Search
     from ioassay.study.model import Figure, Study
 
 PAGE = "index.html"
@@ -124,14 +123,14 @@ def _view(
 ) -> dict[str, object]:
     from ioassay.analysis.descriptive import headline
     from ioassay.narrative import answers, conditions_text
-    from ioassay.report import first_screen, host_facts, study_sections, trial_list, warnings
+    from ioassay.report import host_facts, study_sections, tables, trial_list, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
     names = (_STUDY, "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
     known = {study.name for study in records.studies}
-    screen = first_screen.first_screen(records, drawn)
+    screen = study_sections.first_screen(records, drawn)
     stories = study_sections.studies(records, findings, rows)
     return {
         "title": title,
@@ -142,17 +141,19 @@ def _view(
         "trust": conditions_text.trust(records),
         "summary": study_sections.summary(records, findings, stories),
         "answered": any(map(answers.is_answer, findings)),
-        "anchors": {story.name: story.anchor for story in stories},
+        "anchors": {story["name"]: story["anchor"] for story in stories},
         "studies": stories,
         "together": [study_sections.group(finding.title, [finding]) for finding in together],
-        "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),
+        "headline": None if any(one.tables for one in together) else tables.headline(records, rows),
         "others": [
             study_sections.group(finding.title, [finding])
             for finding in findings
             if finding.study not in known and finding not in together
         ],
-        "figures": {name: [one for one in drawn if one.study == name and one not in screen.figures] for name in known},
-        "overview": [one for one in drawn if not one.study and one not in screen.figures],
+        "figures": {
+            name: [one for one in drawn if one.study == name and one not in screen["figures"]] for name in known
+        },
+        "overview": [one for one in drawn if not one.study and one not in screen["figures"]],
         "screen": screen,
         "alerts": warnings.alerts(records, drawn, findings),
         "trials": trial_list.trials(records, out),
@@ -170,25 +171,19 @@ def _view(
 
 def rerun_command(records: Dataset) -> str:
     """`ioassay run study.toml`, or the search with all that it was asked."""
-    return shlex.join(["ioassay", "run", _STUDY] if records.tuning is None else list(_search_arguments(records.tuning)))
-
-
-def _search_arguments(tuning: Search) -> Iterator[str]:
-    """The study has every level of the axes, so that the listed ones are the space."""
-    yield from ("ioassay", "tune", _STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"]))
+    if (tuning := records.tuning) is None:
+        return f"ioassay run {_STUDY}"
+    words = ["ioassay", "tune", _STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"])]
     for constraint in tuning["constraints"]:
-        yield from ("--subject-to", constraint["text"])
-    yield "--listed"
+        words += ["--subject-to", constraint["text"]]
+    words.append("--listed")  # the study has every level of the axes, so that the listed ones are the space
     for name, level in tuning["default"].items():
-        yield from ("--default", f"{name}={level_word(level)}")
+        words += ["--default", f"{name}={level_word(level)}"]
     for option in ("trials", "confirm", "seed", "margin"):
-        yield from (f"--{option}", str(tuning[option]))
-    if tuning["batch"] > 1:
-        yield from ("--workers", str(tuning["batch"]))
-    if tuning["budget_s"] is not None:
-        yield from ("--budget", f"{tuning['budget_s']:g}s")
-    if not tuning["pruning"]:
-        yield "--no-pruning"
+        words += [f"--{option}", str(tuning[option])]
+    words += ["--workers", str(tuning["batch"])] if tuning["batch"] > 1 else []
+    words += [] if tuning["budget_s"] is None else ["--budget", f"{tuning['budget_s']:g}s"]
+    return shlex.join(words if tuning["pruning"] else [*words, "--no-pruning"])
 
 
 def _plain(value: Any) -> Any:

@@ -15,12 +15,9 @@ from xml.etree import ElementTree
 
 from ioassay.analysis.descriptive import ConditionMean
 from ioassay.analysis.run_comparison import Comparison, Verdict
-from ioassay.factors import factor_label
-from ioassay.metrics import format_metric, metric
 from ioassay.narrative import answers, comparison_text, conditions_text, phrases
 from ioassay.narrative.answers import Answer
 from ioassay.narrative.comparison_text import Line
-from ioassay.narrative.finding import Table
 from ioassay.narrative.say import say
 from ioassay.report import tables
 from ioassay.store.dataset import Dataset
@@ -44,32 +41,16 @@ def summary(title: str, premises: Sequence[str], answered: Sequence[Answer], mea
 
 
 def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
-    factors = list(dict.fromkeys(name for row in means for name in row.point))
-    responses = list(dict.fromkeys(row.metric for row in means))
-    conditions: dict[tuple[object, ...], dict[str, ConditionMean]] = {}
-    for row in means:
-        conditions.setdefault(tuple(row.point.get(name) for name in factors), {})[row.metric] = row
-    head = [*(factor_label(name) for name in factors), *(metric(name).label for name in responses), "n"]
-    rows = [
-        [*levels, *(_mean(found.get(name)) for name in responses), max(one.repetitions for one in found.values())]
-        for levels, found in conditions.items()
-    ]
-    shown = tables.shown(Table(head, rows))
-    yield _table_row([cell.text for cell in shown.columns])
-    yield "|" + "|".join("---:" if cell.number else "---" for cell in shown.columns) + "|"
-    for cells in shown.rows[:_MOST_CONDITIONS]:
-        yield _table_row([cell.text for cell in cells])
-    if len(shown.rows) > _MOST_CONDITIONS:
-        yield f"\n… and {len(shown.rows) - _MOST_CONDITIONS} more conditions"
+    shown = tables.means(means, exact=not any(row.ci95 for row in means))
+    if shown is not None:
+        yield _table_row(column.text for column in shown.columns)
+        yield "|" + "|".join("---:" if column.number else "---" for column in shown.columns) + "|"
+        for cells in shown.rows[:_MOST_CONDITIONS]:
+            yield _table_row(f"{cell.text} ({cell.note})" if cell.note else cell.text for cell in cells)
+        if len(shown.rows) > _MOST_CONDITIONS:
+            yield f"\n… and {len(shown.rows) - _MOST_CONDITIONS} more conditions"
     if any(row.ci95 for row in means):
         yield f"\n{answers.MEANS}"
-
-
-def _mean(row: ConditionMean | None) -> str | None:
-    if row is None:
-        return None
-    ends = f" ({' to '.join(format_metric(row.metric, end) for end in row.ci95)})" if row.ci95 else ""
-    return format_metric(row.metric, row.mean) + ends
 
 
 _OPEN_ROWS, _MOST_ROWS = 15, 150

@@ -51,10 +51,10 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     for study, response in dict.fromkeys((row.study, row.response) for row in worst):
         if len(overlays) == _MOST_OVERLAYS:
             break
-        pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
-        labels, name = [row.label for row in worst if row.study == study], _file_name(study)
         if (study, "") in overlays:
             continue
+        pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
+        labels, name = [row.label for row in worst if row.study == study], _file_name(study)
         # Curves over numbers; distributions of conditions without an order, or their means where none were kept.
         with suppress(NoData):
             if not comparison_charts.has_curve(pair, response):
@@ -67,10 +67,8 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     order = list(dict.fromkeys(row.study for row in comparison.rows))
     shown = sorted(overlays.values(), key=lambda one: order.index(one.study))
     names = [one.name for one in shown]
-    for place, one in enumerate(shown):
-        own = f"{one.name}-{place + 1}" if one.name in names[:place] else one.name
-        ratios.append(replace(one, name=own))
-    return ratios
+    numbered = [f"{name}-{place + 1}" if name in names[:place] else name for place, name in enumerate(names)]
+    return [*ratios, *(replace(one, name=name) for one, name in zip(shown, numbered, strict=True))]
 
 
 def _file_name(text: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ioassay import units
@@ -12,7 +11,6 @@ from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Table
 from ioassay.report import tables
-from ioassay.report.tables import Shown
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
 
@@ -25,17 +23,11 @@ _MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}
 _TITLES = {"cpu": "Processor", "ioassay": "ioassay"}
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """The hosts that measured: facts that all have alike, in words, and a table of those in which they differ."""
+def fleet(records: Dataset) -> dict[str, Any] | None:
+    """The hosts that measured: facts that all have alike, and a table of those in which they differ.
 
-    names: Sequence[str]
-    alike: Sequence[tuple[str, str]]
-    table: Shown | None
-
-
-def fleet(records: Dataset) -> Fleet | None:
-    """What is known of several hosts; None of a run on this machine alone."""
+    None of a run on this machine alone.
+    """
     hosts = {host: facts for study in records.studies if study.hosts for host, facts in records.machines(study).items()}
     if not hosts:
         return None
@@ -45,7 +37,8 @@ def fleet(records: Dataset) -> Fleet | None:
     first = next(iter(known.values()))
     alike = [(name, first[name]) for name in names if name not in differ]
     rows = [[host, *(own.get(name, NOTHING) for name in differ)] for host, own in known.items()]
-    return Fleet(list(hosts), alike, tables.shown(Table(["Host", *differ], rows)) if differ else None)
+    table = tables.shown(Table(["Host", *differ], rows)) if differ else None
+    return {"names": list(hosts), "alike": alike, "table": table}
 
 
 def _brief(host: Host) -> Iterator[tuple[str, str]]:

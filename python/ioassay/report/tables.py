@@ -1,13 +1,37 @@
-"""Tables of findings as text: every number formatted by its metric or to four digits. Computes nothing."""
+"""Tables as shown: those of findings, means of conditions, and the profile of named workloads.
+
+Every number is formatted by its metric or to four digits. The small charts of a profile are inline SVG, coloured by the
+page's style sheet: they need no script and print. All share one logarithmic axis of latency, so that shapes and marks
+can be compared down the column.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from ioassay import units
+from ioassay.analysis.descriptive import FEW_BEYOND, LATENCIES, RATE, VOLUME, ConditionMean, Profile
 from ioassay.metrics import format_metric, metric
+from ioassay.narrative import describe_text, phrases
 from ioassay.narrative.finding import NOTHING, Table, cell_text
+from ioassay.store.dataset import Dataset
+
+FEW_CONDITIONS = 12
+"""Up to so many are shown whole in the summary; beyond, its lowest and highest."""
+_HEADLINE_METRICS = 2
+_MOST_COLUMNS = 6
+WIDTH, HEIGHT = 250, 34
+"""Of a small chart in the table, in pixels."""
+_BINS = 80
+_COVERED = (0.0005, 0.9995)
+"""Quantiles between which the axis reaches at least."""
+_SPARSE = "\u2009*"
+_NAMES = {RATE: "IOPS", VOLUME: "Bandwidth", "lat.p50": "p50", "lat.p99": "p99", "lat.p99.9": "p99.9"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +76,7 @@ def shown(table: Table) -> Shown:
     return Shown(head, [list(map(fitted, row, numeric)) for row in rows])
 
 
-def mean(name: str, value: float, interval: tuple[float, float] | None, note: str = "") -> Cell:
+def mean_cell(name: str, value: float, interval: tuple[float, float] | None, note: str = "") -> Cell:
     """A metric's value with its interval."""
     return Cell(format_metric(name, value), True, note, value, interval)
 
@@ -63,3 +87,123 @@ def cell(value: Any, name: str = "") -> Cell:
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     return Cell(cell_text(value, name), number, value=value if number else None)
+
+
+def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:
+    """Conditions below each other, metrics side by side: means with their intervals; None for no rows.
+
+    What is `exact` has no interval, and nothing is said of it.
+    """
+    if not rows:
+        return None
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    by_condition: dict[str, dict[str, ConditionMean]] = {}
+    for row in rows:
+        by_condition.setdefault(row.workload, {})[row.metric] = row
+    present = sum(map(len, by_condition.values()))
+    if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
+        # One mean below the other: for many metrics, or such that occur in few conditions.
+        long = Table.of(
+            rows,
+            ("Condition", lambda row: row.workload),
+            ("Metric", lambda row: phrases.name(row.metric)),
+            ("n", lambda row: row.repetitions),
+            ("Value", lambda row: _mean(row, exact)),
+            ("Median of the repetitions", lambda row: mean_cell(row.metric, row.median, None)),
+        )
+        return shown(long)
+    titles = [(phrases.name(name), metric(name).unit) for name in metrics]
+    columns = [Cell(title, True, unit="" if title.endswith(unit) else unit) for title, unit in titles]
+    head, body = [Cell("Condition", False), Cell("n", True), *columns], []
+    for workload, found in by_condition.items():
+        counts = sorted({row.repetitions for row in found.values()})
+        n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
+        body.append([Cell(workload, False), n, *(_mean(found.get(name), exact) for name in metrics)])
+    return Shown(head, body)
+
+
+def _mean(row: ConditionMean | None, exact: bool) -> Cell:
+    if row is None:
+        return Cell(NOTHING, True)
+    note = "no interval" if row.ci95 is None else phrases.span(row.metric, *row.ci95, format_metric)
+    return mean_cell(row.metric, row.mean, row.ci95, "" if exact else note)
+
+
+def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
+    """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
+    if len({(row.study, row.workload) for row in rows}) <= FEW_CONDITIONS and len(records.studies) == 1:
+        return means(rows)
+    body = []
+    for study in records.studies:
+        own = [row for row in rows if row.study == study.name]
+        for name in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
+            found = sorted((row for row in own if row.metric == name), key=lambda row: row.mean)
+            body.append([study.title or study.name, phrases.name(name), len(found), _end(found[0]), _end(found[-1])])
+    return shown(Table(("Study", "Metric", "Conditions", "Lowest", "Highest"), body)) if body else None
+
+
+def _end(row: ConditionMean) -> Cell:
+    interval = f"{phrases.span(row.metric, *row.ci95, format_metric)}\n" if row.ci95 else ""
+    return mean_cell(row.metric, row.mean, row.ci95, f"{interval}at {row.workload}")
+
+
+def profile_table(profiles: Sequence[Profile]) -> dict[str, Any] | None:
+    """The profiles as shown; None for none. What no row has is no column."""
+    if not profiles:
+        return None
+    known = [name for name in _NAMES if any(name in profile.values for profile in profiles)]
+    ends = [profile.latencies.quantiles(_COVERED) for profile in profiles if profile.latencies is not None]
+    axis, decades = None, list[dict[str, Any]]()
+    if ends:
+        # Ends of the axis as powers of ten, a little beyond what it covers.
+        low = math.log10(max(min(end[0] for end in ends), 1.0)) - 0.05
+        high = math.log10(max(max(end[1] for end in ends), 10.0)) + 0.05
+        axis = low, max(high, low + 1.0)
+        for power in range(math.ceil(axis[0]), math.floor(axis[1]) + 1):
+            x = _place(10.0**power, axis)
+            anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
+            decades.append({"x": x, "label": units.format_ns(10.0**power), "anchor": anchor})
+    several = {profile.workload for profile in profiles if sum(p.workload == profile.workload for p in profiles) > 1}
+    rows = [_profile_row(profile, known, axis, profile.workload in several) for profile in profiles]
+    sparse = any(one.text.endswith(_SPARSE) for row in rows for one in row["cells"])
+    caption = describe_text.profile_caption([profile.repetitions for profile in profiles], sparse=sparse)
+    columns, size = [_NAMES[name] for name in known], {"width": WIDTH, "height": HEIGHT}
+    return {"columns": columns, "rows": rows, "decades": decades, "caption": caption, **size}
+
+
+def _place(value: float, axis: tuple[float, float]) -> float:
+    share = (math.log10(max(value, 1.0)) - axis[0]) / (axis[1] - axis[0])
+    return round(WIDTH * min(max(share, 0.0), 1.0), 1)
+
+
+def _profile_row(
+    profile: Profile, names: Sequence[str], axis: tuple[float, float] | None, named: bool
+) -> dict[str, Any]:
+    """One workload. `outline` is an SVG path, '' where no latencies were kept; `spoken` says it in words."""
+    workload = f"{profile.workload}, {profile.direction}s" if named else profile.workload
+    row = {"workload": workload, "cells": [_profile_cell(profile, name) for name in names], "outline": ""}
+    if profile.latencies is None or axis is None:
+        return row
+    known = {name: profile.values[name].mean for name in LATENCIES if name in profile.values}
+    marks = [{"x": _place(mean, axis), "label": _NAMES[name]} for name, mean in known.items()]
+    spoken = ", ".join(f"{_NAMES[name]} {format_metric(profile.metric(name), mean)}" for name, mean in known.items())
+    # Share of the requests by latency as the outline of an area, as high as the chart at its mode.
+    times_ns, counts = profile.latencies.buckets()
+    shares = (np.log10(np.maximum(times_ns, 1)) - axis[0]) / (axis[1] - axis[0])
+    sums = np.bincount(np.clip((shares * _BINS).astype(int), 0, _BINS - 1), weights=counts, minlength=_BINS)
+    heights = HEIGHT - 2 - (HEIGHT - 6) * sums / max(sums.max(), 1)
+    corners = "".join(f"V{height:.1f}H{(at + 1) * WIDTH / _BINS:.1f}" for at, height in enumerate(heights))
+    outline = f"M0 {HEIGHT - 2}{corners}V{HEIGHT - 2}Z"
+    return {**row, "outline": outline, "marks": marks, "spoken": f"Latencies of {workload}: {spoken}"}
+
+
+def _profile_cell(profile: Profile, name: str) -> Cell:
+    value = profile.values.get(name)
+    if value is None:
+        return Cell(NOTHING, True)
+    text = format_metric(profile.metric(name), value.mean)
+    if name in LATENCIES and profile.latencies is not None:
+        beyond = profile.latencies.count * (1 - float(name.partition(".p")[2]) / 100)
+        return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True, value=value.mean)
+    note = describe_text.half_width(profile.metric(name), value) if name == RATE else ""
+    return Cell(text, True, note, value.mean)

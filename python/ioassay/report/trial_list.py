@@ -12,7 +12,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,68 +29,6 @@ RAW_NAME = "RAW"
 """Stands for a trial's raw folder in command lines that are alike but for it."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """One trial's command line ('' for none) and its raw files (name -> link from the page)."""
-
-    command: str = ""
-    template: str = ""
-    """The command with `RAW` for the trial's raw folder: equal for trials that differ only in their files."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One trial as shown."""
-
-    study: str
-    trial: str
-    point: str
-    repetition: int
-    order: int
-    status: str
-    reason: str
-    started: str
-    duration: str
-    evidence: Evidence
-
-
-@dataclass(frozen=True)
-class Count:
-    """How the trials of one study ended. `absent`: planned, but without a record."""
-
-    study: str
-    planned: int
-    ok: int
-    failed: int
-    skipped: int
-    absent: int
-
-
-@dataclass(frozen=True)
-class Trials:
-    """All trials in the order they ran. `commands`: command line with `RAW` for the raw folder -> number of trials."""
-
-    rows: Sequence[Row]
-    counts: Sequence[Count]
-    commands: Mapping[str, int]
-
-    @property
-    def lost(self) -> list[Row]:
-        """Trials that did not go well."""
-        return [row for row in self.rows if row.status != OK]
-
-    @property
-    def account(self) -> str:
-        """`18 trials, all ok`, or how many ended how."""
-        trials = phrases.count(len(self.rows), "trial")
-        if not self.lost:
-            return f"{trials}, all ok" if self.rows else "no trial recorded"
-        ends = Counter(row.status for row in self.rows)
-        return f"{trials}: {', '.join(f'{ends[status]} {status}' for status in (OK, FAILED, SKIPPED) if ends[status])}"
-
-
 def recorded(records: Dataset) -> pl.DataFrame:
     """Every recorded trial, those too that speeds are not taken from; `apart` says why they are not, else ''."""
     import polars as pl
@@ -101,57 +38,71 @@ def recorded(records: Dataset) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def trials(records: Dataset, out: Path) -> Trials:
-    """Every recorded trial; links are relative to `out`."""
+def trials(records: Dataset, out: Path) -> dict[str, Any]:
+    """Every recorded trial in the order they ran, and those of `rows` that were `lost`; links are relative to `out`.
+
+    `counts`: how the trials of each study ended, `absent` those that were planned and have no record. `commands`:
+    command line with `RAW` for the raw folder -> number of trials.
+    """
     factors = {study.name: list(study.levels) for study in records.studies}
     every = recorded(records).sort("order").iter_rows(named=True)
     rows = [_row(records, factors.get(row["study"], []), row, out) for row in every]
-    commands = Counter(row.evidence.template for row in rows if row.evidence.template)
     counts = []
     for study in factors:
-        ended = [row.status for row in rows if row.study == study]
-        planned = max(records.planned.get(study, 0), len(ended))
-        ok, failed, skipped = map(ended.count, (OK, FAILED, SKIPPED))
-        counts.append(Count(study, planned, ok, failed, skipped, planned - len(ended)))
-    return Trials(rows, counts, commands)
+        ended = Counter(row["status"] for row in rows if row["study"] == study)
+        planned = max(records.planned.get(study, 0), ended.total())
+        known = {status: ended[status] for status in (OK, FAILED, SKIPPED)}
+        counts.append({"study": study, "planned": planned, **known, "absent": planned - ended.total()})
+    number, ends = phrases.count(len(rows), "trial"), Counter(row["status"] for row in rows)
+    account = f"{number}: {', '.join(f'{ends[one]} {one}' for one in (OK, FAILED, SKIPPED) if ends[one])}"
+    if ends[OK] == len(rows):
+        account = f"{number}, all ok" if rows else "no trial recorded"
+    return {
+        "rows": rows,
+        "lost": [row for row in rows if row["status"] != OK],
+        "account": account,
+        "counts": counts,
+        "commands": Counter(row["template"] for row in rows if row["template"]),
+    }
 
 
-def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> Row:
+def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> dict[str, Any]:
     from ioassay.analysis.measurements.cells import label
 
     point = {name: row[name] for name in factors if row.get(name) is not None}
     purpose = f", {row['search']}" if row.get("search") else ""
-    return Row(
-        study=row["study"],
-        trial=row["trial"],
-        point=label(point) + row["apart"] + purpose,
-        repetition=row["repetition"] + 1,
-        order=row["order"],
-        status=row["status"],
-        reason=row["reason"] or "",
-        started=utc(row["started_unix_s"]) if row["started_unix_s"] else "",
-        duration=units.format_duration(row["duration_s"] or 0.0),
-        evidence=evidence(records.root, row["trial"], out),
-    )
+    return {
+        **{name: row[name] for name in ("study", "trial", "order", "status")},
+        "point": label(point) + row["apart"] + purpose,
+        "repetition": row["repetition"] + 1,
+        "reason": row["reason"] or "",
+        "started": utc(row["started_unix_s"]) if row["started_unix_s"] else "",
+        "duration": units.format_duration(row["duration_s"] or 0.0),
+        **evidence(records.root, row["trial"], out),
+    }
 
 
-def evidence(root: Path, trial: str, out: Path) -> Evidence:
-    """The evidence of one trial; links are relative to `out`, where the page will be."""
-    folder = root / "trials" / trial
+def evidence(root: Path, trial: str, out: Path) -> dict[str, Any]:
+    """One trial's `command` line ('' for none) and its raw `files`, name -> link from a page in `out`.
+
+    `template` is the command with `RAW` for the trial's raw folder: equal for trials that differ only in their files.
+    """
+    folder, none = root / "trials" / trial, {"command": "", "template": "", "files": {}, "problem": ""}
     try:
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Evidence()
+        return none
     except (OSError, ValueError) as error:
-        return Evidence(problem=f"record.json cannot be read: {error}")
+        return {**none, "problem": f"record.json cannot be read: {error}"}
     if not isinstance(record, dict):
-        return Evidence(problem="record.json holds no object")
+        return {**none, "problem": "record.json holds no object"}
     lists = (record.get(key) for key in ("command", "raw"))
     argv, names = ([str(one) for one in value] if isinstance(value, list) else [] for value in lists)
     # Whatever leads to the trial's raw folder: the run's folder may have been moved since.
     raw = re.compile(rf"[^=]*/trials/{re.escape(trial)}/raw(?=/|$)")
     files = {name: link(folder / "raw" / name, out) for name in names}
-    return Evidence(_line(argv), _line([raw.sub(RAW_NAME, word) for word in argv]), files)
+    commands = {"command": _line(argv), "template": _line([raw.sub(RAW_NAME, word) for word in argv])}
+    return {**none, **commands, "files": files}
 
 
 def _line(argv: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ FIGURES: dict[str, str] = listed(
     {
         "bar": "ioassay.report.figures.bars:BAR",
         "box": "ioassay.report.figures.bars:BOX",
-        "calls": "ioassay.report.figures.calls",
+        "calls": "ioassay.report.figures.bars:CALLS",
         "cdf": "ioassay.report.figures.latency_distributions:CDF",
         "heatmap": "ioassay.report.figures.heatmap",
         "latency_bar": "ioassay.report.figures.bars:LATENCY_BAR",

@@ -134,27 +134,22 @@ class LevelAxis:
 
     def encoding(self, width_px: int) -> Any:
         """The x channel over the field `x`."""
-        return self._categories(width_px) if self.numbers is None else self._numbers(self.numbers)
-
-    def _numbers(self, numbers: Sequence[float]) -> Any:
-        labels = {number: level_label(self.factor, level) for number, level in zip(numbers, self.levels, strict=True)}
-        axis = {"labelExpr": labels_at(labels), "labelOverlap": "greedy", "labelSeparation": 6}
-        kind = {"type": "log", "base": 2} if self.log else {"zero": False}
-        scale = {**kind, "nice": False, "padding": 18}
-        return channel("x:Q", title=axis_title(self.factor), axis={"values": list(labels), **axis}, scale=scale)
-
-    def _categories(self, width_px: int) -> Any:
-        labels = [level_label(self.factor, level) for level in self.levels]
+        title, labels = axis_title(self.factor), [level_label(self.factor, level) for level in self.levels]
+        if self.numbers is not None:
+            known = dict(zip(self.numbers, labels, strict=True))
+            axis = {"labelExpr": labels_at(known), "labelOverlap": "greedy", "labelSeparation": 6}
+            kind = {"type": "log", "base": 2} if self.log else {"zero": False}
+            scale = {**kind, "nice": False, "padding": 18}
+            return channel("x:Q", title=title, axis={"values": list(known), **axis}, scale=scale)
         room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
-        lines = {label: _wrapped(label, room) for label in labels}
-        look: VegaLite = {"labelAngle": 0}
+        lines, look = {label: _wrapped(label, room) for label in labels}, VegaLite(labelAngle=0)
         if max((len(line) for label in labels for line in lines[label]), default=0) > room:
             # Slanted, and so short that they do not reach into a chart at the left.
             two_lines = width_px / len(labels) >= _TWO_LINES_PX
             lines = {label: _wrapped(label, _SLANTED) if two_lines else [label] for label in labels}
             look = {"labelAngle": -35 if two_lines else -60, "labelLimit": 200}
         axis = {"labelExpr": f"({json.dumps(lines)})[datum.value]", **look}
-        return channel("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
+        return channel("x:N", title=title, sort=labels, axis=axis)
 
 
 def _wrapped(label: str, room: int) -> list[str]:
@@ -198,41 +193,28 @@ class MetricAxis:
     log: bool = False
     note: str = ""
     """Why it is not as it was asked for."""
-    held: tuple[float, float] = (math.inf, -math.inf)
-    """In its unit: ends of what a logarithmic axis has to hold in addition to the values."""
+    floor: float = -math.inf
+    """Where the axis can begin, in its unit."""
+    ceiling: float = math.inf
+    """Where it ends, in its unit; nowhere if it is linear."""
 
     def holding(self, rows: Sequence[VegaLite]) -> tuple[MetricAxis, list[VegaLite]]:
         """The axis with room for the error bars of the rows, and the rows, whose error bars end where the axis does.
 
-        `cut` of a row names the ends that would reach beyond it.
-
-        Those of a logarithmic axis may end before the interval does: decades of it would hide the values.
+        `cut` of a row names the ends that would reach beyond it. Those of a logarithmic axis may end before the
+        interval does: decades of it would hide the values.
         """
-        low, high = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
-        lows: list[float] = [row["low"] if "low" in row else row["y"] for row in rows]
-        highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
-        held = (max(min(lows, default=low), low), min(max(highs, default=high), high))
-        axis = replace(self, held=held) if self.log else self
-        floor, ceiling, cut_rows = axis.floor, axis.ceiling, []
+        axis, cut_rows = self, []
+        if self.log and rows:
+            least, most = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
+            low = max(min(row.get("low", row["y"]) for row in rows), least) / _LOG_MARGIN
+            high = min(max(row.get("high", row["y"]) for row in rows), most) * _LOG_MARGIN
+            axis = replace(self, floor=min(self.floor, low), ceiling=max(self.ceiling, high))
         for row in rows:
-            ends = [end for end in ("low", "high") if end in row and not floor <= row[end] <= ceiling]
-            bars: VegaLite = {end: min(max(row[end], floor), ceiling) for end in ends}
+            ends = [end for end in ("low", "high") if end in row and not axis.floor <= row[end] <= axis.ceiling]
+            bars: VegaLite = {end: min(max(row[end], axis.floor), axis.ceiling) for end in ends}
             cut_rows.append({**row, **bars, "cut": ends} if ends else row)
         return axis, cut_rows
-
-    @property
-    def floor(self) -> float:
-        """Where the axis can begin, in its unit."""
-        if self.log:
-            return min(self.unit.scale(min(self.values)), self.held[0]) / _LOG_MARGIN
-        return 0.0 if min(self.values) >= 0 else -math.inf
-
-    @property
-    def ceiling(self) -> float:
-        """Where it ends, in its unit; nowhere if it is linear."""
-        if not self.log:
-            return math.inf
-        return max(self.unit.scale(max(self.values)), self.held[1]) * _LOG_MARGIN
 
     def encoding(self, zero: bool = True, ticks: int = _TICKS, across: bool = False) -> Any:
         """The channel over the field `y` (`across`: on x, over `x`) with about as many ticks.
@@ -265,10 +247,14 @@ def metric_axis(name: str, values: Sequence[float], log: bool | None = None, uni
     """
     unit = unit or unit_for(name, values)
     if not values or min(values) <= 0:
-        return MetricAxis(name, unit, values, note="linear metric axis: a value is not positive" if log else "")
+        note = "linear metric axis: a value is not positive" if log else ""
+        return MetricAxis(name, unit, values, note=note, floor=0.0 if values and min(values) == 0 else -math.inf)
     if log is None:
         log = metric(name).unit != "%" and max(values) >= DECADES * min(values)
-    return MetricAxis(name, unit, values, log)
+    if not log:
+        return MetricAxis(name, unit, values, floor=0.0)
+    low, high = unit.scale(min(values)) / _LOG_MARGIN, unit.scale(max(values)) * _LOG_MARGIN
+    return MetricAxis(name, unit, values, log, floor=low, ceiling=high)
 
 
 def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:

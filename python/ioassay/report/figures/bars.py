@@ -1,11 +1,14 @@
-"""A metric by case or level in bars or boxes: kinds `bar`, `box`, `latency_bar` and `path_costs`.
+"""Bars and boxes, by case or level: kinds `bar`, `box`, `latency_bar`, `path_costs` and `calls`.
 
 A logarithmic axis has no zero, so there the means are points: the length of a bar would depend on where the axis ends.
-If all means have room for it next to their error bars, they are numbers as well: paper has no tooltips.
+If all means have room for it next to their error bars, they are numbers as well: paper has no tooltips. Of system calls
+the most frequent have names, the rest is 'other'. Their counts are those of the trials that counted (`watch.calls`), or
+of all where each was watched at level syscalls; how long the calls took is not here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
@@ -15,13 +18,13 @@ from pydantic import Field
 from ioassay._core import percentile
 from ioassay.analysis import path_of
 from ioassay.analysis.measurements.cells import Cell
-from ioassay.factors import CASE, factor_label
+from ioassay.factors import CASE, axis_title, factor_label, level_label, level_phrase
 from ioassay.metrics import format_metric
 from ioassay.narrative.explanation_text import part_name
 from ioassay.records.observation import PARTS
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
-from ioassay.report.figures.chart import Rows, channel, vconcat
+from ioassay.report.figures.chart import Rows, channel, concat, pl, vconcat
 from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -32,47 +35,6 @@ from ioassay.verify.latency_parts import ENGINES, TOOL
 _CHARACTER_PX = 6.9
 _GAP_PX = 8
 """Between a mean and its error bar."""
-
-
-class BarSpec(FigureSpec):
-    """Keys of a bar chart."""
-
-    y: str
-    x: str | None = None
-    color: str | None = None
-    error: ErrorBar = "ci"
-    repetitions: bool = True
-    log_y: bool | None = None
-
-
-def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
-    """Bars from zero, error bars, every repetition as a dot."""
-    view, pooled = metric_view.over_categories(records, study, spec, spec.error)
-    y, places, log = view.y, view.places(), view.metric_axis.log
-    width = {"band": 0.9 if spec.color else 0.62}
-    bars = chart.base(view.points).mark("bar", style="bar", width=width)
-    means = (
-        chart.base(view.points).mark("point", **chart.MEAN).encode(**view.pointed) if log else bars.encode(**view.color)
-    )
-    means = means.encode(y=y, tooltip=view.tooltip, **places)
-    drawn = chart.error_bars(view.points, y, **places)
-    single = view.single() if spec.repetitions else []
-    if single:
-        aside_px = chart.offset_px(spec.width, view.conditions, 0.15)
-        dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=aside_px)
-        drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
-    layers = [*drawn, means] if log else [means, *drawn]
-    room_px = chart.offset_px(spec.width, view.conditions, 0.5) - _GAP_PX
-    if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in view.points):
-        # Over the left half of the bars.
-        text = chart.base(view.points).mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
-        layers.append(text.encode(y=y, text="mean_text:N", **places))
-    title = f"{selection.metric_label(spec.y)} by {factor_label(view.axis.factor)}"
-    dots_text = "○ one repetition" if single else ""
-    notes = [view.mean_name, dots_text, view.counted, pooled, view.metric_axis.note]
-    return chart.layered(layers, spec, study, title, notes, points=view.points)
-
-
 FEWEST_FOR_A_BOX = 5
 """Quartiles of fewer repetitions say less than the repetitions themselves."""
 _REACH = 1.5
@@ -88,9 +50,39 @@ class BoxSpec(FigureSpec):
     log_y: bool | None = None
 
 
+class BarSpec(BoxSpec):
+    """Keys of a bar chart."""
+
+    error: ErrorBar = "ci"
+    repetitions: bool = True
+
+
+def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
+    """Bars from zero, error bars, every repetition as a dot."""
+    view, pooled = metric_view.over_levels(records, study, spec, spec.error)
+    y, places, log = view.y, view.places(), view.metric_axis.log
+    base, width = chart.base(view.points).encode(y=y, tooltip=view.tooltip, **places), 0.9 if spec.color else 0.62
+    bars = base.mark("bar", style="bar", width={"band": width}).encode(**view.marks.color())
+    means = base.mark("point", **chart.MEAN).encode(**view.marks.points()) if log else bars
+    drawn = chart.error_bars(view.points, y, **places)
+    if single := view.single() if spec.repetitions else []:
+        dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=view.offset_px(0.15))
+        drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
+    layers = [*drawn, means] if log else [means, *drawn]
+    room_px = view.offset_px(0.5) - _GAP_PX
+    if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in view.points):
+        # Over the left half of the bars.
+        text = chart.base(view.points).mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
+        layers.append(text.encode(y=y, text="mean_text:N", **places))
+    title = f"{selection.metric_label(spec.y)} by {factor_label(view.axis.factor)}"
+    dots_text = "○ one repetition" if single else ""
+    notes = [view.mean_name, dots_text, view.counted, pooled, view.metric_axis.note]
+    return chart.layered(layers, spec, study, title, notes, points=view.points)
+
+
 def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
     """How the repetitions of each level are distributed: Tukey's boxes, every repetition beside them."""
-    view, pooled = metric_view.over_categories(records, study, spec, zero=False)
+    view, pooled = metric_view.over_levels(records, study, spec, "none", zero=False)
     y, places = view.y, view.places()
     boxes, dots = _boxes(view), view.single()
     ends = {(box["x"], box.get("group")): (box["low"], box["high"]) for box in boxes}
@@ -106,14 +98,14 @@ def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
         box = base.mark("bar", style="bar", width=width, fillOpacity=0.45, stroke=None)
         told = chart.tips({"level:N": "", "quartiles:N": "half of the repetitions"})
         layers.append(whisker.encode(y=chart.on(y, "low"), y2="high:Q"))
-        layers.append(box.encode(y=y, y2="upper:Q", tooltip=told, **view.color))
+        layers.append(box.encode(y=y, y2="upper:Q", tooltip=told, **view.marks.color()))
     tick = chart.base(view.points).mark("tick", style="deviation", orient="horizontal", width=width, thickness=2)
     told = chart.point_tooltip(None, "none")
     layers.append(tick.encode(y=chart.on(y, "median"), tooltip=told, **places))
-    aside_px = chart.offset_px(spec.width, view.conditions, 0.2 if spec.color else 0.32)
+    aside_px = view.offset_px(0.2 if spec.color else 0.32)
     for rows, style in ((inside, "dot"), (outliers, "outlier")):
         # Without boxes, the repetitions themselves have the colours.
-        own = view.pointed if not boxes and style == "dot" else {}
+        own = view.marks.points() if not boxes and style == "dot" else {}
         look: VegaLite = {"style": "mark", "size": 34} if own else {"style": style, "size": 18}
         if rows:
             mark = chart.base(rows).mark("point", filled=True, xOffset=aside_px, **look)
@@ -228,10 +220,6 @@ def _panel(
     return chart.panel(layers, spec.width, spec.height), rows, metric.note
 
 
-_Bar = tuple[Mapping[str, Scalar], int, Mapping[str, tuple[float, str]]]
-"""A condition, its trials, and by the name of each part its mean in ns and what else is known of it."""
-
-
 class CostSpec(FigureSpec):
     """Keys of a chart of costs. `where` leaves one condition of each level of `x`, or their mean is shown."""
 
@@ -241,51 +229,52 @@ class CostSpec(FigureSpec):
 def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     """One bar a level, in the study's order."""
     cells = selection.measured(records, study, spec.where, "total.iops", spec.x)
-    explains = study.may_explain
-    costs = _costs(records, study, cells)
+    if study.may_explain:
+        costs, why = _explained(records, cells), "was watched at level explain"
+        order = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES]
+    else:
+        path, why = path_of(study), "has a drive that counted the tool's requests"
+        counted = path.bars(records, study, cells) if path else []
+        costs = [(point, n, {name: (ns, "") for name, ns in parts.items()}) for point, n, parts in counted]
+        order = list(path.NAMES.values()) if costs else []
     if not costs:
-        kept = "was watched at level explain" if explains else "has a drive that counted the tool's requests"
-        raise NoData(f"no condition {kept}")
+        raise NoData(f"no condition {why}")
     axis = axes.LevelAxis(spec.x, study.design.in_order(spec.x, [point[spec.x] for point, _, _ in costs]))
     unit = axes.unit_for("read.lat.mean", [sum(ns for ns, _ in parts.values()) for _, _, parts in costs])
-    watched = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES]
-    order = watched if explains else path_of(study).NAMES.values()
     names = [name for name in dict.fromkeys(order) if any(name in parts for _, _, parts in costs)]
     rows, told = list[VegaLite](), list[VegaLite]()
     for level in axis.levels:
         own = [parts for point, _, parts in costs if point[spec.x] == level]
-        low, texts = 0.0, []
+        stack = []
         for name in (name for name in names if any(name in parts for parts in own)):
             mean_ns = sum(parts[name][0] for parts in own if name in parts) / len(own)
-            high, text = low + unit.scale(mean_ns), format_ns(mean_ns)
-            text += own[0][name][1] if len(own) == 1 else ""
-            ends = {"y": round(low, 4), "y2": round(high, 4)}
-            rows.append({"x": axis.position(level), "part": name, **ends, "mean_text": text})
-            texts.append(f"{name} {text}")
-            low = high
-        told.append({"level": axis.position(level), "mean_text": ", ".join(texts)})
+            text = format_ns(mean_ns) + (own[0][name][1] if len(own) == 1 else "")
+            stack.append((name, unit.scale(mean_ns), text))
+        rows += chart.stack(axis.position(level), stack)
+        told.append(
+            {"level": axis.position(level), "mean_text": ", ".join(f"{name} {text}" for name, _, text in stack)}
+        )
     pooled = selection.pooled([point for point, _, _ in costs], spec.x)
     shown = f"{len(costs)} of {len(cells)} conditions" if len(costs) < len(cells) else ""
     notes = [shown, "means over trials", selection.repetitions_text([trials for _, trials, _ in costs]), pooled]
     y = channel("y:Q", title=unit.titled("Mean latency"))
     legend = {"symbolType": "square", "orient": "top", "columns": 3}
     color = channel("part:N", title=None, sort=names, legend=legend)
-    tooltip = chart.tips({"x:N": factor_label(spec.x), "part:N": "", "mean_text:N": "mean"})
+    tooltip = chart.tips({"x:N": factor_label(spec.x), "part:N": "", "text:N": "mean"})
     bars = chart.base(rows).mark("bar", style="band", width={"band": 0.72})
     bars = bars.encode(x=axis.encoding(spec.width), y=y, y2="y2:Q", color=color, tooltip=tooltip)
     title = f"Mean latency of a request by part, by {factor_label(spec.x)}"
     return chart.layered([bars], spec, study, title, notes, points=told)
 
 
-def _costs(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
-    """By the witness, of the operations that took most of the time, or by the counts of a drive that a pack makes."""
-    if not study.may_explain:
-        path = path_of(study)
-        counted = path.bars(records, study, cells) if path else []
-        return [(point, trials, {name: (ns, "") for name, ns in parts.items()}) for point, trials, parts in counted]
+def _explained(records: Dataset, cells: Sequence[Cell]) -> list[tuple[Mapping[str, Scalar], int, dict[str, Any]]]:
+    """Of each condition its trials, and by the name of each part its mean in ns and what else is known of it.
+
+    By the witness, of the operations that took most of the time.
+    """
     from ioassay.analysis import latency_shares
 
-    costs: list[_Bar] = []
+    costs = []
     for one in latency_shares.shares_of(records, cells):
         for kind in one.kinds[:1]:
             parts = {}
@@ -298,5 +287,178 @@ def _costs(records: Dataset, study: Study, cells: Sequence[Cell]) -> list[_Bar]:
     return costs
 
 
+_WIDE = 50.0
+"""Ratio of the highest to the lowest bar from which on they are read on a logarithmic axis only."""
+_BAR_PX, _COLUMN_GAP_PX = 18, 14
+_NUMBER_PX = 54
+"""What a number behind a bar takes."""
+_MOST_COLORS = _MOST_LEVELS = 8
+OTHER = "other"
+_COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
+_Levels = Mapping[str, Sequence[VegaLite]]
+"""Label of a level -> a row a call, in their order; `x` is its rate, the mean over trials."""
+
+
+class CallsSpec(FigureSpec):
+    """Keys of bars of system calls. `width` is that of all panels together; their height follows from `top`."""
+
+    x: str | None = None
+    top: Annotated[int, Field(ge=1, le=40)] = 10
+    log: bool | None = None
+    stacked: bool = False
+    columns: Annotated[int, Field(ge=1, le=8)] = 4
+
+
+def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
+    """Calls a second by name: one panel of bars a level of a factor, or one stack a level."""
+    found = _counted(records, study, spec)
+    factor = spec.x
+    if factor is None:  # the first whose levels differ
+        free = [name for name in study.levels if name in found.columns and name not in spec.where]
+        factor = next((name for name in free if found[name].n_unique() > 1), None)
+    elif factor not in found.columns:
+        selection.require_factor(study, factor)
+        raise NoData(f"the counts have no column of the factor '{factor}'")
+    labelled, every = found.with_columns(level=pl.lit("")), [""]
+    if factor is not None:
+        known = found.drop_nulls(factor)
+        levels_of_rows = known[factor].to_list()
+        labels = pl.Series([level_label(factor, one) for one in levels_of_rows], dtype=pl.String)
+        labelled = known.with_columns(level=labels)
+        every = list(dict.fromkeys(level_label(factor, one) for one in study.design.in_order(factor, levels_of_rows)))
+    shown = every
+    if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
+        shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
+    labelled = labelled.filter(pl.col("level").is_in(shown))
+    order, levels = _rates(labelled, shown, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
+    values = [row["x"] for rows in levels.values() for row in rows if row["x"] > 0]
+    log = not spec.stacked and (max(values) > _WIDE * min(values) if spec.log is None else spec.log)
+    drawn = _stacks(levels, order, spec, factor) if spec.stacked else _panels(levels, order, log, spec, factor)
+    trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
+    points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
+    notes = [
+        selection.repetitions_text(trials),
+        *(_COUNTERS.get(by, by) for by in found["by"].unique().sort().to_list()),
+        "logarithmic axis" if log else "",
+        f"{len(shown)} of {len(every)} levels" if len(shown) < len(every) else "",
+        selection.pooled(points, factor),
+    ]
+    texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in levels.items()}
+    told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
+    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    return chart.figure(drawn, spec, study, title, notes, told)
+
+
+def _counted(records: Dataset, study: Study, spec: CallsSpec) -> pl.DataFrame:
+    """The study's rows that `where` keeps; NoData with the reason where there are none."""
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    known = {factor: level for factor, level in spec.where.items() if factor in records.calls.columns}
+    found = selection.matching(records.calls.filter(study=study.name), known)
+    if found.is_empty():
+        counting = [] if records.counting is None else records.counting.filter(study=study.name)["reason"].to_list()
+        if reason := next(filter(None, counting), ""):
+            raise NoData(f"no system calls were counted: {reason}")
+        raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
+    return found
+
+
+def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
+    """The names that occur most in all levels together, and each level's calls, others under one name at the end.
+
+    A trial that made no such call counts as none.
+    """
+    trials = dict(labelled.group_by("level").agg(pl.col("trial").n_unique()).iter_rows())
+    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum())
+    rates: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in labels}
+    total: dict[str, float] = {}
+    for level, name, a_second, count, errors in sums.iter_rows():
+        rates[level][name] = a_second / trials[level], errors / max(count, 1)
+        total[name] = total.get(name, 0.0) + a_second / trials[level]
+    ranked = sorted(total, key=lambda name: (-total[name], name))
+    # One that is left over says more by its name.
+    order = ranked if len(ranked) <= number + 1 else [*ranked[:number], OTHER]
+    levels: dict[str, list[VegaLite]] = {}
+    for label, own in rates.items():
+        known = [(name, own[name][0], f"{100 * own[name][1]:.2g} %") for name in order if name in own]
+        if others := [rate for name, (rate, _) in own.items() if name not in order]:
+            known.append((OTHER, sum(others), "–"))
+        levels[label] = [
+            {"name": name, "x": float(f"{rate:.7g}"), "text": _rate(rate), "level": label or "all", "failed": failed}
+            for name, rate, failed in known
+        ]
+    return order, levels
+
+
+def _panels(levels: _Levels, order: Sequence[str], log: bool, spec: CallsSpec, factor: str | None) -> Any:
+    """Bars from left to right in one unit, or points on a logarithmic axis; one scale for all panels."""
+    # Rows as even as they can be: 3 and 2 rather than 4 and 1.
+    columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
+    width = max(int((spec.width - _COLUMN_GAP_PX * (columns - 1)) / columns), 110)
+    values = [row["x"] for rows in levels.values() for row in rows if row["x"] > 0]
+    unit = axes.Unit(1.0, "") if log else axes.best_unit("IOPS", values)
+    # With room for a number behind the longest bar.
+    low, high = min(values), max(values)
+    floor = 10.0 ** math.floor(math.log10(low) - 0.01)
+    if log:
+        top = high * (high / floor) ** (_NUMBER_PX / width)
+        ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
+        kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
+        axis = {"values": kept, "labelExpr": axes.labels_at({tick: _rate(tick) for tick in kept}), "labelFlush": False}
+        scale: VegaLite = {"type": "log", "domain": [floor, top], "nice": False}
+    else:
+        scale = {"domain": [0, unit.scale(high) * (1 + _NUMBER_PX / width)], "nice": False}
+        axis = {"tickCount": max(width // 70, 2)}
+    x = channel("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis)
+    tooltip = chart.tips({"name:N": "call", "text:N": "a second", "failed:N": "of these failed", "level:N": "level"})
+    panels = []
+    for place, (label, rows) in enumerate(levels.items()):
+        first = {"labels": place % columns == 0, "grid": log}
+        y = channel("name:N", title=None, sort=order, scale={"domain": order}, axis=first)
+        # No mark beyond a logarithmic axis.
+        own = [{**row, "x": unit.scale(row["x"])} for row in rows if row["x"] > 0 or not log]
+        base = chart.base(own).encode(x=x, y=y, tooltip=tooltip)
+        bars = base.mark("bar", style="bar", height={"band": 0.72})
+        marks = base.mark("point", style="mean", filled=True, size=60) if log else bars
+        text = base.mark("text", style="value", align="left", dx=8 if log else 4).encode(text="text:N")
+        panel = chart.panel([marks, text], width, _BAR_PX * len(order))
+        if factor:
+            total = f"{_rate(sum(row['x'] for row in rows))} in all"
+            panel["title"] = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
+        panels.append(panel)
+    return concat(*panels, columns=columns, spacing=_COLUMN_GAP_PX)
+
+
+def _stacks(levels: _Levels, order: Sequence[str], spec: CallsSpec, factor: str | None) -> Any:
+    unit = axes.best_unit("IOPS", [sum(row["x"] for row in own) for own in levels.values()])
+    rows = [
+        {**row, "x": unit.scale(row["x"]), "rank": order.index(row["name"])} for own in levels.values() for row in own
+    ]
+    legend = {"columns": chart.legend_columns(order), "labelLimit": 560}
+    labels, title = [label or "all" for label in levels], axis_title(factor) if factor else None
+    bars = (
+        chart.base(rows)
+        .mark("bar", style="band", width={"band": 0.72})
+        .encode(
+            x=channel("level:N", title=title, sort=labels, axis={"labelAngle": 0}),
+            y=channel("x:Q", title=unit.titled("Calls a second"), stack="zero", axis={"tickCount": 6}),
+            color=channel("name:N", title=None, sort=order, scale={"domain": order}, legend=legend),
+            order=channel("rank:Q"),
+            tooltip=chart.tips(
+                {"name:N": "call", "text:N": "a second", "failed:N": "of these failed", "level:N": "level"}
+            ),
+        )
+    )
+    return bars | {"width": spec.width, "height": spec.height}
+
+
+def _rate(value: float) -> str:
+    """A rate with three digits: `1.23 M`, `45.6 k`, `12`, `0.5`."""
+    for divisor, suffix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= divisor:
+            return f"{value / divisor:.3g}{suffix}"
+    return f"{value:.3g}"
+
+
 BAR, BOX = Kind(BarSpec, draw_bars), Kind(BoxSpec, draw_boxes)
 LATENCY_BAR, PATH_COSTS = Kind(LatencyBarSpec, draw_latency_bars), Kind(CostSpec, draw_costs)
+CALLS = Kind(CallsSpec, draw_calls)

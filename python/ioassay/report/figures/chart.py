@@ -1,4 +1,4 @@
-"""What charts are built from: layers over rows, marks and channels, panels, and words over them.
+"""What charts are built from: layers over rows, marks and channels, colours of levels, panels, and words over them.
 
 Charts are declarations of Vega-Lite in the words of its grammar: channels, marks, layers and panels are plain
 dictionaries. Altair has these words as classes that check themselves. Its import alone takes as long as reading and
@@ -11,15 +11,18 @@ from __future__ import annotations
 import importlib
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ioassay.factors import factor_label, level_label, level_number
+from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label, level_number
+from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.report.page import ZOOMED
+from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 _TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
@@ -78,8 +81,6 @@ class _Library(ModuleType):
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from ioassay.report.figures.metric_view import Condition
 else:
     pl = _Library("polars")
 
@@ -139,21 +140,17 @@ def seconds(title: str | None = "Time (s)", end_s: float | None = None, labels: 
     return channel("x:Q", title=title, scale={"nice": False, **domain}, axis={"tickCount": 8, **hidden})
 
 
+def looks(field: str, names: Iterable[str], legend: VegaLite, **ranges: Sequence[Any] | None) -> VegaLite:
+    """Channels over one field of words, with one legend; `ranges` has their looks, None for the theme's colours."""
+    domain: VegaLite = {"domain": list(names)}
+    scales = {name: {**domain, "range": list(look)} if look else domain for name, look in ranges.items()}
+    return {name: channel(f"{field}:N", title=None, scale=scale, legend=legend) for name, scale in scales.items()}
+
+
 def percent(title: str | None, **axis: Any) -> Any:
     """The y channel of shares that fill up to 100 %; `axis` as Vega-Lite has it."""
     look = {"axis": axis} if axis else {}
     return channel("y:Q", title=title, scale={"domain": [0, 100], "nice": False}, **look)
-
-
-def upwards(title: str, ticks: int = 6, seen: bool = True) -> Any:
-    """The y channel of amounts from zero on; `seen` is whether any is above it."""
-    scale = {"zero": True, "nice": ticks} if seen else {"domain": [0, 1]}
-    return channel("y:Q", title=title, scale=scale, axis={"tickCount": ticks})
-
-
-def lines_color(lines: Sequence[str], **look: Any) -> Any:
-    """The colour channel of lines, each named by the field `line`."""
-    return channel("line:N", title=None, sort=list(lines), scale={"domain": list(lines)}, **look)
 
 
 def panel(layers: Sequence[Any], width: int, height: int, title: str = "") -> Any:
@@ -191,17 +188,21 @@ def figure(
     width: int | None = None,
     details: str = "",
 ) -> Any:
-    """The chart with title, notes as its subtitle, and a description: of its `points`, else of its notes and `details`.
+    """The chart with its title, with notes and what all trials share as subtitle, and a description for screen readers.
 
-    `width` is that of all panels together, where the spec's is that of one.
+    That has its `points`, else its notes and `details`. No study: it shows several. `width` is that of all panels
+    together, where the spec's is that of one.
     """
-    whole = spec if width is None else spec.model_copy(update={"width": width})
-    named, said = titled(whole, title), [*filter(None, notes), *([details] if details else [])]
+    width_px, named = width or spec.width, titled(spec, title)
+    shared = selection.conditions(study, spec) if study else ""
+    said = [*notes, details]
     if points and study:
         groups = (f" ({point['group']})" if "group" in point else "" for point in points)
         means = (f"{point['level']}{group}: {point['mean_text']}" for point, group in zip(points, groups, strict=True))
-        said = [*filter(None, [selection.conditions(study, whole)]), "; ".join(means)]
-    return {**chart, "title": head(whole, study, title, notes), "description": f"{'. '.join([named, *said])}."}
+        said = [shared, "; ".join(means)]
+    subtitle = " · ".join(filter(None, [selection.describe_where(spec.where) if spec.title else "", *notes, shared]))
+    head = {"text": broken(named, width_px, 8.2), "subtitle": broken(subtitle, width_px)}
+    return {**chart, "title": head, "description": f"{'. '.join(filter(None, [named, *said]))}."}
 
 
 def heat(field: str, title: str, scale: str, domain: Sequence[float], **legend: Any) -> Any:
@@ -258,6 +259,15 @@ def error_bars(rows: Rows, y: Any, cap_px: float = 9, aside: VegaLite | None = N
     return drawn
 
 
+def stack(x: Any, parts: Iterable[tuple[str, float, str]]) -> list[VegaLite]:
+    """A row for each part of the bar at `x`, from `y` to `y2` on those before: parts are name, size and text."""
+    rows, low = list[VegaLite](), 0.0
+    for name, size, text in parts:
+        rows.append({"x": x, "part": name, "y": round(low, 4), "y2": round(low + size, 4), "text": text})
+        low += size
+    return rows
+
+
 def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:
     """What hovering over a mean tells."""
     shown = {"level:N": "level", **({"group:N": factor_label(color)} if color is not None else {})}
@@ -267,22 +277,95 @@ def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> l
     return tips({**shown, "n:Q": "repetitions"})
 
 
-def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> float:
-    """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
-    levels = len({condition.level for condition in conditions})
-    groups = len({condition.group for condition in conditions})
-    return round(width_px / max(levels * groups, 1) * share, 1)
+# Colours and marks of levels
+
+# A diamond is the mark of a median.
+_TRIANGLES = ("triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
+SHAPES = ("circle", "square", *_TRIANGLES, "diamond", "wedge")
+_COLOURS = 9
+"""Distinct ones of the theme."""
+_ORDERED = 4
+"""More levels than this, if they are numbers, have ordered colours."""
 
 
-# What stands over and behind a chart: title, subtitle with n and conditions, description for screen readers
+@dataclass(frozen=True)
+class LevelMarks:
+    """The channels over the field `group` of a figure that shows `shown`, some of the levels `every`, by label.
+
+    Without a factor there are none. Colour and mark follow from the level's place among all levels of the run's
+    studies, never from what a figure happens to show.
+    """
+
+    factor: str | None
+    every: Sequence[str] = ()
+    shown: Sequence[str] = ()
+    ordered: bool = False
+    """Colours of a scale, and one mark for all."""
+    legend: VegaLite | None = None
+    """The look of a legend smaller than usual."""
+
+    def color(self, **symbol: Any) -> VegaLite:
+        """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
+        return {} if self.factor is None else {"color": self._channel({"domain": list(self.every)}, **symbol)}
+
+    def points(self) -> VegaLite:
+        """The channels of points: colour and shape, which share one legend."""
+        return self.color() if self.ordered or self.factor is None else {**self.color(), "shape": self.looks(SHAPES)}
+
+    def looks(self, looks: Sequence[Any]) -> Any:
+        """A channel that gives each level one of `looks`, a shape or an area; again from the first where they end."""
+        return self._channel({"domain": list(self.every), "range": [looks[at % len(looks)] for at in self._places]})
+
+    def dash(self, looks: Sequence[Sequence[int]]) -> Any:
+        """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
+
+        Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
+        """
+        turned = {"domain": list(self.every)[::-1], "range": [looks[at % len(looks)] for at in self._places][::-1]}
+        return channel(f"group:{'O' if self.ordered else 'N'}", scale=turned, legend=None)
+
+    def aside(self) -> VegaLite:
+        """The channel that puts the levels side by side."""
+        return {} if self.factor is None else {"xOffset": channel("group:N", sort=list(self.shown))}
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.every))
+
+    def _channel(self, scale: VegaLite, **symbol: Any) -> VegaLite:
+        look = self.legend or {"columns": legend_columns(self.shown), "labelLimit": 560}
+        title = (axis_title if self.legend is None else factor_label)(str(self.factor))
+        legend = {"values": list(self.shown), **look, **symbol}
+        return channel(f"group:{'O' if self.ordered else 'N'}", scale=scale, title=title, legend=legend)
 
 
-def head(spec: FigureSpec, study: Study | None, title: str, notes: Sequence[str]) -> VegaLite:
-    """The chart's title object; notes, then what all its trials share, as subtitle. No study: it shows several."""
-    restriction = selection.describe_where(spec.where) if spec.title else ""
-    shared = selection.conditions(study, spec) if study else ""
-    parts = [part for part in (restriction, *notes, shared) if part]
-    return {"text": broken(titled(spec, title), spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
+def level_marks(records: Dataset, study: Study, factor: str | None, levels: Iterable[Scalar | None]) -> LevelMarks:
+    """The marks of a figure of `study` that shows these levels of the factor."""
+    if factor is None:
+        return LevelMarks(None)
+    shown = [level_label(factor, level) for level in study.design.in_order(factor, levels)]
+    known, own = _levels_of_run(records, study, factor), study.levels.get(factor, ())
+    known = own if len(known) > _COLOURS >= len(own) else known
+    numbers = level_axis_numbers(factor, known) if known else None
+    if numbers is not None:
+        known = [level for _, level in sorted(zip(numbers, known, strict=True), key=lambda pair: pair[0])]
+    every = list(dict.fromkeys([*(level_label(factor, level) for level in known), *shown]))
+    ordered = len(every) > _COLOURS or (len(every) > _ORDERED and numbers is not None)
+    return LevelMarks(factor, every, shown, ordered)
+
+
+def _levels_of_run(records: Dataset, study: Study, factor: str) -> Sequence[Scalar]:
+    """The levels of all studies of the run that share some with this one, directly or through others, in its words."""
+    studies = [*(study if one.name == study.name else one for one in records.studies), study]
+    listed = [{level_key(factor, level): level for level in one.levels.get(factor, ())} for one in studies]
+    own = listed[-1]
+    reached = set(own)
+    while joined := [levels for levels in listed if levels.keys() & reached and not levels.keys() <= reached]:
+        reached.update(*joined)
+    known: dict[str, Scalar] = {}
+    for levels in listed:
+        known |= {key: own.get(key, level) for key, level in levels.items() if key in reached and key not in known}
+    return list(known.values())
 
 
 def titled(spec: FigureSpec, title: str) -> str:

@@ -6,6 +6,7 @@ Of curves, there is one chart a response, with a panel for each combination of t
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -47,10 +48,8 @@ _ROW_PX, _LINE_PX, _WIDTH_PX = 23, 15, 330
 _CHANGE_PX, _GAP_PX = 195, 10
 _CHARACTER_PX = 7.0
 """Mean width of a character of the words in a row."""
-_LEAST_PX, _MOST_PX = 80, 320
-"""Of a column of words."""
 _LINE_CHARACTERS, _MOST_LINES = 44, 3
-"""Of the words for a condition: what tells two apart often stands at their ends."""
+"""Of the words for a row: what tells two apart often stands at their ends."""
 _BEYOND = 1.6
 """Intervals are cut at this factor beyond the outermost ratios."""
 _ROOM = 0.03
@@ -61,87 +60,69 @@ _MOST_TICKS, _TICK_PX = 9, 24
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A row for screens that are too narrow for the picture: places on the ratio axis in percent of its length."""
+def bars(comparison: Comparison, most: int) -> dict[str, Any]:
+    """The rows that `forest` begins with, for screens that are too narrow for it, and the ends of the margin's `band`.
 
-    label: str
-    change: str
-    verdict: Verdict
-    low: float
-    ratio: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Bars:
-    """The worst rows, the ends of the margin's band and the place of the ratio 1."""
-
-    rows: Sequence[Bar]
-    band: tuple[float, float]
-    one: float
-
-
-def bars(comparison: Comparison, most: int) -> Bars:
-    """The rows that `forest` begins with, on the same axis."""
+    Places on its axis are in percent of its length, `one` that of the ratio 1.
+    """
     rows, (low, high), _ = _forest_rows(comparison)
 
     def place(ratio: float) -> float:
-        share = math.log(ratio / low) / math.log(high / low)
-        return round(100 * min(max(share, 0), 1), 2)
+        return round(100 * min(max(math.log(ratio / low) / math.log(high / low), 0), 1), 2)
 
-    shown = [
-        Bar(
-            f"{row['condition']}, {row['metric']}",
-            row["change"],
-            Verdict(row["verdict"]),
-            *(place(row[name]) for name in ("low", "ratio", "high")),
-        )
-        for row in rows[:most]
-    ]
-    return Bars(shown, (place(1 / (1 + comparison.margin)), place(1 + comparison.margin)), place(1.0))
+    shown = [{**row, **{name: place(row[name]) for name in ("low", "ratio", "high")}} for row in rows[:most]]
+    ends = place(1 / (1 + comparison.margin)), place(1 + comparison.margin)
+    return {"rows": shown, "band": ends, "one": place(1.0)}
 
 
 def forest(comparison: Comparison) -> Any:
     """The worst rows; NoData where no row has a ratio."""
-    rows, domain, known = _forest_rows(comparison)
-    told = "; ".join(
-        f"{group[0].study}, {group[0].label}, {row['metric']}: {row['change']}, {row['verdict']}"
-        for group, row in zip(known, rows, strict=False)
-    )
-    condition_px = _width_px([line for row in rows for line in row["lines"]])
-    metric_px = _width_px([row["metric"] for row in rows])
-    left_px = condition_px + metric_px + 2 * _GAP_PX
-    margin, right_px = comparison.margin, _WIDTH_PX + _CHANGE_PX + _GAP_PX
-    y = channel("place:N", axis=None, scale={"paddingInner": 0, "paddingOuter": 0})
+    rows, (low, high), known = _forest_rows(comparison)
+    margin, domain = comparison.margin, [_digits(low), _digits(high)]
+    lines = {row["place"]: textwrap.wrap(row["name"], _LINE_CHARACTERS, max_lines=_MOST_LINES) for row in rows}
+    names: VegaLite = {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0, "labelLineHeight": _LINE_PX}
+    scale = {"paddingInner": 0, "paddingOuter": 0}
+    y = channel("place:N", title=None, axis={**names, "ticks": False, "domain": False}, scale=scale)
+    ticks = {"values": _ticks(low, high), "format": "~g", "grid": True, "labelOverlap": "greedy", "labelSeparation": 5}
+    scale = {"type": "log", "domain": domain, "nice": False}
+    x = channel("low:Q", title="B / A, logarithmic", scale=scale, axis=ticks)
     # A stripe behind every second row, the band of the margin, and the line at 1.
     stripes = chart.base([{"place": row["place"]} for row in rows[::2]]).mark("rect", style="frame")
     band = chart.base([{"low": 1 / (1 + margin), "high": 1 + margin}]).mark("rect", style="window")
     line = chart.base([{"ratio": 1}]).mark("rule", style="reference", strokeWidth=1.5)
-    layers = [
-        stripes.encode(x={"value": -left_px}, x2={"value": right_px}, y=y),
-        band.encode(x="low:Q", x2="high:Q"),
-        line.encode(x="ratio:Q"),
-        *_marks(rows, domain, y),
-    ]
-    # Condition and metric to the left, the change to the right; a text has the lines of all rows that have as many.
-    for lines in sorted({len(row["lines"]) for row in rows}, key=[len(row["lines"]) for row in rows].index):
-        own = [row for row in rows if len(row["lines"]) == lines]
-        layers.append(_column(own, y, "lines", "value", -left_px + _GAP_PX, condition_px - _GAP_PX, lines))
-    layers.append(_column(rows, y, "metric", "note", -metric_px - _GAP_PX, metric_px - _GAP_PX))
-    layers.append(_column(rows, y, "change", "value", _WIDTH_PX + _GAP_PX, _CHANGE_PX))
+    layers = [stripes.encode(x={"value": 0}, x2={"value": _WIDTH_PX + _CHANGE_PX + _GAP_PX}, y=y)]
+    layers += [band.encode(x="low:Q", x2="high:Q"), line.encode(x="ratio:Q")]
+    present = {row["verdict"] for row in rows}
+    legend = {"values": [verdict.value for verdict in Verdict if verdict.value in present]}
+    looks = chart.looks("verdict", _VERDICT_SHAPES, legend, color=None, shape=list(_VERDICT_SHAPES.values()))
+    words = chart.base(rows).encode(y=y)
+    base = words.encode(color=looks["color"])
+    layers.append(base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=x, x2="high:Q"))
+    for side, end, shape in ((0, "low", "triangle-left"), (1, "high", "triangle-right")):
+        if beyond := [row for row in rows if row["cut"][side]]:
+            arrow = chart.base(beyond).mark("point", filled=True, shape=shape, size=40, opacity=1)
+            layers.append(arrow.encode(x=f"{end}:Q", color=looks["color"], y=y))
+    tooltip = chart.tips({f"{name}:N": "" for name in ("condition", "metric", "change", "verdict", "repetitions")})
+    point = base.mark("point", filled=True, size=85, opacity=1)
+    layers.append(point.encode(x="ratio:Q", shape=looks["shape"], tooltip=tooltip))
+    words = words.mark("text", style="value", align="left", limit=_CHANGE_PX)
+    layers.append(words.encode(text="change:N", x={"value": _WIDTH_PX + _GAP_PX}))
     notes = [
         f"{phrases.level(comparison.confidence)} intervals that hold for all rows at once",
         f"shaded: the same to within {phrases.percent(margin)}",
         f"{len(rows)} of {len(known)} rows" if len(rows) < len(known) else "",
         "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
     ]
+    left_px = int(_CHARACTER_PX * max(len(text) for own in lines.values() for text in own))
     subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
-    height = max(_ROW_PX, _LINE_PX * max(len(row["lines"]) for row in rows) + 4) * len(rows)
+    told = "; ".join(
+        f"{group[0].study}, {group[0].label}, {row['metric']}: {row['change']}, {row['verdict']}"
+        for group, row in zip(known, rows, strict=False)
+    )
     return layer(
         *layers,
         width=_WIDTH_PX,
-        height=height,
+        height=max(_ROW_PX, _LINE_PX * max(map(len, lines.values())) + 4) * len(rows),
         title={"text": "B divided by A, worst first", "frame": "bounds", "subtitle": subtitle},
         description=f"{comparison_text.headline(comparison)} {told}.",
     )
@@ -153,83 +134,32 @@ def _forest_rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, f
     if not known:
         raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
     # The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them.
-    firsts, margin = [group[0] for group in known[:MOST_ROWS]], comparison.margin
-    ratios = [row.ratio.ratio for row in firsts if isinstance(row.ratio, Ratio)]
-    ends = [row.interval for row in firsts if row.interval]
-    low = max(min(end.low for end in ends), min(*ratios, 1.0) / _BEYOND)
-    high = min(max(end.high for end in ends), max(*ratios, 1.0) * _BEYOND)
+    margin, several = comparison.margin, len({row.study for row in comparison.rows}) > 1
+    shown = [(group, group[0].ratio) for group in known[:MOST_ROWS]]
+    found = [(group, ratio, group[0].interval or ratio.interval) for group, ratio in shown if isinstance(ratio, Ratio)]
+    ratios = [ratio.ratio for _, ratio, _ in found]
+    low = max(min(ends.low for *_, ends in found), min(*ratios, 1.0) / _BEYOND)
+    high = min(max(ends.high for *_, ends in found), max(*ratios, 1.0) * _BEYOND)
     low, high = min(low, 1 / (1 + margin)), max(high, 1 + margin)
-    room = (high / low) ** _ROOM
-    domain = low / room, high * room
-    several = len({row.study for row in comparison.rows}) > 1
-    rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(known[:MOST_ROWS])]
-    return rows, domain, known
-
-
-def _width_px(texts: Sequence[str]) -> int:
-    return int(min(max(_CHARACTER_PX * max(map(len, texts)) + 12, _LEAST_PX), _MOST_PX))
-
-
-def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several: bool) -> VegaLite:
-    row, bounds = group[0], group[0].interval
-    if not isinstance(row.ratio, Ratio) or bounds is None:
-        raise AssertionError("a row of the picture has a ratio")
-    condition = f"{row.study}: {row.label}" if several else row.label
-    return {
-        "place": place,
-        "condition": condition,
-        "lines": textwrap.wrap(condition, _LINE_CHARACTERS, max_lines=_MOST_LINES, placeholder=" …") or [""],
-        "metric": comparison_text.responses(group),
-        "verdict": row.verdict.value,
-        "ratio": _digits(row.ratio.ratio),
-        "low": _digits(max(bounds.low, domain[0])),
-        "high": _digits(min(bounds.high, domain[1])),
-        "cut": [bounds.low < domain[0], bounds.high > domain[1]],
-        "change": comparison_text.change(row),
-        "repetitions": f"{row.n_a} and {row.n_b}",
-    }
+    low, high = low / (high / low) ** _ROOM, high * (high / low) ** _ROOM
+    rows = []
+    for place, (group, ratio, ends) in enumerate(found):
+        row, metric = group[0], comparison_text.responses(group)
+        condition = f"{row.study}: {row.label}" if several else row.label
+        row_of: VegaLite = {"place": f"{place:04}", "condition": condition, "metric": metric}
+        row_of |= {
+            "name": f"{condition}, {metric}",
+            "verdict": row.verdict.value,
+            "change": comparison_text.change(row),
+        }
+        row_of |= {"low": _digits(max(ends.low, low)), "high": _digits(min(ends.high, high))}
+        row_of |= {"ratio": _digits(ratio.ratio), "repetitions": f"{row.n_a} and {row.n_b}"}
+        rows.append({**row_of, "cut": [ends.low < low, ends.high > high]})
+    return rows, (low, high), known
 
 
 def _digits(number: float) -> float:
     return float(f"{number:.5g}")
-
-
-def _marks(rows: Sequence[VegaLite], domain: tuple[float, float], y: Any) -> list[Any]:
-    x = channel(
-        "low:Q",
-        title="B / A, logarithmic",
-        scale={"type": "log", "domain": [_digits(end) for end in domain], "nice": False},
-        axis={"values": _ticks(*domain), "format": "~g", "grid": True, "labelOverlap": "greedy", "labelSeparation": 5},
-    )
-    present = {row["verdict"] for row in rows}
-    legend = {"values": [verdict.value for verdict in Verdict if verdict.value in present]}
-    color = channel("verdict:N", title=None, scale={"domain": list(_VERDICT_SHAPES)}, legend=legend)
-    shown = {"condition": "", "metric": "", "change": "B / A", "verdict": "", "repetitions": ""}
-    # Over the domain of the colours, so that one legend shows both.
-    shapes = {"domain": list(_VERDICT_SHAPES), "range": list(_VERDICT_SHAPES.values())}
-    base = chart.base(rows).encode(color=color, y=y)
-    layers = [base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=x, x2="high:Q")]
-    for side, end, shape in ((0, "low", "triangle-left"), (1, "high", "triangle-right")):
-        if beyond := [row for row in rows if row["cut"][side]]:
-            arrow = chart.base(beyond).mark("point", filled=True, shape=shape, size=40, opacity=1)
-            layers.append(arrow.encode(x=f"{end}:Q", color=color, y=y))
-    point = base.mark("point", filled=True, size=85, opacity=1).encode(
-        x="ratio:Q",
-        shape=channel("verdict:N", title=None, scale=shapes, legend=legend),
-        tooltip=chart.tips({f"{name}:N": title or name for name, title in shown.items()}),
-    )
-    return [*layers, point]
-
-
-def _column(
-    rows: Sequence[VegaLite], y: Any, field: str, style: str, left_px: int, width_px: int, lines: int = 1
-) -> Any:
-    told = "condition" if field == "lines" else field
-    base = chart.base([{key: row[key] for key in dict.fromkeys(("place", field, told))} for row in rows])
-    text = base.mark(
-        "text", style=style, align="left", limit=width_px, lineHeight=_LINE_PX, dy=-_LINE_PX * (lines - 1) / 2
-    )
-    return text.encode(text=f"{field}:N", x={"value": left_px}, y=y, tooltip=chart.tips({f"{told}:N": ""}))
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -385,11 +315,7 @@ def _channels(symbol: str | None = None) -> VegaLite:
     look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
     legend = {"values": ["A", "B"], "labelExpr": "datum.label == 'A' ? 'A, the baseline' : 'B'", **look}
     dashes, shapes = [_DASHES.get(run, [1, 0]) for run in _RUNS], [_SHAPES.get(run, "circle") for run in _RUNS]
-    ranges: dict[str, VegaLite] = {"color": {}, "strokeDash": {"range": dashes}, "shape": {"range": shapes}}
-    return {
-        name: channel("run:N", scale={"domain": list(_RUNS), **looks}, title=None, legend=legend)
-        for name, looks in ranges.items()
-    }
+    return chart.looks("run", _RUNS, legend, color=None, strokeDash=dashes, shape=shapes)
 
 
 def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metric_axis: axes.MetricAxis) -> list[Any]:

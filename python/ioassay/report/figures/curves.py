@@ -18,8 +18,8 @@ from ioassay import units
 from ioassay.factors import Design, factor_label, is_percent, is_size, level_label, level_number, same_level, step_label
 from ioassay.metrics import format_metric, metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import Kind, axes, chart, level_marks, metric_view, selection
-from ioassay.report.figures.chart import VegaView, channel, pl
+from ioassay.report.figures import Kind, axes, chart, metric_view, selection
+from ioassay.report.figures.chart import channel, pl
 from ioassay.report.figures.metric_view import REPETITION, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -51,15 +51,12 @@ class TrendSpec(FigureSpec):
 
 def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
     """The mean against a factor with error bars, medians, every repetition, and a regression line."""
-    view, pooled = metric_view.over_levels(records, study, spec, spec.x, spec.error, spec.log_x)
+    view, pooled = metric_view.over_levels(records, study, spec, spec.error, spec.log_x)
     # As asked for; otherwise of one line only, and not where a straight line would be a curve.
     wanted = spec.color is None and not view.metric_axis.log if spec.regression is None else spec.regression
-    fits = _fits(view) if wanted and selection.is_conclusive(records, study) else {}
-    fitted: list[VegaLite] = []
-    for group, line in fits.items():
-        at = (lambda x, line=line: line.at(math.log2(x))) if view.axis.log else line.at
-        named = {} if spec.color is None or group is None else {"group": level_label(spec.color, group)}
-        fitted += [{**row, **named} for row in view.along(at, view.axis.places(_FIT_STEPS))]
+    slope, fitted = "", list[VegaLite]()
+    if wanted and view.axis.numbers is not None and selection.is_conclusive(records, study):
+        slope, fitted = _fitted(view)
     single = view.single() if spec.repetitions else []
     shapes = {view.mean_name: "circle", MEDIAN: chart.DIAMOND}
     shapes |= {REPETITION: chart.BAR} if single else {}
@@ -74,7 +71,7 @@ def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
         view.mean_name if spec.color or spec.error == "sd" else "",
         "dash: one repetition" if spec.color and single else "",
         view.counted,
-        _slope_text(view, fits),
+        slope,
         view.axis.note,
         view.metric_axis.note,
         pooled,
@@ -83,35 +80,45 @@ def draw_trend(records: Dataset, study: Study, spec: TrendSpec) -> Any:
     return chart.layered(drawn, spec, study, title, notes, points=view.points)
 
 
-def _fits(view: View) -> dict[Scalar | None, Line]:
-    """The line of each colour group that has one, over all repetitions and linear in x or log2 x; none over words."""
-    axis, found = view.axis, dict[Scalar | None, "Line"]()
-    if axis.numbers is None:
-        return found
-    at = [math.log2(number) if axis.log else number for number in axis.numbers]
+def _fitted(view: View) -> tuple[str, list[VegaLite]]:
+    """The line of each colour group that has one, over all repetitions and linear in x or log2 x, as points.
+
+    The line of a figure without colours also in words: `regression: +12.1 MB/s per doubling, R² = 0.98`.
+    """
+    axis, color, rows, text = view.axis, view.ask.color, list[VegaLite](), ""
+    along = math.log2 if axis.log else float
     for group in dict.fromkeys(one.group for one in view.conditions):
         own = [one for one in view.conditions if one.group == group]
-        x = [at[axis.levels.index(one.level)] for one in own for _ in one.measured]
-        if line := metric_view.fit_line(x, metric_view.measured_values(own), view.ask.confidence):
-            found[group] = line
-    return found
+        x = [along(float(axis.position(one.level))) for one in own for _ in one.measured]
+        line = fit_line(x, metric_view.measured_values(own), view.ask.confidence)
+        if line is None:
+            continue
+        named = {} if color is None or group is None else {"group": level_label(color, group)}
+
+        def height(at: float, line: Line = line) -> float:
+            return line.at(along(at))
+
+        rows += [{**row, **named} for row in view.along(height, axis.places(_FIT_STEPS))]
+        if color is None and line.slope:
+            step, per = 1.0, "percentage point" if is_percent(axis.factor) else step_label(axis.factor)
+            if axis.log:
+                per = "doubling"
+            elif is_size(axis.factor):
+                step, per = 1024.0, "KiB"
+            slope = metric(view.ask.metric).format(abs(line.slope) * step)
+            curved = ", straight on a linear axis" if view.metric_axis.log else ""
+            text = f"regression {'−' if line.slope < 0 else '+'}{slope} per {per}, R² = {line.r2:.3f}{curved}"
+    return text, rows
 
 
-def _slope_text(view: View, fits: Mapping[Scalar | None, Line]) -> str:
-    """The line of a figure without colours in words: `regression: +12.1 MB/s per doubling, R² = 0.98`."""
-    line = fits.get(None)
-    if line is None or line.slope == 0:
-        return ""
-    factor, step = view.axis.factor, 1.0
-    if view.axis.log:
-        per = "doubling"
-    elif is_size(factor):
-        step, per = 1024.0, "KiB"
-    else:
-        per = "percentage point" if is_percent(factor) else step_label(factor)
-    slope = metric(view.ask.metric).format(abs(line.slope) * step)
-    curved = ", straight on a linear axis" if view.metric_axis.log else ""
-    return f"regression {'−' if line.slope < 0 else '+'}{slope} per {per}, R² = {line.r2:.3f}{curved}"
+def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
+    """Least squares over all points; None where a line cannot be fitted."""
+    import numpy as np
+
+    from ioassay.stats import least_squares
+
+    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
+    return line if isinstance(line, least_squares.Line) else None
 
 
 IDEAL = "perfect scaling"
@@ -145,15 +152,13 @@ def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
     # The levels in ascending order, as the analysis has them.
     shown = metric_view.conditions(found.cells, study, spec.y, spec.x)
     shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
-    ask = metric_view.Ask(spec.y, None, spec.error, study.analysis.confidence)
-    levels = metric_view.levels_of(shown)
+    ask, levels = metric_view.Ask(spec.y, None, spec.error, study.analysis.confidence), metric_view.levels_of(shown)
     # Perfect scaling is a straight line where both axes are linear or both logarithmic.
     log_y = axes.metric_axis(spec.y, metric_view.measured_values(shown), spec.log_y).log
     axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
     view = metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
     conclusive = selection.is_conclusive(records, study)
-    numbers, marked = found.numbers or (), conclusive and not found.indistinct
-    ends = found.plateau
+    numbers, ends, marked = found.numbers or (), found.plateau, conclusive and not found.indistinct
     law = found.law if spec.law and conclusive else None
     # The law of the levels up to the plateau, where all together follow none.
     growth = found.growth if spec.law and conclusive and ends and not law else None
@@ -235,22 +240,16 @@ def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws:
     said = [f"shaded: {metric_view.as_good()}"] if banded else []
     if found.plateau is None and found.no_plateau:
         said.append(f"no plateau: {found.no_plateau}")
-    if law is not None:
-        return [*said, _law_note(law)]
-    if isinstance(found.knee, Knee):
-        bounds = found.knee.interval
-        low, high = (peak_text.place(found, end) for end in (bounds.low, bounds.high))
+    if law is None and isinstance(found.knee, Knee):
+        low, high = (peak_text.place(found, end) for end in (found.knee.interval.low, found.knee.interval.high))
         said.append(f"bends near {peak_text.place_text(found, found.knee.x)} ({low} to {high})")
-    if growth is not None:
-        return [*said, f"up to the plateau: {_law_note(growth)}"]
-    return [*said, "no law of scaling fits"] if laws else said
-
-
-def _law_note(law: Law) -> str:
-    told = f"{units.format_percent(law.alpha)} % cannot run in parallel"
-    if law.peak is not None and law.peak_interval is not None:
-        told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
-    return f"{told}, R² = {law.r2:.3f}"
+    shown = law or growth
+    if shown is None:
+        return [*said, "no law of scaling fits"] if laws else said
+    told = f"{units.format_percent(shown.alpha)} % cannot run in parallel"
+    if shown.peak is not None and shown.peak_interval is not None:
+        told += f", peak at {shown.peak:.3g} ({shown.peak_interval.low:.3g} to {shown.peak_interval.high:.3g})"
+    return [*said, f"{'' if law else 'up to the plateau: '}{told}, R² = {shown.r2:.3f}"]
 
 
 class OrderSpec(FigureSpec):
@@ -277,18 +276,16 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
     rows: list[VegaLite] = []
     for cell in cells:
         mean = float(cell.measured.mean()) if spec.relative else 100.0
-        if mean == 0:
-            continue
-        share = 100 / mean
         group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
-        for order, repetition, value in zip(cell.order, cell.repetition, cell.measured, strict=True):
-            row = {"x": int(order), "y": unit.scale(float(value) * share), "condition": cell.label, **group}
-            rows.append({**row, "value": format_metric(spec.y, float(value)), "repetition": int(repetition) + 1})
+        for order, repetition, value in zip(cell.order, cell.repetition, map(float, cell.measured), strict=True):
+            if mean:
+                row = {"x": int(order), "y": unit.scale(value * (100 / mean)), "condition": cell.label, **group}
+                rows.append({**row, "value": format_metric(spec.y, value), "repetition": int(repetition) + 1})
     rows.sort(key=lambda row: row["x"])
     scale = {"zero": False, "nice": False, "padding": 12}
     x = channel("x:Q", title="Run order", scale=scale, axis={"tickMinStep": 1})
     groups = [cell.point[spec.color] for cell in cells] if spec.color else []
-    color = level_marks.of(records, study, spec.color, groups).points() if spec.color else {}
+    color = chart.level_marks(records, study, spec.color, groups).points()
     tooltip = chart.tips({"condition:N": "", "value:N": "", "repetition:N": ""})
     dots = chart.base(rows).mark("point", style="mark", filled=True, size=30, fillOpacity=0.75)
     drawn = [dots.encode(x=x, y=y, tooltip=tooltip, **color)]
@@ -296,7 +293,7 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
     if spec.relative:
         drawn.insert(0, chart.base([{"y": 100}]).mark("rule", style="reference", strokeWidth=1).encode(y=y))
         at = [row["x"] for row in rows]
-        if line := metric_view.fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
+        if line := fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
             fit = chart.base([{"x": end, "y": unit.scale(line.at(end))} for end in (at[0], at[-1])])
             drawn.append(fit.mark("line", style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
             notes.append(f"line: {line.slope * (at[-1] - at[0]):+.2g} % from first to last")
@@ -356,26 +353,35 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     conditions = [one for part in found.values() for one in part]
     axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
     unit = axes.unit_for(spec.y, metric_view.measured_values(conditions))
-    ask = metric_view.Ask(spec.y, spec.color)
-    rows = {name: metric_view.point_rows(part, axis, ask, unit) for name, part in found.items()}
+    rows = {
+        name: metric_view.point_rows(part, axis, metric_view.Ask(spec.y, spec.color), unit)
+        for name, part in found.items()
+    }
     crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
     for point in crossed:
         place = metric_view.place(point[spec.x], point[spec.color], axis, spec.color)
         crosses[spec.panel_of(point)].append({**place, "mean_text": "saturated"})
-    marks = level_marks.of(records, study, spec.color, levels[spec.color])
+    marks = chart.level_marks(records, study, spec.color, levels[spec.color])
     crossing = {row["group"] for part in crosses.values() for row in part}
     heights = {group: 5 + _ROW_PX * at for at, group in enumerate(one for one in marks.shown if one in crossing)}
-    aside = {} if axis.numbers is not None else {"xOffset": marks.offset()}
-    places = {"x": axis.encoding(spec.width), **marks.color(), **aside}
+    joined = axis.numbers is not None
+    places = {"x": axis.encoding(spec.width), **marks.color(), **({} if joined else marks.aside())}
     tooltip = chart.point_tooltip(spec.color, "none", metric_view.centre(conditions))
     saturated = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
+    # One legend for colour, shape and size, since they say the same.
+    every = len(marks.every)
+    step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
+    size = marks.looks([round(_LARGEST * step**place, 1) for place in range(every)])
     panels = []
     for name in titles:
         layers = []
         if values := [row["y"] * unit.divisor for row in rows[name]]:
             y = axes.metric_axis(spec.y, values, spec.log_y, unit).encoding(zero=False)
             base = chart.base(rows[name]).encode(y=y, tooltip=tooltip, **places)
-            layers = _panel_marks(base, marks, axis.numbers is not None)
+            line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks.dash(_DASHES))
+            hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5)
+            hollow = hollow.encode(shape=marks.looks(chart.SHAPES), size=size)
+            layers = [line, hollow] if joined else [hollow]
         for row in crosses[name]:
             cross = chart.base([row]).mark("point", style="mark", shape=_CROSS, size=60, strokeWidth=2)
             layers.append(cross.encode(y={"value": heights[row["group"]]}, tooltip=saturated, **places))
@@ -401,17 +407,6 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     whole, width = chart.grid(panels, spec.columns), spec.columns * (spec.width + 50)
     return chart.figure(whole, spec, study, title, notes, told, width)
-
-
-def _panel_marks(base: VegaView, marks: level_marks.LevelMarks, joined: bool) -> list[Any]:
-    """The marks of one panel over its rows, with one legend for colour, shape and size, since they say the same."""
-    every = len(marks.every)
-    step = (_SMALLEST / _LARGEST) ** (1 / max(every - 1, 1))
-    size = marks.channel([round(_LARGEST * step**place, 1) for place in range(every)])
-    hollow = base.mark("point", style="mark", filled=False, strokeWidth=1.5)
-    hollow = hollow.encode(shape=marks.channel(level_marks.SHAPES), size=size)
-    line = base.mark("line", style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks.dash(_DASHES))
-    return [line, hollow] if joined else [hollow]
 
 
 TREND, SCALING = Kind(TrendSpec, draw_trend), Kind(ScalingSpec, draw_scaling)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,7 +16,7 @@ from pydantic import Field
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label
 from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import axes, chart, metric_view, selection
-from ioassay.report.figures.chart import channel, pl
+from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -86,36 +86,41 @@ class _Bands:
         return {name: low, f"{name}2": high, f"{name}_middle": math.sqrt(low * high), f"{name}_share": share}
 
 
-_Cells = tuple[list[VegaLite], list[VegaLite], list[VegaLite]]
-"""Those of one panel that were measured, those whose trials all failed, and those that were not run."""
-
-
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels beside and below each other, with one legend; NoData where there is no cell."""
     split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
     cells = selection.measured(records, study, spec.where, spec.value, *split)
-    lost = _failed(records, study, spec)
-    points = [*(cell.point for cell in cells), *lost]
+    trials = selection.matching(records.trials_of(study), spec.where)
+    good, bad = (selection.points_of(study, trials.filter(status=status)) for status in (OK, FAILED))
+    lost = [point for point in bad if point not in good and {spec.x, spec.y} <= point.keys()]
+    points = [*(cell.point for cell in cells), *sorted(lost, key=study.design.place)]
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     x = _Bands("x", spec.x, levels[spec.x], spec.width)
     y = _Bands("y", spec.y, levels[spec.y], spec.height)
     unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
-    panels: dict[str, _Cells] = {}
+    panels: dict[str, list[VegaLite]] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
         own = [cell for cell in cells if place.items() <= cell.point.items()]
-        missing = [point for point in lost if place.items() <= point.items()]
-        if own or missing:
+        failed = [point for point in lost if place.items() <= point.items()]
+        if own or failed:
             found = metric_view.conditions(own, study, spec.value, spec.x, spec.y)
-            title = ", ".join(level_label(name, level) for name, level in place.items())
-            panels[title] = _cells(found, missing, spec, (x, y), unit)
-    every = [cell for measured, *_ in panels.values() for cell in measured]
-    low, high = min(cell["value"] for cell in every), max(cell["value"] for cell in every)
+            panels[", ".join(level_label(name, level) for name, level in place.items())] = _cells(
+                metric_view.point_rows(
+                    found, axes.LevelAxis(spec.x, x.levels), metric_view.Ask(spec.value, spec.y), unit
+                ),
+                {(level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in failed},
+                x,
+                y,
+            )
+    every = [cell for own_cells in panels.values() for cell in own_cells]
+    measured = [cell for cell in every if "value" in cell]
+    low, high = min(cell["value"] for cell in measured), max(cell["value"] for cell in measured)
     log = spec.log and low > 0
     scaled: Callable[[float], float] = math.log if log else float
     # The value up to which white is read better.
     dark_until = scaled(low) + _DARK_UNTIL * (scaled(high) - scaled(low))
-    for cell in every:
+    for cell in measured:
         cell["dark"] = low < high and scaled(cell["value"]) <= dark_until
     centre = metric_view.centre(metric_view.conditions(cells, study, spec.value, spec.x, spec.y))
     # One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind.
@@ -129,22 +134,23 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
         color = chart.heat("value", shown, "linear", domain, tickCount=5, format="~r")
     drawn = [
-        chart.panel(_layers(parts, (x, y), spec, color, centre), spec.width, spec.height, title)
-        for title, parts in panels.items()
+        chart.panel(_layers(own_cells, (x, y), spec, color, centre), spec.width, spec.height, title)
+        for title, own_cells in panels.items()
     ]
     notes = [
-        f"{centre} of repetitions" if max(cell["n"] for cell in every) > 1 else "one repetition",
-        selection.repetitions_text([cell["n"] for cell in every]),
+        f"{centre} of repetitions" if max(cell["n"] for cell in measured) > 1 else "one repetition",
+        selection.repetitions_text([cell["n"] for cell in measured]),
         "logarithmic colours" if log else "",
         "linear colours: a value is zero or less" if spec.log and not log else "",
-        "dashed: not run" if any(empty for _, _, empty in panels.values()) else "",
-        "× failed" if any(failed for _, failed, _ in panels.values()) else "",
+        "dashed: not run" if any("mean_text" not in cell for cell in every) else "",
+        "× failed" if any(cell.get("n") == 0 for cell in every) else "",
         selection.pooled([cell.point for cell in cells], *split),
     ]
     told = [
         {**cell, "group": f"{cell['group']}, {title}" if title else cell["group"]}
-        for title, (measured, failed, _) in panels.items()
-        for cell in (*measured, *failed)
+        for title, own_cells in panels.items()
+        for cell in own_cells
+        if "mean_text" in cell
     ]
     columns = len(levels.get(spec.panel or "", [None])) if spec.row else spec.columns
     title = f"{selection.metric_label(spec.value)} over {factor_label(spec.x)} and {factor_label(spec.y)}"
@@ -152,38 +158,19 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     return chart.figure(chart.grid(drawn, columns, 18), spec, study, title, notes, told, width)
 
 
-def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
-    trials = selection.matching(records.trials_of(study), spec.where)
-    good = selection.points_of(study, trials.filter(pl.col("status") == OK))
-    bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
-    failed = [point for point in bad if point not in good and {spec.x, spec.y} <= point.keys()]
-    return sorted(failed, key=study.design.place)
-
-
-def _cells(
-    found: Sequence[metric_view.Condition],
-    lost: Sequence[Mapping[str, Scalar]],
-    spec: Spec,
-    bands: tuple[_Bands, _Bands],
-    unit: axes.Unit,
-) -> _Cells:
-    across, down = bands
+def _cells(rows: chart.Rows, lost: Collection[tuple[str, str]], across: _Bands, down: _Bands) -> list[VegaLite]:
+    """Every cell of a panel: measured ones have a `value`, those whose trials all failed an `n` of 0, others no `n`."""
     places = {
-        (level_label(spec.x, x), level_label(spec.y, y)): {**across.place(x), **down.place(y)}
+        (level_label(across.factor, x), level_label(down.factor, y)): {**across.place(x), **down.place(y)}
         for x, y in itertools.product(across.levels, down.levels)
     }
-    ask = metric_view.Ask(spec.value, spec.y)
-    rows = metric_view.point_rows(found, axes.LevelAxis(spec.x, across.levels), ask, unit)
     cells = [
         {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
     ]
-    labels = dict.fromkeys((level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in lost)
-    failed = [
-        {"level": level, "group": group, "mean_text": "failed", "n": 0, **places.pop((level, group))}
-        for level, group in labels
-        if (level, group) in places
-    ]
-    return cells, failed, [{"level": level, "group": group, **place} for (level, group), place in places.items()]
+    for (level, group), place in places.items():
+        failed: VegaLite = {"mean_text": "failed", "n": 0} if (level, group) in lost else {}
+        cells.append({"level": level, "group": group, **failed, **place})
+    return cells
 
 
 def _short(number: float) -> str:
@@ -193,8 +180,10 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
-def _layers(parts: _Cells, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:
-    cells, failed, empty = parts
+def _layers(every: chart.Rows, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:
+    cells = [cell for cell in every if "value" in cell]
+    failed = [cell for cell in every if cell.get("n") == 0]
+    empty = [cell for cell in every if "n" not in cell]
     ends, middle = {**bands[0].ends, **bands[1].ends}, {**bands[0].middle, **bands[1].middle}
     place = {"level:N": factor_label(spec.x), "group:N": factor_label(spec.y)}
     value = {"mean_text:N": centre}

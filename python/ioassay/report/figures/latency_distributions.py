@@ -10,7 +10,6 @@ compare. Over time, single requests are visible next to millions, since colours 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from ioassay.errors import InputError
 from ioassay.factors import CASE, axis_title, factor_label, level_label
 from ioassay.metrics import percentile_name
 from ioassay.records.record import Scalar
-from ioassay.report.figures import Kind, axes, chart, level_marks, metric_view, selection
+from ioassay.report.figures import Kind, axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, concat, layer, pl
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -33,7 +32,6 @@ from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    from ioassay._core import Histogram
     from ioassay.records.record import LatencyWindow
 
 _KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
@@ -56,10 +54,10 @@ class LatencyLevels:
     """Of the latency: `Read total latency`."""
     factor: str | None
     merged: Mapping[Scalar | None, Histogram]
-    trials: int
+    counted: str
+    """How much was merged: `177 k requests of 9 trials`."""
     pooled: str
-    color: VegaLite
-    """The channel of the levels' colours, where there are several."""
+    marks: chart.LevelMarks
 
     def group(self, level: Scalar | None) -> VegaLite:
         """The field that tells rows of a level from those of others."""
@@ -69,11 +67,6 @@ class LatencyLevels:
     def tips(self) -> dict[str, str]:
         """What hovering tells of a level."""
         return {"group:N": factor_label(self.factor)} if self.factor else {}
-
-    def requests_text(self) -> str:
-        """How much was merged: `177 k requests of 9 trials`."""
-        requests = format_count(sum(found.count for found in self.merged.values()))
-        return f"{requests} requests of {self.trials} trials"
 
     def supported(self) -> LatencyLevels:
         """The levels with enough requests for a median; NoData without one."""
@@ -107,17 +100,10 @@ def last_percentage(histogram: Histogram) -> float:
     return round(100 * (1 - few_slower() / histogram.count), 9)
 
 
-def percentiles(histogram: Histogram, percentages: Sequence[float]) -> list[tuple[float, float, str]]:
-    """Each percentage with its latency in ns, and this as text."""
-    values = histogram.quantiles([percent / 100 for percent in percentages])
-    return [(percent, value, format_ns(value)) for percent, value in zip(percentages, values, strict=True)]
-
-
 def of(records: Dataset, study: Study, spec: LatencySpec) -> LatencyLevels:
     """The levels of the factor that the figure names, or of the first that it leaves free."""
     trials = selection.select(records, study, spec.where)
-    free = [name for name in study.levels if name not in spec.where]
-    factor = spec.color or (free[0] if free else None)
+    factor = spec.color or next((name for name in study.levels if name not in spec.where), None)
     if factor is not None:
         selection.require_factor(study, factor)
     rows = records.hist.filter(direction=spec.direction, kind=spec.latency)
@@ -128,13 +114,13 @@ def of(records: Dataset, study: Study, spec: LatencySpec) -> LatencyLevels:
     rows = rows.filter((pl.col("job") == -1) | ~(pl.col("job") == -1).any().over("trial"))
     shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
     pooled = selection.pooled(selection.points_of(study, shown), factor)
-    found = [level for level in rows["level"].unique().to_list() if level is not None]
     merged: dict[Scalar | None, Histogram] = {}
-    for level in study.design.in_order(factor, found) if factor else [None]:
+    for level in study.design.in_order(factor, rows["level"].drop_nulls().unique().to_list()) if factor else [None]:
         own = rows.filter(pl.col("level").eq_missing(level)) if factor else rows
         merged[level] = Histogram.from_buckets(own["value_ns"].to_list(), own["count"].to_list())
-    color = level_marks.of(records, study, factor, merged).color() if factor else {}
-    return LatencyLevels(latency_name(spec.direction, spec.latency), factor, merged, shown.height, pooled, color)
+    counted = f"{format_count(sum(one.count for one in merged.values()))} requests of {shown.height} trials"
+    marks, name = chart.level_marks(records, study, factor, merged), latency_name(spec.direction, spec.latency)
+    return LatencyLevels(name, factor, merged, counted, pooled, marks)
 
 
 _MARKS = {"nines": (50, 90, 99, 99.9, 99.99, 99.999), "linear": (10, 25, 50, 75, 90, 99)}
@@ -161,57 +147,54 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
     found, nines = of(records, study, spec), spec.axis == "nines"
     found = found.supported() if nines else found
     wanted = sorted(set(_MARKS[spec.axis] if spec.marks is None else spec.marks))
-    lines, marks, texts, ends = list[VegaLite](), list[VegaLite](), {}, list[float]()
+    lines, marks, texts, last = list[VegaLite](), list[VegaLite](), {}, 0.0
+
+    def row(time_ns: float, share: float) -> VegaLite:
+        slower = float(f"{max(100 - share, 0.0):.7g}")
+        return {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}"), "slower": slower}
+
     for level, histogram in found.merged.items():
-        ends.append(last_percentage(histogram) if nines else 100.0)
-        marked = [share for share in wanted if share <= ends[-1]]
-        curve = curve_points(histogram, marked, ends[-1], nines)
-        lines += [{**_curve_row(*point), **found.group(level)} for point in curve]
-        known = percentiles(histogram, marked)
-        marks += [{**_curve_row(at, share), "text": text, **found.group(level)} for share, at, text in known]
-        texts[level] = ", ".join(f"{share:g} % {text}" for share, _, text in known)
-    shown = ", ".join(f"{share:g}" for share in wanted if share <= max(ends))
+        end, group = last_percentage(histogram) if nines else 100.0, found.group(level)
+        marked, last = [share for share in wanted if share <= end], max(last, end)
+        lines += [{**row(*point), **group} for point in curve_points(histogram, marked, end, nines)]
+        known = list(zip(histogram.quantiles([share / 100 for share in marked]), marked, strict=True))
+        marks += [{**row(at, share), "text": format_ns(at), **group} for at, share in known]
+        texts[level] = ", ".join(f"{share:g} % {format_ns(at)}" for at, share in known)
+    shown = ", ".join(f"{share:g}" for share in wanted if share <= last)
     slower = f"a curve ends where fewer than {few_slower()} requests are slower"
     notes = [
-        found.requests_text(),
+        found.counted,
         f"○ {shown} % of the requests took at most this long" if shown else "",
         slower if nines else f"axis to {100 * SHOWN:.1f} % of the slowest curve",
         found.pooled,
     ]
-    # The least of many requests would leave most of the plot to the flat foot of the curves.
+    # The least of many requests would leave most of the plot to the flat foot of the curves, and a single stall would
+    # squeeze all else into a corner.
     foot = min(one.quantile(_CURVE_FOOT) for one in found.merged.values())
-    low, last = max(foot / 1.2, min(row["x"] for row in lines)), max(row["x"] for row in lines)
-    # A single stall would squeeze all else into a corner.
     slowest = max(one.quantile(SHOWN) for one in found.merged.values())
-    x = axes.latency_axis("x", found.name, low, last * 1.05 if nines else min(max(slowest * 1.1, 1.0), last))
+    low, high = max(foot / 1.2, min(row["x"] for row in lines)), max(row["x"] for row in lines)
+    x = axes.latency_axis("x", found.name, low, high * 1.05 if nines else min(max(slowest * 1.1, 1.0), high))
     if nines:
         # The slower requests, upside down; labels are the share of the others.
         labels = {round(100 - share, 9): f"{share:g}" for share in _TICKS}
         axis = {"values": list(labels), "labelExpr": axes.labels_at(labels)}
-        least = min(row["slower"] for row in lines)
-        scale = {"type": "log", "domain": [100, least * 0.8], "nice": False}
+        scale = {"type": "log", "domain": [100, min(row["slower"] for row in lines) * 0.8], "nice": False}
         y = channel("slower:Q", title="Share of requests (%)", axis=axis, scale=scale)
     else:
         ticks = [0.0, *wanted] if wanted else [0.0, 25.0, 50.0, 75.0, 100.0]
         ticks += [] if max(ticks) >= 95 else [100]
         y = chart.percent("Share of requests (%)", values=ticks, labelOverlap="greedy")
     line = chart.base(lines).mark("line", style="curve", strokeWidth=1.8, clip=True)
-    layers = [line.encode(x=x, y=y, **found.color).zoomable()]
+    layers = [line.encode(x=x, y=y, **found.marks.color()).zoomable()]
     if marks:
         tooltip = chart.tips({**found.tips, "text:N": "latency", "y:Q": "% at most"})
         base = chart.base(marks).encode(x=x, y=y)
         points = base.mark("point", style="mark", filled=False, size=44, strokeWidth=1.6)
-        layers.append(points.encode(tooltip=tooltip, **found.color))
+        layers.append(points.encode(tooltip=tooltip, **found.marks.color()))
         if len(found.merged) == 1:
             layers.append(base.mark("text", style="value", align="left", dx=9, dy=6).encode(text="text:N"))
     title = f"{found.name}, cumulative distribution"
     return chart.layered(layers, spec, study, title, notes, details=found.told(texts))
-
-
-def _curve_row(time_ns: float, share: float) -> VegaLite:
-    """A point of a curve: x (ns), y (percent at most), slower (percent)."""
-    slower = float(f"{max(100 - share, 0.0):.7g}")
-    return {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}"), "slower": slower}
 
 
 def curve_points(histogram: Histogram, marked: Sequence[float], last: float, nines: bool = False) -> list[Point]:
@@ -250,64 +233,53 @@ class HistogramSpec(LatencySpec):
 def draw_histograms(records: Dataset, study: Study, spec: HistogramSpec) -> Any:
     """One row a level."""
     found = of(records, study, spec).supported()
-    marked = sorted(set(spec.marks))
-    last = {level: last_percentage(one) for level, one in found.merged.items()}
-    bases = {level: len(last) - 1 - place for place, level in enumerate(last)}
+    marked, last = sorted(set(spec.marks)), {level: last_percentage(one) for level, one in found.merged.items()}
     # From where almost all requests of the fastest level are slower, to where ten of the slowest are.
-    low = min(one.quantile(_HISTOGRAM_FOOT) for one in found.merged.values())
-    low = max(low, 1.0) / 1.1
+    low = max(min(one.quantile(_HISTOGRAM_FOOT) for one in found.merged.values()), 1.0) / 1.1
     high = max(one.quantile(last[level] / 100) for level, one in found.merged.items()) * 1.1
-    steps, ticks, texts = list[VegaLite](), list[VegaLite](), {}
-    for level, histogram in found.merged.items():
-        base, group = bases[level], found.group(level)
+    steps, ticks, words, labels, texts = list[VegaLite](), list[VegaLite](), list[VegaLite](), {}, {}
+    for base, (level, histogram) in zip(range(len(last) - 1, -1, -1), found.merged.items(), strict=True):
+        group, shown = found.group(level), []
         for row in _steps(histogram, low, high, group):
             steps.append({**row, "base": base, "y": base + row["height"] * _PEAK})
-        known = percentiles(histogram, marked)
-        for percent, value, text in known:
+        for percent, value in zip(marked, histogram.quantiles([share / 100 for share in marked]), strict=True):
+            text = format_ns(value)
+            shown.append(text if percent <= last[level] else "–")
             if percent <= last[level]:
-                row = {"x": float(f"{max(value, 1.0):.7g}"), "base": base, "y": base + _PEAK, **group}
-                ticks.append({**row, "percentile": percentile_name(percent), "text": text})
-        texts[level] = ", ".join(text if percent <= last[level] else "–" for percent, _, text in known)
+                tick = {"x": float(f"{max(value, 1.0):.7g}"), "base": base, "y": base + _PEAK, **group}
+                ticks.append({**tick, "percentile": percentile_name(percent), "text": text})
+        texts[level] = ", ".join(shown)
+        words.append({"y": base + 0.5, "text": texts[level]})
+        labels[base + 0.5] = group.get("group", "")
     names = ", ".join(map(percentile_name, marked))
     lacking = max(marked, default=0) > min(last.values())
     notes = [
-        found.requests_text(),
+        found.counted,
         "each to its own peak" if len(last) > 1 else "",
         f"at the right: {names}" if marked else "",
         f"–: fewer than {few_slower()} requests are slower" if lacking else "",
         found.pooled,
     ]
-    x, y = axes.latency_axis("x", found.name, low, high), _rows_axis(found, bases)
+    x = axes.latency_axis("x", found.name, low, high)
+    axis = {"values": list(labels), "labelExpr": axes.labels_at(labels), "labelLimit": 220, "grid": False}
+    title = axis_title(found.factor) if found.factor not in (None, CASE) else None
+    y = channel("y:Q", title=title, axis=axis, scale={"domain": [0, len(last)], "nice": False})
     area = chart.base(steps).mark(
         "area", style="mark", interpolate="step-after", fillOpacity=0.45, line={"strokeWidth": 1.1}, clip=True
     )
     # The axis has the names.
-    color = {"color": {**found.color["color"], "legend": None}} if found.color else {}
+    color = {name: {**one, "legend": None} for name, one in found.marks.color().items()}
     layers = [area.encode(x=x, y=y, y2="base:Q", **color)]
     if ticks:
         dash = metric_view.dashes("percentile", [percentile_name(percent) for percent in marked])
         tooltip = chart.tips({**found.tips, "percentile:N": "", "text:N": "latency"})
         rule = chart.base(ticks).mark("rule", style="deviation", strokeWidth=1.3)
         layers.append(rule.encode(x=x, y=y, y2="base:Q", strokeDash=dash, tooltip=tooltip))
-        words = chart.base([{"y": bases[level] + 0.5, "text": told} for level, told in texts.items()])
-        words = words.mark("text", style="note", align="left", dx=8)
-        layers.append(words.encode(x={"value": "width"}, y=y, text="text:N"))
+        right = chart.base(words).mark("text", style="note", align="left", dx=8)
+        layers.append(right.encode(x={"value": "width"}, y=y, text="text:N"))
     told = (f"{names} of " if marked else "") + found.told(texts)
     whole = layer(*layers, width=spec.width, height=spec.height * len(last))
     return chart.figure(whole, spec, study, f"{found.name}, histogram", notes, details=told)
-
-
-def _rows_axis(found: LatencyLevels, bases: Mapping[Any, int]) -> Any:
-    labels = {f"{base + 0.5:g}": next(iter(found.group(level).values()), "") for level, base in bases.items()}
-    axis = {
-        "values": [base + 0.5 for base in bases.values()],
-        "labelExpr": f"({json.dumps(labels)})[datum.value] || ''",
-        "labelLimit": 220,
-        "grid": False,
-    }
-    scale = {"domain": [0, len(bases)], "nice": False}
-    title = axis_title(found.factor) if found.factor not in (None, CASE) else None
-    return channel("y:Q", title=title, axis=axis, scale=scale)
 
 
 def _steps(histogram: Histogram, low: float, high: float, group: Mapping[str, str]) -> Sequence[VegaLite]:
@@ -410,63 +382,50 @@ def draw_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> An
     shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
     if len(shown) > _MOST_PANELS:
         raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-    members = {
-        level_label(factor, level) if factor and level is not None else "": [
-            own for trial, own in logs.items() if levels[trial] == level
-        ]
-        for level in shown
-    }
-    grid = _Grid.over(list(logs.values()))
-    panels = {title: grid.counts(own) for title, own in members.items()}
-    kept = sum(map(len, members.values()))
+    grid, panels = _Grid.over(list(logs.values())), dict[str, Counts]()
+    for level in shown:
+        title = level_label(factor, level) if factor and level is not None else ""
+        panels[title] = grid.counts([own for trial, own in logs.items() if levels[trial] == level])
     notes = [
         f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
-        f"{kept} trials together" if kept > len(panels) else "one trial" if kept == 1 else "one trial in each panel",
+        f"{len(logs)} trials together" if len(logs) > len(panels) else f"one trial{' in each panel' * (len(logs) > 1)}",
         selection.pooled(points, factor),
     ]
+    told = []
+    for name, counts in panels.items():
+        window, step = max(counts, key=lambda place: (place[1], -place[0]))
+        slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
+        told.append(f"{f'{name}: ' if name else ''}{format_count(sum(counts.values()))} requests, {slowest}")
+    title, width = f"{latency_name(spec.direction, 'clat')} over time", min(spec.columns, len(panels)) * spec.width
     drawn = concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
-    title = f"{latency_name(spec.direction, 'clat')} over time"
-    details = "; ".join(f"{name}: {_told(own, grid)}" if name else _told(own, grid) for name, own in panels.items())
-    return chart.figure(
-        drawn, spec, study, title, notes, width=min(spec.columns, len(panels)) * spec.width, details=details
-    )
+    return chart.figure(drawn, spec, study, title, notes, width=width, details="; ".join(told))
 
 
 def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec) -> list[Any]:
     most = max(max(counts.values()) for counts in panels.values())
     end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
     ticks = [tick for tick in axes.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
+    tooltip = [
+        channel("x:Q", title="from (s)"),
+        channel("y:Q", title="latency from (ns)", format="~s"),
+        channel("requests:Q", format=","),
+    ]
     name = latency_name(spec.direction, "clat")
-    channels = {
-        "x": chart.seconds(end_s=end_s),
-        "x2": "end:Q",
-        "y": axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps)),
-        "y2": "top:Q",
-        "color": chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s"),
-        "tooltip": [
-            channel("x:Q", title="from (s)"),
-            channel("y:Q", title="latency from (ns)", format="~s"),
-            channel("requests:Q", format=","),
-        ],
-    }
+    y = axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps))
+    color = chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s")
+    ends = {"x": chart.seconds(end_s=end_s), "x2": "end:Q", "y": y, "y2": "top:Q"}
     # Thousands of cells: what follows from a place is computed by the chart.
-    ends = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
-    computed = [{"calculate": expression, "as": name} for name, expression in ends.items()]
+    computed = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
+    transform = {"transform": [{"calculate": expression, "as": name} for name, expression in computed.items()]}
     charts = []
     for title, counts in panels.items():
         rows = [
             {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
             for (window, step), count in sorted(counts.items())
         ]
-        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**channels)
-        charts.append(chart.panel([{**cells, "transform": computed}], spec.width, spec.height, title))
+        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**ends, color=color, tooltip=tooltip)
+        charts.append(chart.panel([cells | transform], spec.width, spec.height, title))
     return charts
-
-
-def _told(counts: Counts, grid: _Grid) -> str:
-    window, step = max(counts, key=lambda place: (place[1], -place[0]))
-    requests = format_count(sum(counts.values()))
-    return f"{requests} requests, the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
 
 
 CDF, HISTOGRAM = Kind(CdfSpec, draw_cdf), Kind(HistogramSpec, draw_histograms)

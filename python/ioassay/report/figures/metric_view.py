@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import level_label, takes_processors
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, level_marks, selection
+from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.chart import Rows, channel
 from ioassay.report.figures.spec import ErrorBar, VegaLite
@@ -20,7 +20,6 @@ from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
-    from ioassay.stats.least_squares import Line
 
 MOST_REPETITIONS = 1000
 """Beyond, a figure shows means and their intervals only."""
@@ -51,11 +50,6 @@ class Condition:
     def measured(self) -> list[float]:
         """What each repetition measured by itself."""
         return [float(value) for value in self.cell.measured]
-
-    @property
-    def merged(self) -> bool:
-        """Whether its value is a percentile of merged histograms."""
-        return bool(self.cell.histograms)
 
 
 def conditions(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | None = None) -> list[Condition]:
@@ -95,7 +89,7 @@ def centre(conditions: Sequence[Condition]) -> str:
     """What the mark of a condition stands for."""
     from ioassay.narrative import phrases
 
-    return phrases.centre(any(condition.merged for condition in conditions))
+    return phrases.centre(any(condition.cell.histograms for condition in conditions))
 
 
 def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: axes.Unit) -> list[VegaLite]:
@@ -114,25 +108,10 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     return rows
 
 
-def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: axes.Unit) -> list[VegaLite]:
-    """One row a repetition; none where so many marks would be a smear, and take the page a second."""
-    if sum(len(condition.measured) for condition in conditions) > MOST_REPETITIONS:
-        return []
-    return [
-        {**place(condition.level, condition.group, axis, ask.color), "y": unit.scale(value)}
-        | {"value": format_metric(ask.metric, value)}
-        for condition in conditions
-        for value in condition.measured
-    ]
-
-
 def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | None) -> VegaLite:
     """Where a condition is: x, level and, with a colour factor, group."""
     row = {"x": axis.position(level), "level": level_label(axis.factor, level)}
     return row if color is None or group is None else {**row, "group": level_label(color, group)}
-
-
-# Statistics: all are taken from `stats`
 
 
 @dataclass(frozen=True)
@@ -162,17 +141,6 @@ def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: flo
     return Summary(found.n, mean, found.median, *ends)
 
 
-def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
-    """Least squares over all points; None where a line cannot be fitted."""
-    import numpy as np
-
-    from ioassay.stats import least_squares
-    from ioassay.stats.result import Undefined
-
-    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
-    return None if isinstance(line, Undefined) else line
-
-
 def error_text(error: ErrorBar, confidence: float, centre: str = "mean") -> str:
     """What the error bars are, for a legend: `mean ± standard deviation`."""
     shown = {"sd": " ± standard deviation", "ci": f" with {confidence * 100:g} % interval", "none": ""}
@@ -194,9 +162,10 @@ class View:
     axis: axes.LevelAxis
     metric_axis: axes.MetricAxis
     points: Rows
+    width: int
     x: Any
     y: Any
-    marks: level_marks.LevelMarks | None
+    marks: chart.LevelMarks
 
     @property
     def mean_name(self) -> str:
@@ -209,34 +178,37 @@ class View:
         return selection.repetitions_text([row["n"] for row in self.points])
 
     @property
-    def color(self) -> VegaLite:
-        """The colour channel, where there is a colour factor."""
-        return self.marks.color() if self.marks else {}
-
-    @property
-    def pointed(self) -> VegaLite:
-        """The channels of points, where there is a colour factor."""
-        return self.marks.points() if self.marks else {}
-
-    @property
     def tooltip(self) -> list[Any]:
         """What hovering over a mean tells."""
         return chart.point_tooltip(self.ask.color, self.ask.error, centre(self.conditions))
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""
-        return {"x": self.x, **({"xOffset": self.marks.offset()} if self.marks else {})}
+        return {"x": self.x, **self.marks.aside()}
+
+    def offset_px(self, share: float) -> float:
+        """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
+        levels, groups = ({getattr(one, name) for one in self.conditions} for name in ("level", "group"))
+        return round(self.width / max(len(levels) * len(groups), 1) * share, 1)
 
     def single(self) -> list[VegaLite]:
-        """A row a repetition."""
-        return repetition_rows(self.conditions, self.axis, self.ask, self.metric_axis.unit)
+        """A row a repetition; none where so many marks would be a smear, and take the page a second."""
+        if len(measured_values(self.conditions)) > MOST_REPETITIONS:
+            return []
+        return [
+            place(condition.level, condition.group, self.axis, self.ask.color)
+            | {"y": self.metric_axis.unit.scale(value), "value": format_metric(self.ask.metric, value)}
+            for condition in self.conditions
+            for value in condition.measured
+        ]
 
     def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
         """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
-        named = [] if self.marks else [{**row, "role": role} for row in rows]
+        if self.ask.color:
+            return chart.base(rows).encode(x=self.x, y=self.y, shape={"value": shapes[role]})
         scale = {"domain": list(shapes), "range": list(shapes.values())}
-        shape = {"value": shapes[role]} if self.marks else channel("role:N", scale=scale, title=None)
-        return chart.base(named or rows).encode(x=self.x, y=self.y, shape=shape)
+        named = chart.base([{**row, "role": role} for row in rows])
+        return named.encode(x=self.x, y=self.y, shape=channel("role:N", scale=scale, title=None))
 
     def repetitions(self, single: Rows, shapes: Mapping[str, str]) -> list[Any]:
         """The repetitions, those of several groups aside of each other."""
@@ -244,7 +216,7 @@ class View:
             return []
         rows, aside = chart.side_by_side(single)
         marks = self.symbols(rows, REPETITION, shapes).mark("point", style="repetition", filled=True, size=60, **aside)
-        return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.color)]
+        return [marks.encode(tooltip=chart.tips({"level:N": "", "value:N": REPETITION}), **self.marks.color())]
 
     def means(self, shapes: Mapping[str, str], size: float = 44, cap_px: float = 9, **line: Any) -> list[Any]:
         """The means with their error bars, those of several groups aside of each other; joined by a `line`.
@@ -253,10 +225,10 @@ class View:
         """
         rows, aside = chart.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
-        joined = [base.mark("line", aria=False, **line, **aside).encode(**self.color)] if line else []
-        named = shapes and not self.marks
-        points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.pointed)
-        bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.color)
+        joined = [base.mark("line", aria=False, **line, **aside).encode(**self.marks.color())] if line else []
+        named = shapes and not self.ask.color
+        points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.marks.points())
+        bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.marks.color())
         mean = points.mark("point", style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
         return [*joined, *bars, mean]
 
@@ -271,7 +243,7 @@ class View:
         if not rows:
             return []
         marks = chart.base([{**row, "role": name} for row in rows]).mark("line", style=style, strokeWidth=1.8)
-        return [marks.encode(x=self.x, y=self.y, strokeDash=dashes("role", [name], [dash]), **self.color)]
+        return [marks.encode(x=self.x, y=self.y, strokeDash=dashes("role", [name], [dash]), **self.marks.color())]
 
     def band(self, low: float, high: float) -> Any:
         """Levels that are as good as the best."""
@@ -288,16 +260,13 @@ class View:
             return []
         if not min(numbers) < known <= max(numbers):
             return []
-        base = chart.base([{"x": known, "text": f"{known} hardware thread{'' if known == 1 else 's'}"}]).encode(
-            x=self.x
-        )
+        text = f"{known} hardware thread{'' if known == 1 else 's'}"
+        base = chart.base([{"x": known, "text": text}]).encode(x=self.x)
         line = base.mark("rule", style="reference", strokeWidth=1.2, strokeDash=[1, 3])
-        drawn = [line.encode(tooltip=chart.tips({"text:N": "the machine has"}))]
-        if label:
-            # Upright from the axis on: a curve that has grown up to there is far above.
-            name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
-            drawn.append(name.encode(y={"value": "height"}, text="text:N"))
-        return drawn
+        # Upright from the axis on: a curve that has grown up to there is far above.
+        name = base.mark("text", style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+        named = [name.encode(y={"value": "height"}, text="text:N")] if label else []
+        return [line.encode(tooltip=chart.tips({"text:N": "the machine has"})), *named]
 
 
 def dashes(field: str, names: Sequence[str], looks: Sequence[Sequence[int]] = DASHES) -> Any:
@@ -319,14 +288,19 @@ def of(
     """The view of conditions over an axis of their levels."""
     metric_axis = axes.metric_axis(ask.metric, measured_values(found), log_y)
     metric_axis, points = metric_axis.holding(point_rows(found, axis, ask, metric_axis.unit))
-    marks = level_marks.of(records, study, ask.color, [one.group for one in found]) if ask.color else None
-    return View(ask, found, axis, metric_axis, points, axis.encoding(width), metric_axis.encoding(zero=zero), marks)
+    marks = chart.level_marks(records, study, ask.color, [one.group for one in found])
+    x, y = axis.encoding(width), metric_axis.encoding(zero=zero)
+    return View(ask, found, axis, metric_axis, points, width, x, y, marks)
 
 
 def over_levels(
-    records: Dataset, study: Study, spec: Any, factor: str, error: ErrorBar, log_x: bool | None, zero: bool = True
+    records: Dataset, study: Study, spec: Any, error: ErrorBar, log_x: bool | None = None, zero: bool = True
 ) -> tuple[View, str]:
-    """The view of a spec that has `y`, `color` and `log_y`, and what is pooled in a mark; `log_x` None: categories."""
+    """The view of a spec that has `x`, `y`, `color` and `log_y`, and what is pooled in a mark.
+
+    Without `x`, over the first factor that is free; with `log_x` None, over categories.
+    """
+    factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = conditions(cells, study, spec.y, factor, spec.color)
     ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
@@ -334,11 +308,3 @@ def over_levels(
     axis = axes.LevelAxis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
     view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
-
-
-def over_categories(
-    records: Dataset, study: Study, spec: Any, error: ErrorBar = "none", zero: bool = True
-) -> tuple[View, str]:
-    """The same over categories, by default of the first factor that is free."""
-    factor = selection.main_factor(study, spec.x, spec.where)
-    return over_levels(records, study, spec, factor, error, None, zero)

@@ -18,7 +18,7 @@ from ioassay._core import percentile
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.factors import factor_label, is_size, level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import Kind, axes, chart, level_marks, selection
+from ioassay.report.figures import Kind, axes, chart, selection
 from ioassay.report.figures.chart import channel, pl, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -35,8 +35,7 @@ _LABEL_MOST_PX = 150
 _MOST_LABELS = 60
 _HIGH_PX = 200
 """A panel from this height on has twice as many ticks."""
-
-_STATES = {
+_NAMES = {
     "user": "user",
     "nice": "user",
     "system": "kernel",
@@ -44,10 +43,6 @@ _STATES = {
     "irq": "interrupts",
     "softirq": "interrupts",
     "steal": "stolen by the hypervisor",
-}
-"""CPU state -> band of the chart; idle is what is left to 100 %."""
-_BANDS = list(dict.fromkeys(_STATES.values()))
-_NAMES = {
     "read_bw": "read",
     "write_bw": "written",
     "read_iops": "reads",
@@ -56,17 +51,34 @@ _NAMES = {
     "write_await": "time of a write",
     "rx_bytes": "received",
     "tx_bytes": "sent",
+    **{
+        f"{resource}.{field}": f"{resource}, {scope} tasks"
+        for resource in ("cpu", "memory", "io", "irq")
+        for field, scope in (("some_total", "some"), ("full_total", "all"))
+    },
 }
+"""What a field's line or band is called; others by their names. Of CPU states idle is what is left to 100 %."""
 _DEFAULTS = {
+    "cpu": ("user", "nice", "system", "iowait", "irq", "softirq", "steal"),
     "disk": ("read_bw", "write_bw"),
     "memory": ("free_bytes", "cached_bytes", "dirty_bytes"),
     "net": ("rx_bytes", "tx_bytes"),
     "pressure": ("some_total", "full_total"),
 }
+_BANDS = list(dict.fromkeys(map(_NAMES.__getitem__, _DEFAULTS["cpu"])))
 _DEVICES = {"disk": "device", "net": "interface"}
 _UNITS = {"net": ("packets/s", "bytes/s"), "memory": ("per second", "bytes")}
 """Of fields that count, and of those that count bytes."""
-_LABELS = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}
+_LABELS = {
+    "cpu": "CPU time of all cores",
+    "pressure": "Time spent waiting",
+    "memory": "Memory",
+    "net": "Network",
+    "bytes/s": "Disk bandwidth",
+    "requests/s": "Disk requests",
+    "ms": "Disk waiting time",
+}
+"""Of a monitor, and of a disk's units."""
 
 
 class TimelineSpec(FigureSpec):
@@ -134,14 +146,13 @@ def _spans(
     readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
     last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
     lengths = [max(float(row["duration_s"] or 0.0), last_s[row["trial"]]) for row in rows]
-    gap_s = _GAP * sum(lengths)
-    begins = [0.0, *itertools.accumulate(length + gap_s for length in lengths)]
-    spans = []
-    for row, begin_s, length in zip(rows, begins, lengths, strict=False):
+    gap_s, begin_s, spans = _GAP * sum(lengths), 0.0, list[VegaLite]()
+    for row, length in zip(rows, lengths, strict=True):
         point = {name: row[name] for name in varied if row.get(name) is not None}
         short = ", ".join(level_label(name, level) for name, level in point.items())
         label = short if len(rows) > 1 else selection.describe_where(point)
         spans.append({"trial": row["trial"], "x": begin_s, "x2": begin_s + length, "label": label})
+        begin_s += length + gap_s
     return spans, varied
 
 
@@ -158,40 +169,49 @@ def _panel(
 
     Only one panel of a chart can `zoom`.
     """
-    stacked, ticks = name == "cpu", 3 if spec.height < _HIGH_PX else 6
-    means = _intervals(found, spans)
+    stacked, ticks, end_s = name == "cpu", 3 if spec.height < _HIGH_PX else 6, spans[-1]["x2"]
+    # Means over equal parts of the time line, at their ends.
+    part = (pl.col("time_s") / max(end_s / _MOST_POINTS, 1e-9)).floor().alias("part")
+    placed = found.frame.join(pl.DataFrame(spans).select("trial", begin_s="x"), on="trial")
+    means = placed.group_by("trial", "begin_s", "line", part).agg(
+        time_s=pl.col("time_s").max() + pl.col("begin_s").first(), value=pl.col("value").mean()
+    )
+    means = means.sort("time_s", "line")
     unit = axes.best_unit(found.unit, means["value"].to_list())
     rows = _interval_rows(means, found.lines, unit, stacked)
-    x = chart.seconds("Time under load (s)" if last else None, spans[-1]["x2"], labels=last)
+    x = chart.seconds("Time under load (s)" if last else None, end_s, labels=last)
     labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
     legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
     tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
     base = chart.base(rows).encode(x=x, detail="trial:N", tooltip=tooltip)
+    color = _lines_color(_BANDS if stacked else found.lines, legend=legend)
     if stacked:
-        y, color = chart.percent("CPU (%)", tickCount=ticks), chart.lines_color(_BANDS, legend=legend)
-        marks = base.mark("area", style="band", interpolate="step-before").encode(y=y, y2="y2:Q", color=color)
+        marks = base.mark("area", style="band", interpolate="step-before")
+        marks = marks.encode(y=chart.percent("CPU (%)", tickCount=ticks), y2="y2:Q", color=color)
     else:
         # Upwards also where nothing was to be seen.
-        y = chart.upwards(unit.titled(found.label), ticks, any(row["y"] for row in rows))
-        color = chart.lines_color(found.lines, legend=legend)
+        y = _upwards(unit.titled(found.label), ticks, any(row["y"] for row in rows))
         marks = base.mark("line", style="curve", strokeWidth=1.5, interpolate="step-before").encode(y=y, color=color)
-    drawn = [*_boundaries(spans, x), marks.zoomable() if zoom else marks, *labels]
+    # A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded.
+    ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [end_s]
+    rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
+    frame = chart.base(spans[1::2]).mark("rect", style="frame")
+    shaded = [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))] if len(spans) > 1 else []
+    drawn = [*shaded, rule, marks.zoomable() if zoom else marks, *labels]
     if not any(row["value"] for row in rows):
         still = chart.base([{"text": "nothing the whole time"}]).mark("text", style="note", align="right", dy=-7)
         drawn.append(still.encode(x={"value": "width"}, y={"value": "height"}, text="text:N"))
     return chart.panel(drawn, spec.width, spec.height)
 
 
-def _intervals(found: MonitorLines, spans: chart.Rows) -> pl.DataFrame:
-    """Means over equal parts of the time line: trial, line, time_s (of the end, on the time line), value."""
-    places = pl.DataFrame(spans).select("trial", begin_s="x")
-    step_s = max(spans[-1]["x2"] / _MOST_POINTS, 1e-9)
-    placed = found.frame.join(places, on="trial").with_columns(part=(pl.col("time_s") / step_s).floor())
-    return (
-        placed.group_by("trial", "begin_s", "line", "part")
-        .agg(time_s=pl.col("time_s").max() + pl.col("begin_s").first(), value=pl.col("value").mean())
-        .sort("time_s", "line")
-    )
+def _upwards(title: str, ticks: int = 6, seen: bool = True) -> Any:
+    """The y channel of amounts from zero on; `seen` is whether any is above it."""
+    scale = {"zero": True, "nice": ticks} if seen else {"domain": [0, 1]}
+    return channel("y:Q", title=title, scale=scale, axis={"tickCount": ticks})
+
+
+def _lines_color(lines: Sequence[str], **look: Any) -> Any:
+    return channel("line:N", title=None, sort=list(lines), scale={"domain": list(lines)}, **look)
 
 
 def _interval_rows(means: pl.DataFrame, lines: Sequence[str], unit: axes.Unit, stacked: bool) -> list[VegaLite]:
@@ -209,15 +229,6 @@ def _interval_rows(means: pl.DataFrame, lines: Sequence[str], unit: axes.Unit, s
         row = {"trial": numbers[trial], "line": line, "x": float(f"{time_s:.6g}"), "value": float(f"{scaled:.4g}")}
         rows.append({**row, **({"y": round(low, 4), "y2": round(low + scaled, 4)} if stacked else {"y": scaled})})
     return rows
-
-
-def _boundaries(spans: chart.Rows, x: Any) -> list[Any]:
-    """A line where one trial ends and the next begins, or at the end of the only one; every second trial shaded."""
-    ends = [(one["x2"] + other["x"]) / 2 for one, other in itertools.pairwise(spans)] or [spans[0]["x2"]]
-    rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
-    frame = chart.base(spans[1::2]).mark("rect", style="frame")
-    shaded = frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))
-    return [shaded, rule] if len(spans) > 1 else [rule]
 
 
 def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
@@ -248,53 +259,44 @@ class MonitorLines:
 
 def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str] = ()) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
-    found, names, unit, label = _rates(records, study, monitor, fields or _DEFAULTS.get(monitor, ()))
-    note = ""
+    shown, unit, note = fields or _DEFAULTS[monitor], "%", ""
+    if monitor == "cpu":
+        shown, found = _DEFAULTS["cpu"], monitor_rates.cpu(records, study, "all")
+        found = found.rename({"state": "field", "percent": "value"})
+    elif monitor == "pressure":
+        # The counters are µs of waiting, so µs a second is a share of the time.
+        found = monitor_rates.per_second(records, study, monitor).with_columns(pl.col("value") / 1e4, field="name")
+        shown = [name for name in _NAMES if name.partition(".")[2] in shown]
+    else:
+        units: Mapping[str, str] = monitor_rates.DISK_QUANTITIES
+        if monitor != "disk":
+            units = {field: _UNITS[monitor][field.endswith("_bytes")] for field in shown}
+        if unknown := [field for field in shown if field not in units]:
+            raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
+        unit, *others = shared = sorted({units[field] for field in shown})
+        if others:
+            raise NoData(
+                f"the fields {', '.join(shown)} have the units {', '.join(shared)}; expected one unit a figure"
+            )
+        of = {"disk": monitor_rates.disk, "net": monitor_rates.network}.get(monitor)
+        found = of(records, study) if of else monitor_rates.per_second(records, study, monitor)
+        names = {"interface": "device", "quantity": "field"} if of else {"name": "field"}
+        found = found.rename({name: new for name, new in names.items() if name in found.columns})
     if monitor in _DEVICES:
         # The one that moved most, so that a disk and its partitions are not counted twice.
         moved = found.filter(pl.col("field").is_in(_DEFAULTS[monitor])).group_by("device").agg(pl.col("value").sum())
         device = next(iter(moved.sort("value", "device", descending=[True, False])["device"].to_list()), "")
         found, note = found.filter(pl.col("device") == device), f"{_DEVICES[monitor]} {device}"
-    named = found.filter(pl.col("field").is_in(list(names))).with_columns(line=pl.col("field").replace(names))
-    lines = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
-    frame = monitor_rates.during_load(lines)
+    lines = {field: _NAMES.get(field) or field.removesuffix("_bytes").replace("_", " ") for field in shown}
+    named = found.filter(pl.col("field").is_in(list(lines))).with_columns(line=pl.col("field").replace(lines))
+    summed = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
+    frame = monitor_rates.during_load(summed)
     if frame.is_empty():
         nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
         raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
     present = set(frame["line"].unique().to_list())
-    return MonitorLines(frame, [line for line in dict.fromkeys(names.values()) if line in present], unit, label, note)
-
-
-def _rates(
-    records: Dataset, study: Study, monitor: str, fields: Sequence[str]
-) -> tuple[pl.DataFrame, Mapping[str, str], str, str]:
-    """Rates by `field`, of several by `device`; the fields to show and what their lines are called; unit; label."""
-    if monitor == "cpu":
-        found = monitor_rates.cpu(records, study).filter(pl.col("core") == "all")
-        return found.rename({"state": "field", "percent": "value"}), _STATES, "%", "CPU time of all cores"
-    if monitor == "pressure":
-        # The counters are µs of waiting, so µs a second is a share of the time.
-        found = monitor_rates.per_second(records, study, "pressure").with_columns(pl.col("value") / 1e4, field="name")
-        scopes = {field: scope for field, scope in (("some_total", "some"), ("full_total", "all")) if field in fields}
-        resources = ("cpu", "memory", "io", "irq")
-        waits = {f"{one}.{field}": f"{one}, {scope} tasks" for one in resources for field, scope in scopes.items()}
-        return found, waits, "%", "Time spent waiting"
-    units: Mapping[str, str] = monitor_rates.DISK_QUANTITIES
-    if monitor != "disk":
-        units = {field: _UNITS[monitor][field.endswith("_bytes")] for field in fields}
-    if unknown := [field for field in fields if field not in units]:
-        raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
-    unit, *others = shared = sorted({units[field] for field in fields})
-    if others:
-        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; expected one unit a figure")
-    if monitor == "memory":
-        found = monitor_rates.per_second(records, study, "memory").rename({"name": "field"})
-        return found, {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}, unit, "Memory"
-    names = {field: _NAMES.get(field, field) for field in fields}
-    if monitor == "net":
-        found = monitor_rates.network(records, study).rename({"interface": "device", "quantity": "field"})
-        return found, names, unit, "Network"
-    return monitor_rates.disk(records, study).rename({"quantity": "field"}), names, unit, _LABELS.get(unit, "Disk")
+    label = _LABELS.get(monitor) or _LABELS.get(unit, "Disk")
+    return MonitorLines(frame, [line for line in dict.fromkeys(lines.values()) if line in present], unit, label, note)
 
 
 BANDS = ("usr", "sys", "iowait", "irq", "soft", "steal", "nice", "guest")
@@ -341,23 +343,21 @@ def stacked_bars(
     occur = [line for line in _SELDOM if every or any(shares.get(line, 0.0) >= _SEEN for shares in means.values())]
     legend = {"values": [line for line in BANDS if line not in _SELDOM or line in occur], "symbolType": "square"}
     # A state has one colour in every figure, whatever others there are.
-    color = channel("line:N", title=None, scale={"domain": list(BANDS)}, legend=legend)
-    busy, idle = list[VegaLite](), list[VegaLite]()
+    color = channel("part:N", title=None, scale={"domain": list(BANDS)}, legend=legend)
+    busy, behind = list[VegaLite](), list[VegaLite]()
     for level in axis.levels:
-        low = 0.0
-        for line in (*BANDS, "idle"):
-            share = means[level].get(line, 0.0)
-            high = 100.0 if line == "idle" else min(low + share, 100.0)
-            ends = {"y": round(low, 4), "y2": round(high, 4)}
-            row = {"x": axis.position(level), "line": line, **ends, "share": f"{share:.1f} %"}
-            if high > low:
-                (idle if line == "idle" else busy).append(row)
-            low = high
-    tooltip = chart.tips({"x:N": "level", "line:N": "state", "share:N": ""})
-    channels = {"x": x, "y": y, "y2": "y2:Q", "tooltip": tooltip}
-    behind = chart.base(idle).mark("bar", style="frame", width={"band": 0.72})
-    front = chart.base(busy).mark("bar", style="band", width={"band": 0.72})
-    return [behind.encode(**channels), front.encode(color=color, **channels)]
+        shares = [(line, means[level].get(line, 0.0)) for line in (*BANDS, "idle")]
+        *stack, idle = chart.stack(axis.position(level), [(line, share, f"{share:.1f} %") for line, share in shares])
+        busy += [{**one, "y2": min(one["y2"], 100.0)} for one in stack if one["y2"] > one["y"]]
+        behind += [{**idle, "y2": 100.0}] if idle["y"] < 100 else []
+    look: VegaLite = {
+        "x": x,
+        "y": y,
+        "y2": "y2:Q",
+        "tooltip": chart.tips({"x:N": "level", "part:N": "state", "text:N": ""}),
+    }
+    frame = chart.base(behind).mark("bar", style="frame", width={"band": 0.72}).encode(**look)
+    return [frame, chart.base(busy).mark("bar", style="band", width={"band": 0.72}).encode(color=color, **look)]
 
 
 def level_means(
@@ -415,7 +415,7 @@ def draw_monitor(records: Dataset, study: Study, spec: MonitorSpec) -> Any:
         {"line": line, "x": axis.position(level), "y": unit.scale(value)}
         for level, line, value in means.select("level", "line", "value").iter_rows()
     ]
-    y, color = chart.upwards(unit.titled(found.label)), chart.lines_color(found.lines)
+    y, color = _upwards(unit.titled(found.label)), _lines_color(found.lines)
     tooltip = chart.tips({"line:N": "", "x:N": "level", "y:Q": unit.name or "value"})
     curves = chart.base(rows).mark("line", style="curve", point=True)
     curves = curves.encode(x=axis.encoding(spec.width), y=y, color=color, tooltip=tooltip)
@@ -447,11 +447,11 @@ def draw_series(records: Dataset, study: Study, spec: SeriesSpec) -> Any:
     shown = trials.filter(trials["trial"].is_in(frame["trial"].unique().to_list()))
     unit = axes.unit_for(spec.y, frame["value"].to_list())
     end_s = float(frame["span"].to_numpy().max() + 1) * step_s
+    marks = chart.level_marks(records, study, spec.color, shown[spec.color].to_list() if spec.color else [])
+    color = marks.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
     y = axes.metric_axis(spec.y, frame["value"].to_list(), False).encoding()
-    channels = {"x": chart.seconds(end_s=end_s), "y": y}
+    channels = {"x": chart.seconds(end_s=end_s), "y": y, **color}
     if spec.color is not None:
-        marks = level_marks.of(records, study, spec.color, shown[spec.color].to_list())
-        channels |= marks.color(symbolType=chart.DASH, symbolStrokeWidth=2, labelOffset=8)
         frame = frame.with_columns(pl.col("group").cast(pl.Enum(marks.shown), strict=False))
     # A mean where all trials of a group have a value.
     members = frame.drop_nulls("group").group_by("group").agg(members=pl.col("trial").n_unique())
@@ -500,22 +500,21 @@ def _logged(
     from ioassay.analysis.stability import within_trial
 
     logged = samples(records, study, spec.y)
-    known = [row for row in trials.iter_rows(named=True) if row["trial"] in logged]
-    if not known:
-        raise NoData(f"no trial kept a log of '{spec.y}'; the parameter logs asks fio for one: logs = [\"bw\"]")
     parts, since, steps_s = [], [], [0.0]
-    for row in known:
-        found = logged[row["trial"]]
+    for row in trials.iter_rows(named=True):
+        if (found := logged.get(row["trial"])) is None:
+            continue
         level = row.get(spec.color) if spec.color else None
         group = level_label(spec.color, level) if spec.color and level is not None else ""
-        named = {"group": pl.lit(group), "trial": pl.lit(row["trial"])}
-        parts.append(pl.DataFrame({"time_s": found.time_s, "value": found.value}).sort("time_s").with_columns(**named))
-        last_s = float(found.time_s[-1])
-        intervals = found.time_s.size - 1
-        steps_s += [last_s / _MOST_LOGGED, float(last_s - found.time_s[0]) / intervals if intervals else 0.0]
+        part = pl.DataFrame({"time_s": found.time_s, "value": found.value}).sort("time_s")
+        parts.append(part.with_columns(group=pl.lit(group), trial=pl.lit(row["trial"])))
+        first_s, last_s, intervals = float(found.time_s[0]), float(found.time_s[-1]), found.time_s.size - 1
+        steps_s += [last_s / _MOST_LOGGED, (last_s - first_s) / intervals if intervals else 0.0]
         judged = within_trial(found)
         if judged is not None and judged.since_s is not None:
             since.append(judged.since_s)
+    if not parts:
+        raise NoData(f"no trial kept a log of '{spec.y}'; the parameter logs asks fio for one: logs = [\"bw\"]")
     step_s = max(steps_s) or 1.0
     span = (pl.col("time_s") / step_s).floor().clip(0).cast(pl.Int64)
     spans = pl.concat(parts).group_by("group", "trial", span.alias("span"), maintain_order=True)

@@ -18,7 +18,6 @@ from ioassay.factors import level_axis_numbers, level_phrase, level_text
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, curves, metric_view, monitors, selection
 from ioassay.report.figures.chart import concat, layer
-from ioassay.report.figures.metric_view import View
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -37,6 +36,7 @@ _CHARACTER_PX = 7.2
 _TICKS = 4
 _SMALL_LEGEND: VegaLite = {"symbolSize": 36, "symbolStrokeWidth": 1, "offset": 2}
 _SMALL_LEGEND |= {"titlePadding": 5, "columnPadding": 8, "labelOffset": 2}
+_HEAD: VegaLite = {"fontSize": 13, "subtitleLineHeight": _LINE_PX, "subtitlePadding": 3, "offset": 6}
 
 
 class Spec(FigureSpec):
@@ -63,12 +63,14 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
         title = study.title or study.name
         try:
             layers, notes = _panel(records, study, spec)
-            head, text = _head(title, notes, spec), ", ".join(filter(None, notes))
+            text = ", ".join(filter(None, notes))
         except NoData as reason:
-            missing.append(str(reason))
-            layers, text = _empty(str(reason), spec), str(reason)
-            head = _head(title, ["nothing to show"], spec)
+            text, notes = str(reason), ["nothing to show"]
+            missing.append(text)
+            layers = _empty(text, spec)
         told.append(f"{title}: {text}")
+        lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
+        head = {"text": chart.broken(title, spec.width, 7.4), "subtitle": lines, **_HEAD}
         shown.append(layer(*layers, width=spec.width, height=spec.height, title=head))
     if len(missing) == len(chosen):
         raise NoData("; ".join(dict.fromkeys(missing)))
@@ -90,12 +92,6 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     return chart.figure(whole, spec, None, _TITLES[spec.show], notes, width=wide, details="; ".join(told))
 
 
-def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
-    look = {"fontSize": 13, "subtitleLineHeight": _LINE_PX, "subtitlePadding": 3, "offset": 6}
-    lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
-    return {"text": chart.broken(title, spec.width, 7.4), "subtitle": lines, **look}
-
-
 def _empty(reason: str, spec: Spec) -> list[Any]:
     lines = chart.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
@@ -110,7 +106,7 @@ def _empty(reason: str, spec: Spec) -> list[Any]:
 def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[str]]:
     """The layers of a study, and what is to stand over them; NoData where there is nothing to show."""
     if spec.show == "response":
-        return _response(records, study, spec.where, spec.y, spec.width)
+        return _response(records, study, spec)
     trials = selection.select(records, study, spec.where)
     points = selection.points_of(study, trials)
     factor, _ = swept(study, points)
@@ -124,43 +120,48 @@ def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[
     return layers, [told, selection.pooled(points, factor)]
 
 
-def _response(
-    records: Dataset, study: Study, where: Mapping[str, Scalar], metric: str | None, width: int
-) -> tuple[list[Any], list[str]]:
-    """The layers of a panel, and what is to stand over it; NoData where nothing went well or nothing is swept.
+def _response(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[str]]:
+    """The same of a metric, by default of the study's first response."""
+    from ioassay.analysis import optimum
 
-    Without a metric, it shows the study's first response.
-    """
-    selection.select(records, study, where)  # says why where nothing went well
-    if not (responses := [metric] if metric else records.responses(study)):
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    if not (responses := [spec.y] if spec.y else records.responses(study)):
         raise NoData(f"no trial of the study '{study.name}' has a metric that it asks for")
     name = responses[0]
-    cells = selection.measured(records, study, where, name)
+    cells = selection.measured(records, study, spec.where, name)
     x, color = swept(study, [cell.point for cell in cells])
     found = metric_view.conditions(cells, study, name, x, color)
-    ask = metric_view.Ask(name, color, "ci", study.analysis.confidence)
-    levels = metric_view.levels_of(found)
+    ask, levels = metric_view.Ask(name, color, "ci", study.analysis.confidence), metric_view.levels_of(found)
     axis = axes.level_axis(x, levels, axes.geometric(x, levels))
-    view = metric_view.of(records, study, found, ask, axis, width)
-    marks = replace(view.marks, legend=_SMALL_LEGEND) if view.marks else None
-    view = replace(view, marks=marks, y=view.metric_axis.encoding(ticks=_TICKS) | {"title": None})
+    view = metric_view.of(records, study, found, ask, axis, spec.width)
+    y = view.metric_axis.encoding(ticks=_TICKS) | {"title": None}
+    view = replace(view, marks=replace(view.marks, legend=_SMALL_LEGEND), y=y)
     pooled = selection.pooled([cell.point for cell in cells], x, color)
     conclusive = selection.is_conclusive(records, study)
-    # Of several conditions taken together, none is best.
-    peaks = [] if pooled or not conclusive else _peaks(records, study, where, name, x)
-    layers = _plateau(view, peaks)
+    peaks: list[Peak] = []
+    # Of several conditions taken together, none is best, nor where nothing is better.
+    if conclusive and not pooled and not (metrics.known(name) and metrics.metric(name).better == "none"):
+        every = optimum.measured(records, study, name).get(x, [])
+        peaks = [peak for peak in every if curves.is_of(peak.part.cells[0].point, spec.where, x)]
+    distinct = [peak for peak in peaks if not peak.indistinct]
+    # The band of levels that are as good as the best, in every line where there are several.
+    bands = [(one.numbers, one.plateau) for one in distinct if one.plateau and one.numbers]
+    layers: list[Any] = []
+    if bands and len(bands) == len(peaks):
+        low, high = max(at[ends.first] for at, ends in bands), min(at[ends.last] for at, ends in bands)
+        layers += [view.band(low, high)] if low < high else []
     layers += view.hardware_threads(records.machine(study), label=False)  # its name is said once for all panels
     joined: VegaLite = {} if view.axis.numbers is None else {"style": "joined", "strokeWidth": 1.2}
     layers += view.means({}, 22, 5, **joined)
     # A ring around the best mean of each line.
     best = []
-    for point in (one.cells[one.best].point for one in peaks if not one.indistinct):
+    for point in (one.cells[one.best].point for one in distinct):
         place = metric_view.place(point[x], point[color] if color else None, view.axis, color)
         best.append((place["x"], place.get("group")))
     rows, aside = chart.side_by_side(view.points)
     if ringed := [row for row in rows if (row["x"], row.get("group")) in best]:
         ring = chart.base(ringed).mark("point", style="best", filled=False, size=110, **aside)
-        layers.append(ring.encode(x=view.x, y=view.y, **view.color))
+        layers.append(ring.encode(x=view.x, y=view.y, **view.marks.color()))
     unit = view.metric_axis.unit.titled(selection.metric_label(name))
     scale = f"{unit}, logarithmic" if view.metric_axis.log else unit
     return layers, [scale, _told(peaks) if conclusive else selection.UNFIT, pooled]
@@ -178,19 +179,10 @@ def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, st
     return x, others[0] if others else None
 
 
-def _peaks(records: Dataset, study: Study, where: Mapping[str, Scalar], name: str, x: str) -> list[Peak]:
-    """The best level along x, once for each combination of the other factors; none where nothing is better."""
-    from ioassay.analysis import optimum
-
-    if metrics.known(name) and metrics.metric(name).better == "none":
-        return []
-    peaks = optimum.measured(records, study, name).get(x, [])
-    return [peak for peak in peaks if curves.is_of(peak.part.cells[0].point, where, x)]
-
-
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.narrative import peak_text
+    from ioassay.narrative import peak_text, phrases
+    from ioassay.stats.best_level import BestLevel
 
     seen = [one for one in peaks if not one.indistinct]
     if not seen:
@@ -200,27 +192,14 @@ def _told(peaks: Sequence[Peak]) -> str:
         named = [(one.part.where(), peak_text.level_at(one, one.best) if one in seen else "none") for one in peaks]
         told = [f"{', '.join(level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
-    return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
-
-
-def _as_good(one: Peak) -> str:
-    """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
-    from ioassay.narrative import peak_text, phrases
-    from ioassay.stats.best_level import BestLevel
-
+    text, one = f"best: {best.pop()}", seen[0]
+    if len(peaks) > 1:
+        return text
+    # The levels that are as good: a span of numbers, or why there is none, or a list of words.
     if one.plateau is not None:
-        return f", as good: {peak_text.span(one, one.plateau.first, one.plateau.last)}"
+        return f"{text}, as good: {peak_text.span(one, one.plateau.first, one.plateau.last)}"
     if one.numbers is not None:
-        return f"; {one.no_plateau}"
+        return f"{text}; {one.no_plateau}"
     others = [place for place in one.levels.as_good if place != one.best] if isinstance(one.levels, BestLevel) else []
-    return f", as good: {phrases.listed([peak_text.level_at(one, place) for place in others])}" if others else ""
-
-
-def _plateau(view: View, peaks: Sequence[Peak]) -> list[Any]:
-    """The band of levels that are as good as the best, in every line where there are several."""
-    found = [(one.numbers, one.plateau) for one in peaks if not one.indistinct and one.plateau and one.numbers]
-    if not found or len(found) < len(peaks):
-        return []
-    low = max(numbers[ends.first] for numbers, ends in found)
-    high = min(numbers[ends.last] for numbers, ends in found)
-    return [view.band(low, high)] if low < high else []
+    named_levels = phrases.listed([peak_text.level_at(one, place) for place in others])
+    return f"{text}, as good: {named_levels}" if others else text

@@ -26,7 +26,7 @@ from ioassay.factors import (
 )
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart, latency_distributions, level_marks, metric_view, selection
+from ioassay.report.figures import axes, chart, latency_distributions, metric_view, selection
 from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -88,7 +88,13 @@ def load_factor(study: Study, where: Iterable[str] = ()) -> str | None:
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     selection.select(records, study, spec.where)  # says why where nothing went well
-    load = _load(study, spec)
+    load = spec.load or load_factor(study, spec.where)
+    if load is None:
+        wanted = "three levels of a rate, a depth or a number of jobs"
+        raise NoData(f"the study '{study.name}' varies no load; expected {wanted}")
+    selection.require_factor(study, load)
+    if level_axis_numbers(load, study.levels[load]) is None:
+        raise NoData(f"levels of {load} are words; a load needs numbers")
     direction: str | None = spec.direction
     if direction is None:  # the first with requests
         trials = records.trials_of(study)
@@ -108,14 +114,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         legend, scale = {"symbolType": "circle"}, {"domain": names}
         line = color = dot = {"color": channel("percentile:N", sort=names, title=None, legend=legend, scale=scale)}
     else:
-        marks = level_marks.of(records, study, spec.color, [point.group for point in points])
+        marks = chart.level_marks(records, study, spec.color, [point.group for point in points])
         color, dot = marks.color(), marks.points()
         line = {**color, "strokeDash": metric_view.dashes("percentile", names)}
     rows, told = list[VegaLite](), list[VegaLite]()
     for point in points:
         own = _rows(point, spec, load, throughput, x_axis, (low, high))
-        texts = ", ".join([own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)])
-        told.append({**own[0], "mean_text": texts})
+        texts = [own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)]
+        told.append({**own[0], "mean_text": ", ".join(texts)})
         rows += own
     conclusive = selection.is_conclusive(records, study)
     saturated = [point for point in points if point.saturated]
@@ -171,13 +177,10 @@ def _rows(
 ) -> list[VegaLite]:
     """One row a percentile. Intervals end within the plot: those of few repetitions would fill it."""
     rate, unit = point.throughput, x_axis.unit
-    row: VegaLite = {"level": level_label(load, point.level), "load": point.number, "n": rate.n}
-    row |= {"x": unit.scale(rate.mean), "throughput": format_metric(throughput, rate.mean)}
-    row |= {"saturated": point.saturated}
-    if point.group is not None and spec.color is not None:
-        row["group"] = level_label(spec.color, point.group)
-    if point.offered is not None:
-        row["offered"] = format_metric(throughput, point.offered)
+    row: VegaLite = {"level": level_label(load, point.level), "load": point.number, "saturated": point.saturated}
+    row |= {"x": unit.scale(rate.mean), "throughput": format_metric(throughput, rate.mean), "n": rate.n}
+    row |= {"group": level_label(spec.color, point.group)} if spec.color and point.group is not None else {}
+    row |= {"offered": format_metric(throughput, point.offered)} if point.offered is not None else {}
     across: VegaLite = {}
     if rate.low is not None and rate.high is not None:
         most = max(x_axis.values) * _LIMIT
@@ -198,35 +201,21 @@ def _labels(
 ) -> list[VegaLite]:
     """The load over the points of the highest percentile, where there is room."""
     top = {(row["level"], row.get("group")): row for row in rows}  # percentiles ascend
-    left, right = x_axis.floor, max(row["x"] for row in rows)
+    scale = math.log if x_axis.log else float
+    left, right = scale(x_axis.floor) if x_axis.log else 0.0, scale(max(row["x"] for row in rows))
     kept: list[tuple[float, float, float]] = []
     shown = []
     # The ends of the load first: what lies between them can be guessed.
     ordered = sorted(top.values(), key=lambda row: row["load"])
     for row in [*ordered[:1], *ordered[:0:-1]]:
         text = format_count(row["load"]) if offers(load) == "iops" else str(row["level"])
-        across = row["x"] / right if right else 0.0
-        if x_axis.log:
-            across = math.log(row["x"] / left) / math.log(max(right / left, 1.0001))
-        x = across * spec.width
+        x = (scale(row["x"]) - left) / max(right - left, 1e-4) * spec.width
         y = math.log(row["y"] / ends[0]) / math.log(ends[1] / ends[0]) * spec.height
         half = len(text) * _CHARACTER_PX / 2 + 3
         if all(abs(x - other) > half + room or abs(y - height) > _LINE_PX for other, height, room in kept):
             kept.append((x, y, half))
             shown.append({"x": row["x"], "y": row["y"], "text": text})
     return shown
-
-
-def _load(study: Study, spec: Spec) -> str:
-    """The factor of the load; NoData where there is none, or one of words."""
-    factor = spec.load or load_factor(study, spec.where)
-    if factor is None:
-        wanted = "three levels of a rate, a depth or a number of jobs"
-        raise NoData(f"the study '{study.name}' varies no load; expected {wanted}")
-    selection.require_factor(study, factor)
-    if level_axis_numbers(factor, study.levels[factor]) is None:
-        raise NoData(f"levels of {factor} are words; a load needs numbers")
-    return factor
 
 
 def _measured(
@@ -246,7 +235,7 @@ def _measured(
         found = selection.measured(records, study, spec.where, name, load, spec.color)
         for one in metric_view.conditions(found, study, name, load, spec.color):
             requests = sum(histogram.count for histogram in one.cell.histograms)
-            if one.merged and round(requests * (100 - percent) / 100, 6) < latency_distributions.few_slower():
+            if one.cell.histograms and round(requests * (100 - percent) / 100, 6) < latency_distributions.few_slower():
                 short[percentile_name(percent)] = None
             else:
                 latencies.setdefault(key(one), {})[percent] = metric_view.summarise(name, one.cell, "ci", confidence)

@@ -52,19 +52,17 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     mean = chart.base([{"deviation": 0}]).mark("rule", style="reference", strokeWidth=1.5).encode(x="deviation:Q")
     base = chart.base(rows).encode(y=y)
     tooltip = {"host:N": "host", "text:N": "deviation", "interval:N": "interval"}
-    limits, color, shape = [], {}, {}
+    limits, color, looks = list[Any](), VegaLite(), VegaLite()
     if conclusive:
         present = [one for one in _SHAPES if one in {row["standing"] for row in rows}]
         legend = {"title": None, "values": present, "orient": "bottom"}
-        shapes = {"domain": list(_COLOURS), "range": [_SHAPES.get(name, "circle") for name in _COLOURS]}
-        color["color"] = channel("standing:N", title=None, scale={"domain": list(_COLOURS)}, legend=legend)
-        shape["shape"] = channel("standing:N", title=None, scale=shapes, legend=legend)
+        shapes = [_SHAPES.get(name, "circle") for name in _COLOURS]
+        looks = chart.looks("standing", _COLOURS, legend, color=None, shape=shapes)
+        color = {"color": looks["color"]}
         tooltip["standing:N"] = "standing"
         limits = [base.mark("rect", style="window").encode(x="from:Q", x2="to:Q")]
     rule = base.mark("rule", strokeWidth=2, opacity=0.85).encode(x=chart.on(x, "low"), x2="high:Q", **color)
-    point = base.mark("point", filled=True, size=85, opacity=1).encode(
-        x=x, tooltip=chart.tips(tooltip), **color, **shape
-    )
+    point = base.mark("point", filled=True, size=85, opacity=1).encode(x=x, tooltip=chart.tips(tooltip), **looks)
     words = base.mark("text", style="value", align="left", dx=8).encode(x={"value": "width"}, text="text:N")
     whole = layer(*limits, mean, rule, point, words, width=spec.width, height=_ROW_PX * len(rows))
     shown = "{host}: {text} ({interval})" + (", {standing}" if conclusive else "")

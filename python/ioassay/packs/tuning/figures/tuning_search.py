@@ -183,16 +183,15 @@ class _Layers:
 
     def _points(self, rows: Sequence[VegaLite], x: Any, y: Any) -> list[Any]:
         """Filled where every constraint is kept, else hollow; a kind looks the same in every search."""
-        present, kinds = {one.kind for one in self.trials}, list(KINDS)
-        named: VegaLite = {"title": None, "legend": {"values": [kind for kind in KINDS if kind in present]}}
-        color = channel("kind:N", scale={"domain": kinds}, **named)
-        shape = channel("kind:N", scale={"domain": kinds, "range": list(KINDS.values())}, **named)
+        present = {one.kind for one in self.trials}
+        legend = {"values": [kind for kind in KINDS if kind in present]}
+        looks = chart.looks("kind", KINDS, legend, color=None, shape=list(KINDS.values()))
         tooltip = chart.tips({"point:N": "", "value:N": "", "kind:N": "trial", "constraints:N": ""})
         drawn = []
         for keeps in (True, False):
             if part := [row for row in rows if row["keeps"] is keeps]:
                 mark = chart.base(part).mark("point", style="mark", filled=keeps, size=48, strokeWidth=1.4)
-                drawn.append(mark.encode(x=x, y=y, tooltip=tooltip, color=color, shape=shape))
+                drawn.append(mark.encode(x=x, y=y, tooltip=tooltip, **looks))
         return drawn
 
     def notes(self) -> list[str]:
