@@ -63,14 +63,6 @@ def test_rates_far_apart_have_a_logarithmic_axis_that_all_panels_share(suite: Da
     assert "type" not in styled(draw(suite, log=False).spec, "bar")[0]["encoding"]["x"]["scale"]
 
 
-def test_levels_can_be_stacks_that_add_up(suite: Dataset) -> None:
-    drawn = draw(suite, stacked=True)
-    (bars,) = styled(drawn.spec, "band")
-    total = sum(row["x"] for row in rows(bars) if row["level"] == "8")
-    assert total == pytest.approx((8 * 6000 + 40 + 27) / 1000)
-    assert bars["encoding"]["color"]["scale"]["domain"][-1] == "other"
-
-
 def test_of_many_levels_some_are_shown_from_first_to_last(tmp_path: Path) -> None:
     study = synthetic.study("many", "Many", {"numjobs": list(range(1, 21))}, [], rw="randrw")
     drawn = draw(synthetic.run(tmp_path, [study], 1), 0)

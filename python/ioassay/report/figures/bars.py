@@ -18,7 +18,7 @@ from pydantic import Field
 from ioassay._core import percentile
 from ioassay.analysis import path_of
 from ioassay.analysis.measurements.cells import Cell
-from ioassay.factors import CASE, axis_title, factor_label, level_label, level_phrase
+from ioassay.factors import CASE, factor_label, level_label, level_phrase
 from ioassay.metrics import format_metric
 from ioassay.narrative.explanation_text import part_name
 from ioassay.records.observation import PARTS
@@ -292,7 +292,7 @@ _WIDE = 50.0
 _BAR_PX, _COLUMN_GAP_PX = 18, 14
 _NUMBER_PX = 54
 """What a number behind a bar takes."""
-_MOST_COLORS = _MOST_LEVELS = 8
+_MOST_LEVELS = 8
 OTHER = "other"
 _COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
 _Levels = Mapping[str, Sequence[VegaLite]]
@@ -305,12 +305,11 @@ class CallsSpec(FigureSpec):
     x: str | None = None
     top: Annotated[int, Field(ge=1, le=40)] = 10
     log: bool | None = None
-    stacked: bool = False
     columns: Annotated[int, Field(ge=1, le=8)] = 4
 
 
 def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
-    """Calls a second by name: one panel of bars a level of a factor, or one stack a level."""
+    """Calls a second by name: one panel of bars a level of a factor."""
     found = _counted(records, study, spec)
     factor = spec.x
     if factor is None:  # the first whose levels differ
@@ -330,10 +329,9 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
         shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
     labelled = labelled.filter(pl.col("level").is_in(shown))
-    order, levels = _rates(labelled, shown, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
+    order, levels = _rates(labelled, shown, spec.top)
     values = [row["x"] for rows in levels.values() for row in rows if row["x"] > 0]
-    log = not spec.stacked and (max(values) > _WIDE * min(values) if spec.log is None else spec.log)
-    drawn = _stacks(levels, order, spec, factor) if spec.stacked else _panels(levels, order, log, spec, factor)
+    log = max(values) > _WIDE * min(values) if spec.log is None else spec.log
     trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
     points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
     notes = [
@@ -346,7 +344,7 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in levels.items()}
     told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
     title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
-    return chart.figure(drawn, spec, study, title, notes, told)
+    return chart.figure(_panels(levels, order, log, spec, factor), spec, study, title, notes, told)
 
 
 def _counted(records: Dataset, study: Study, spec: CallsSpec) -> pl.DataFrame:
@@ -426,29 +424,6 @@ def _panels(levels: _Levels, order: Sequence[str], log: bool, spec: CallsSpec, f
             panel["title"] = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
         panels.append(panel)
     return concat(*panels, columns=columns, spacing=_COLUMN_GAP_PX)
-
-
-def _stacks(levels: _Levels, order: Sequence[str], spec: CallsSpec, factor: str | None) -> Any:
-    unit = axes.best_unit("IOPS", [sum(row["x"] for row in own) for own in levels.values()])
-    rows = [
-        {**row, "x": unit.scale(row["x"]), "rank": order.index(row["name"])} for own in levels.values() for row in own
-    ]
-    legend = {"columns": chart.legend_columns(order), "labelLimit": 560}
-    labels, title = [label or "all" for label in levels], axis_title(factor) if factor else None
-    bars = (
-        chart.base(rows)
-        .mark("bar", style="band", width={"band": 0.72})
-        .encode(
-            x=channel("level:N", title=title, sort=labels, axis={"labelAngle": 0}),
-            y=channel("x:Q", title=unit.titled("Calls a second"), stack="zero", axis={"tickCount": 6}),
-            color=channel("name:N", title=None, sort=order, scale={"domain": order}, legend=legend),
-            order=channel("rank:Q"),
-            tooltip=chart.tips(
-                {"name:N": "call", "text:N": "a second", "failed:N": "of these failed", "level:N": "level"}
-            ),
-        )
-    )
-    return bars | {"width": spec.width, "height": spec.height}
 
 
 def _rate(value: float) -> str:
