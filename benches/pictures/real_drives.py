@@ -17,7 +17,7 @@ import vl_convert
 
 from ioassay.packs.ssd import simulator, traces
 from ioassay.packs.ssd.simulator import drive_accuracy
-from ioassay.report import theme
+from ioassay.report import page
 from ioassay.simulation import drive_files
 from ioassay.units import format_size
 
@@ -76,7 +76,7 @@ def chart(data: list[dict[str, Any]]) -> dict[str, Any]:
         for use, filled in (("fitted", True), ("held out", False))
     )
     found: dict[str, Any] = (lines + fitted + held_out).properties(width=WIDTH, height=HEIGHT).to_dict()
-    return {**found, "config": theme.config()}
+    return {**found, "config": page.config()}
 
 
 def cliff_rows(curve: str) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def cliff_chart(data: list[dict[str, Any]]) -> dict[str, Any]:
         .properties(width=WIDTH, height=HEIGHT)
         .to_dict()
     )
-    return {**found, "config": theme.config()}
+    return {**found, "config": page.config()}
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import synthetic
 from charts import check, check_files, layers, mark, rows
 
 from ioassay.errors import StudyError
-from ioassay.report import figures, page, theme
+from ioassay.report import figures, page
 from ioassay.report.figures import default_figures
 from ioassay.runner import worker_pool
 from ioassay.store.dataset import Dataset
@@ -106,10 +106,10 @@ def test_charts_name_only_roles_that_both_schemes_colour(suite: Dataset, kind: s
     drawn = synthetic.draw(records, records.studies[3], example(kind))
     assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
-    assert used <= theme.config()["style"].keys()
-    sizes = re.findall(r'[fF]ontSize": ([\d.]+)', json.dumps([drawn.spec, theme.config()]))
+    assert used <= page.config()["style"].keys()
+    sizes = re.findall(r'[fF]ontSize": ([\d.]+)', json.dumps([drawn.spec, page.config()]))
     assert min(map(float, sizes)) >= 13
-    assert theme.config().keys() == theme.config(dark=True).keys()
+    assert page.config().keys() == page.config(dark=True).keys()
     assert "#" not in re.sub(r'"description":"[^"]*"', "", json.dumps(drawn.spec))
 
 

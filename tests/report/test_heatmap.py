@@ -14,7 +14,7 @@ from charts import check_files, layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
 from ioassay.records.record import Claim
-from ioassay.report import figures, page, theme
+from ioassay.report import figures, page
 from ioassay.store.dataset import Dataset
 
 METRIC = "write.bw"
@@ -138,8 +138,8 @@ def test_numbers_stand_where_there_is_room_and_can_be_read_on_their_colour() -> 
 
 @pytest.mark.parametrize("dark", [True, False])
 def test_colours_are_the_same_on_both_papers_since_the_numbers_on_them_are(dark: bool) -> None:
-    assert theme.config(dark)["range"]["heatmap"] == theme.config(not dark)["range"]["heatmap"]
-    assert theme.config(dark)["style"]["on-dark"] == theme.config(not dark)["style"]["on-dark"]
+    assert page.config(dark)["range"]["heatmap"] == page.config(not dark)["range"]["heatmap"]
+    assert page.config(dark)["style"]["on-dark"] == page.config(not dark)["style"]["on-dark"]
 
 
 def test_colours_are_logarithmic_where_asked_and_possible() -> None:

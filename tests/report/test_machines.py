@@ -15,7 +15,7 @@ from ioassay import report
 from ioassay.analysis.run_comparison import compare
 from ioassay.narrative import comparison_text
 from ioassay.narrative.pipeline import analyse_all
-from ioassay.report import host_facts
+from ioassay.report import run_facts
 from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
@@ -41,7 +41,7 @@ def fleet(hosts: dict[str, dict[str, Any]]) -> Dataset:
 
 
 def test_facts_that_all_have_stand_once_and_others_by_host() -> None:
-    known = host_facts.fleet(fleet({"a": facts(8), "b": facts(16), "c": facts(8)}))
+    known = run_facts.fleet(fleet({"a": facts(8), "b": facts(16), "c": facts(8)}))
     assert known is not None and known["table"] is not None
     assert dict(known["alike"]) == {
         "Processor": "Example CPU",
@@ -54,25 +54,25 @@ def test_facts_that_all_have_stand_once_and_others_by_host() -> None:
 
 
 def test_a_host_that_never_answered_has_no_facts() -> None:
-    known = host_facts.fleet(fleet({"a": facts(8), "b": {}}))
+    known = run_facts.fleet(fleet({"a": facts(8), "b": {}}))
     assert known is not None and known["table"] is not None
     assert {cell.text for cell in known["table"].rows[1][1:]} == {"–"}
 
 
 def test_equal_hosts_need_no_table_and_one_machine_no_fleet() -> None:
     records = fleet({"a": facts(8), "b": facts(8)})
-    known = host_facts.fleet(records)
+    known = run_facts.fleet(records)
     assert known is not None and known["table"] is None
-    assert host_facts.machines(records).startswith("Hosts a and b · Example CPU")
+    assert run_facts.machines(records).startswith("Hosts a and b · Example CPU")
     alone = Lab().study()
-    assert host_facts.fleet(Lab().records(Lab().run(alone, lambda *_: {"read.bw": 1.0}))) is None
+    assert run_facts.fleet(Lab().records(Lab().run(alone, lambda *_: {"read.bw": 1.0}))) is None
 
 
 def test_the_line_of_many_hosts_counts_them_and_says_of_drives_only_what_all_have() -> None:
     other = facts(8, disk={"mount": {"filesystem": "xfs"}, "devices": [{"name": "sda"}]})
-    line = host_facts.machines(fleet({**{f"n{number}": facts(8) for number in range(5)}, "n5": other}))
+    line = run_facts.machines(fleet({**{f"n{number}": facts(8) for number in range(5)}, "n5": other}))
     assert line == "6 hosts · Example CPU"
-    same = host_facts.machines(fleet({"a": facts(8), "b": facts(16)}))
+    same = run_facts.machines(fleet({"a": facts(8), "b": facts(16)}))
     assert same == "Hosts a and b · Example CPU · xfs on Fast nvme0n1"
 
 

@@ -19,7 +19,7 @@ import synthetic
 from ioassay import report
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.pipeline import analyse_all
-from ioassay.report import page, theme
+from ioassay.report import page
 from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
 
@@ -107,7 +107,7 @@ def test_nothing_from_outside_is_asked_for(built: tuple) -> None:
 
 
 def test_all_colours_are_those_of_the_theme() -> None:
-    variables = set(re.findall(r"(--[\w-]+):", theme.css_variables()))
+    variables = set(re.findall(r"(--[\w-]+):", page.css_variables()))
     used: set[str] = set()
     for path in page.TEMPLATE.glob("*.*"):
         text = path.read_text()

@@ -35,7 +35,7 @@ def points(panel: Any, kind: str = "point") -> dict[str, list[dict[str, Any]]]:
     for layer in charts.layers(panel):
         if charts.mark(layer)["type"] == kind:
             for row in charts.rows(layer):
-                found.setdefault(row["run"], []).append(row)
+                found.setdefault(row["group"], []).append(row)
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ioassay.analysis.descriptive import ConditionMean
 from ioassay.narrative.finding import Finding, Table
-from ioassay.report import host_facts, study_sections, tables, trial_list, warnings
+from ioassay.report import run_facts, study_sections, tables, warnings
 from ioassay.store.dataset import Dataset
 
 from ..corpora import cases
@@ -43,7 +43,7 @@ def test_a_word_in_a_column_of_numbers_stays_a_word() -> None:
 def test_trials_whose_twins_count_are_listed_and_not_missing(suite: Dataset, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     twins = replace(suite, traced=suite.trials.clone(), planned=planned)
-    listed = trial_list.trials(twins, tmp_path)
+    listed = run_facts.trials(twins, tmp_path)
     assert len(listed["rows"]) == 2 * suite.trials.height
     assert [count["absent"] for count in listed["counts"]] == [0] * len(suite.studies)
     assert sum(row["point"].endswith("under the witness") for row in listed["rows"]) == suite.trials.height
@@ -54,7 +54,7 @@ def test_trials_whose_twins_count_are_listed_and_not_missing(suite: Dataset, tmp
 def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: Dataset, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     counting = replace(suite, counting=suite.trials.clone(), planned=planned)
-    listed = trial_list.trials(counting, tmp_path)
+    listed = run_facts.trials(counting, tmp_path)
     assert sum(row["point"].endswith("counting system calls") for row in listed["rows"]) == suite.trials.height
     assert [count["absent"] for count in listed["counts"]] == [0] * len(suite.studies)
     assert not [one for one in warnings.alerts(counting, []) if one.code == "trials-absent"]
@@ -83,7 +83,7 @@ def test_facts_of_any_depth_become_rows() -> None:
         "gathered_unix_s": 0.0,
         "schema": 1,
     }
-    sections = {section: dict(rows) for section, rows in host_facts.sections(host).items()}
+    sections = {section: dict(rows) for section, rows in run_facts.sections(host).items()}
     assert sections["Processor"] == {"model": "X", "turbo": "yes", "flags": "a, b"}
     assert sections["Disk"]["size bytes"] == "4 KiB (4096 bytes)"
     assert sections["Disk"]["devices sda queue scheduler"] == "none"
@@ -97,10 +97,10 @@ def test_the_machine_is_told_in_one_line() -> None:
         "kernel": {"name": "Linux", "release": "6.1"},
         "disk": {"mount": {"filesystem": "ext4"}, "devices": [{"name": "sda1"}, {"name": "sda", "model": "Fast"}]},
     }
-    assert host_facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
-    assert host_facts.summary(host, {"nvmevirt"}) == "X 9 · 4 cores · Linux 6.1 · a drive of NVMeVirt"
-    assert host_facts.summary(host, {"virtual", "file"}) == host_facts.summary(host)
-    assert host_facts.summary({}) == ""
+    assert run_facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
+    assert run_facts.summary(host, {"nvmevirt"}) == "X 9 · 4 cores · Linux 6.1 · a drive of NVMeVirt"
+    assert run_facts.summary(host, {"virtual", "file"}) == run_facts.summary(host)
+    assert run_facts.summary({}) == ""
 
 
 def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path
     folder.mkdir(parents=True)
     argv = ["fio", "--output=/old place/trials/t1/raw/fio.json", "--aux-path=/old place/trials/t1/raw", "/data/t1/raw"]
     (folder / "record.json").write_text(json.dumps({"command": argv, "raw": ["a b.json"]}))
-    found = trial_list.evidence(tmp_path, "t1", tmp_path / "report")
+    found = run_facts.evidence(tmp_path, "t1", tmp_path / "report")
     assert found["command"].startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
     assert found["template"] == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
     assert found["files"] == {"a b.json": "../trials/t1/raw/a%20b.json"}
@@ -119,13 +119,13 @@ def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: 
     folder = tmp_path / "trials" / "t1"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(content)
-    found = trial_list.evidence(tmp_path, "t1", tmp_path)
+    found = run_facts.evidence(tmp_path, "t1", tmp_path)
     assert found["command"] == ""
     assert found["problem"] or content.startswith('{"')
 
 
 def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
-    assert not any(trial_list.evidence(tmp_path, "t1", tmp_path).values())
+    assert not any(run_facts.evidence(tmp_path, "t1", tmp_path).values())
 
 
 def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Dataset) -> None:

@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from ioassay.report import theme
+from ioassay.report import page
 
 TEXT, GRAPHICS = 4.5, 3.0
-SCHEMES = {"light": theme._LIGHT, "dark": theme._DARK}
-CATEGORIES = {"light": theme._THEME["light"]["category"], "dark": theme._THEME["dark"]["category"]}
-ROLES = [("paper", role) for role in ("ink", "soft", "accent", "warn", "bad", "good", *theme._VERDICTS)]
+SCHEMES = {"light": page._LIGHT, "dark": page._DARK}
+CATEGORIES = {"light": page._THEME["light"]["category"], "dark": page._THEME["dark"]["category"]}
+ROLES = [("paper", role) for role in ("ink", "soft", "accent", "warn", "bad", "good", *page._VERDICTS)]
 ROLES += [("sheet", role) for role in ("ink", "soft", "accent")]
 ROLES += [("warn-sheet", role) for role in ("ink", "soft", "accent", "warn")]
 

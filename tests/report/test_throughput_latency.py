@@ -15,7 +15,7 @@ from charts import mark, rows, styled, subtitle
 from ioassay.errors import StudyError
 from ioassay.records.record import Environment
 from ioassay.report import figures
-from ioassay.report.figures import default_figures, throughput_latency
+from ioassay.report.figures import default_figures, latency_distributions
 from ioassay.store.dataset import Dataset
 
 RATES = [1000, 2000, 4000, 8000, 16000]
@@ -157,5 +157,5 @@ def test_it_comes_first_where_a_rate_or_a_depth_is_swept(sweep: Dataset, suite: 
     first = default_figures.of_study(sweep, sweep.studies[0])[0]
     assert (first.kind, first.name) == ("throughput_latency", "read_throughput_latency")
     assert figures.draw(sweep, sweep.studies[0], first).problem == ""
-    assert throughput_latency.load_factor(suite.studies[3]) == "numjobs"
+    assert latency_distributions.load_factor(suite.studies[3]) == "numjobs"
     assert default_figures.of_study(suite, suite.studies[3])[0].kind == "scaling"

@@ -213,14 +213,14 @@ class Run:
         """
         import altair
 
-        from ioassay.report import figures, theme
+        from ioassay.report import figures, page
 
         if name not in self._figures:
             known = ", ".join(self._figures) or "none"
             raise UsageError(f"{self.root}: has no figure '{name}'; it has: {known}")
         study, figure = self._figures[name]
         drawn = figures.draw(self.records, study, figure)
-        chart: ChartType = altair.Chart.from_dict({"config": theme.schema_config(), **drawn.spec})
+        chart: ChartType = altair.Chart.from_dict({"config": page.schema_config(), **drawn.spec})
         return chart
 
     def report(self) -> Path:

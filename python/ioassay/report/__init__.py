@@ -123,7 +123,7 @@ def _view(
 ) -> dict[str, object]:
     from ioassay.analysis.descriptive import headline
     from ioassay.narrative import answers, conditions_text
-    from ioassay.report import host_facts, study_sections, tables, trial_list, warnings
+    from ioassay.report import run_facts, study_sections, tables, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
@@ -156,16 +156,16 @@ def _view(
         "overview": [one for one in drawn if not one.study and one not in screen["figures"]],
         "screen": screen,
         "alerts": warnings.alerts(records, drawn, findings),
-        "trials": trial_list.trials(records, out),
-        "host": host_facts.sections(records.host),
-        "machine": host_facts.machines(records),
-        "setup": host_facts.setup(records),
-        "fleet": host_facts.fleet(records),
+        "trials": run_facts.trials(records, out),
+        "host": run_facts.sections(records.host),
+        "machine": run_facts.machines(records),
+        "setup": run_facts.setup(records),
+        "fleet": run_facts.fleet(records),
         "study_toml": files[_STUDY].read_text(encoding="utf-8", errors="replace") if files[_STUDY].is_file() else "",
         "seeds": {study.name: study.seed for study in records.studies},
-        "files": {name: trial_list.link(path, out) for name, path in files.items() if path.is_file()},
+        "files": {name: run_facts.link(path, out) for name, path in files.items() if path.is_file()},
         "again": rerun_command(records),
-        "root": trial_list.run_folder(records.root),
+        "root": run_facts.run_folder(records.root),
     }
 
 

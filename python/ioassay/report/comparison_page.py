@@ -16,7 +16,7 @@ from pathlib import Path
 from ioassay import atomic_file
 from ioassay.analysis.run_comparison import Comparison
 from ioassay.narrative import comparison_text, conditions_text, phrases
-from ioassay.report import FIGURES, PAGE, figures, host_facts, page, trial_list
+from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn, comparison_charts
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
@@ -120,7 +120,7 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         "version": __version__,
         "text": comparison_text,
         "comparison": comparison,
-        "shown": host_facts.shown,
+        "shown": run_facts.shown,
         "sides": [_side("A", a, out), _side("B", b, out)],
         "ratios": ratios,
         "bars": comparison_charts.bars(comparison, _MOST_BARS) if ratios else None,
@@ -130,7 +130,7 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         "omitted": len(rows) - len(lines),
         "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
-        "again": f"ioassay compare {trial_list.run_folder(a.root)} {trial_list.run_folder(b.root)} "
+        "again": f"ioassay compare {run_facts.run_folder(a.root)} {run_facts.run_folder(b.root)} "
         f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
         "data_file": DATA,
     }
@@ -145,15 +145,15 @@ def _side(letter: str, records: Dataset, out: Path) -> dict[str, object]:
     version = records.host.get("ioassay", {}).get("version", "")
     about = (
         phrases.count(records.trials.height, "trial"),
-        host_facts.utc(min(began)) if began else "",
+        run_facts.utc(min(began)) if began else "",
         f"ioassay {version}" if version else "",
     )
     return {
         "letter": letter,
-        "folder": trial_list.run_folder(records.root),
-        "link": trial_list.link(own_page, out) if is_near else "",
+        "folder": run_facts.run_folder(records.root),
+        "link": run_facts.link(own_page, out) if is_near else "",
         "title": ", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
         "about": " · ".join(filter(None, about)),
-        "machine": host_facts.machines(records),
+        "machine": run_facts.machines(records),
         "trust": conditions_text.trust(records),
     }

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import secrets
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import atomic_file
-from ioassay.report import theme
 from ioassay.store import packed_page
 
 if TYPE_CHECKING:
@@ -35,6 +35,49 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).parent / "template"
 _SCRIPTS = ("reflow.js", "charts.js", "tables.js")
 _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
+_THEME = tomllib.loads((TEMPLATE / "theme.toml").read_text(encoding="utf-8"))
+_LIGHT, _DARK = ({role: pair[scheme] for role, pair in _THEME["roles"].items()} for scheme in (0, 1))
+_PRINT = {**_LIGHT, **_THEME["print"]}
+_VERDICTS = ("slower", "faster", "changed", "same", "undecided")
+_OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good", *_VERDICTS)
+# Of cells: the same on both papers, so that the numbers in them can be read on both.
+_CELLS = {"scheme": "viridis", "extent": [0.12, 0.97]}
+_BEYOND_SCHEMA = {"legend": ("layout",), "title": ("band",)}
+"""Keys that Vega knows and that the schema of Vega-Lite lacks."""
+
+
+def schema_config() -> VegaLite:
+    """The light scheme as far as the schema of Vega-Lite has it, by which Altair checks its charts."""
+    found = config()
+    for part, keys in _BEYOND_SCHEMA.items():
+        found[part] = {key: value for key, value in found[part].items() if key not in keys}
+    return found
+
+
+def config(dark: bool = False) -> VegaLite:
+    """The Vega-Lite configuration of one scheme."""
+    colors, own = (_DARK, _THEME["dark"]) if dark else (_LIGHT, _THEME["light"])
+
+    def colored(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: colored(value) for key, value in part.items()}
+        return colors[part[1:]] if isinstance(part, str) and part.startswith("@") else part
+
+    ordered = own["ordered"]
+    ranges = {"category": own["category"], "ordinal": ordered, "ramp": ordered, "heatmap": _CELLS}
+    return {**colored(_THEME["config"]), "view": {"stroke": None}, "range": ranges}
+
+
+def css_variables() -> str:
+    """The page's colours as CSS variables, `--<role>`: light, dark where the reader prefers that, and on paper."""
+    light, dark, paper = (
+        " ".join(f"--{role}: {color[role]};" for role in _OF_PAGE) for color in (_LIGHT, _DARK, _PRINT)
+    )
+    return (
+        f":root {{ color-scheme: light dark; {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+        f"@media print {{ :root {{ {paper} }} }}\n"
+    )
 
 
 @functools.cache
@@ -84,12 +127,12 @@ def render(
             script=Markup(names["script"]),
             style=Markup(names["style"]),
             policy=policy(bundle, script),
-            themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
+            themes=data({"light": config(), "dark": config(dark=True)}),
             data=lambda declared: data(shared_rows(declared)),
             packed=packed,
         )
     )
-    style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
+    style = css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
     code |= {name: packed_page.packed(shown(content)) for name, content in parts.items()}
     return "".join(code.get(part) or shown(part) for part in re.split(f"({_NAME})", text))
@@ -186,7 +229,7 @@ def svg(spec: VegaLite) -> str:
             ending = {**x, "scale": {**x["scale"], "clamp": True}}
             unclipped = {**one, "mark": {**one["mark"], "clip": False}, "encoding": {**one["encoding"], "x": ending}}
             still["layer"] = [*spec["layer"][:place], unclipped, *spec["layer"][place + 1 :]]
-    text: str = vl_convert.vegalite_to_svg(still, config=theme.config(), allowed_base_urls=[])
+    text: str = vl_convert.vegalite_to_svg(still, config=config(), allowed_base_urls=[])
     return text
 
 

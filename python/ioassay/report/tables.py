@@ -52,8 +52,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table as shown."""
-
     columns: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
 

@@ -14,7 +14,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
 from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
-from ioassay.report.trial_list import recorded, run_folder
+from ioassay.report.run_facts import recorded, run_folder
 from ioassay.store.dataset import Dataset
 
 _SURROUNDINGS = ("no-governor",)

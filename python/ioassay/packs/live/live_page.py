@@ -37,7 +37,7 @@ from ioassay.analysis import machine_conditions
 from ioassay.errors import Interrupted, UsageError, one_line
 from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
-from ioassay.report import theme
+from ioassay.report import page
 from ioassay.roles import CurrentRates, Rates, Trial
 from ioassay.runner.progress import Progress, RemainingTime, Several
 from ioassay.study import plan
@@ -417,7 +417,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_file(self, name: str, kind: str) -> None:
         text = (_TEMPLATE / name).read_text(encoding="utf-8")
-        body = (theme.css_variables() + text if kind == "text/css" else text).encode()
+        body = (page.css_variables() + text if kind == "text/css" else text).encode()
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

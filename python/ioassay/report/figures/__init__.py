@@ -26,9 +26,9 @@ FIGURES: dict[str, str] = listed(
         "box": "ioassay.report.figures.bars:BOX",
         "calls": "ioassay.report.figures.bars:CALLS",
         "cdf": "ioassay.report.figures.latency_distributions:CDF",
-        "heatmap": "ioassay.report.figures.heatmap",
+        "heatmap": "ioassay.report.figures.heatmap:HEATMAP",
         "latency_bar": "ioassay.report.figures.bars:LATENCY_BAR",
-        "latency_heatmap": "ioassay.report.figures.latency_distributions:HEATMAP",
+        "latency_heatmap": "ioassay.report.figures.heatmap:LATENCY_HEATMAP",
         "latency_histogram": "ioassay.report.figures.latency_distributions:HISTOGRAM",
         "lines": "ioassay.report.figures.curves:LINES",
         "monitors": "ioassay.report.figures.monitors:MONITORS",
@@ -38,7 +38,7 @@ FIGURES: dict[str, str] = listed(
         "scaling": "ioassay.report.figures.curves:SCALING",
         "series": "ioassay.report.figures.monitors:SERIES",
         "stack": "ioassay.report.figures.monitors:STACK",
-        "throughput_latency": "ioassay.report.figures.throughput_latency",
+        "throughput_latency": "ioassay.report.figures.latency_distributions:THROUGHPUT_LATENCY",
         "timeline": "ioassay.report.figures.monitors:TIMELINE",
         "trend": "ioassay.report.figures.curves:TREND",
     },
@@ -147,7 +147,10 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
     from ioassay.report.figures import chart
 
-    lines, title = ["Nothing to draw:", *chart.broken(reason, spec.width - 120, 7.0)], spec.title or spec.name
+    lines, title = (
+        ["Nothing to draw:", *chart.broken(reason, spec.width - 120, chart.CHARACTER_PX)],
+        spec.title or spec.name,
+    )
     text = chart.base([{"text": lines}]).mark(
         "text", style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )

@@ -20,7 +20,7 @@ from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
-from ioassay.report.figures.chart import channel
+from ioassay.report.figures.chart import CHARACTER_PX, channel
 from ioassay.report.figures.spec import VegaLite
 from ioassay.units import format_ns
 
@@ -102,8 +102,6 @@ _TWO_LINES_PX = 36
 """Room for a slanted label of two lines."""
 _SLANTED = 14
 """Characters in a line of a slanted label."""
-_CHARACTER_PX = 6.9
-"""Mean width of a character of an axis label."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class LevelAxis:
             kind = {"type": "log", "base": 2} if self.log else {"zero": False}
             scale = {**kind, "nice": False, "padding": 18}
             return channel("x:Q", title=title, axis={"values": list(known), **axis}, scale=scale)
-        room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
+        room = int(width_px / max(len(labels), 1) / CHARACTER_PX) - 1
         lines, look = {label: _wrapped(label, room) for label in labels}, VegaLite(labelAngle=0)
         if max((len(line) for label in labels for line in lines[label]), default=0) > room:
             # Slanted, and so short that they do not reach into a chart at the left.
@@ -206,9 +204,11 @@ class MetricAxis:
         """
         axis, cut_rows = self, []
         if self.log and rows:
+            lows: list[float] = [row["low"] if "low" in row else row["y"] for row in rows]
+            highs: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
             least, most = self.unit.scale(min(self.values)) / _ROOM, self.unit.scale(max(self.values)) * _ROOM
-            low = max(min(row.get("low", row["y"]) for row in rows), least) / _LOG_MARGIN
-            high = min(max(row.get("high", row["y"]) for row in rows), most) * _LOG_MARGIN
+            low = max(min(lows), least) / _LOG_MARGIN
+            high = min(max(highs), most) * _LOG_MARGIN
             axis = replace(self, floor=min(self.floor, low), ceiling=max(self.ceiling, high))
         for row in rows:
             ends = [end for end in ("low", "high") if end in row and not axis.floor <= row[end] <= axis.ceiling]

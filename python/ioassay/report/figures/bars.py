@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -32,7 +33,6 @@ from ioassay.study.model import Study
 from ioassay.units import format_ns, format_percent
 from ioassay.verify.latency_parts import ENGINES, TOOL
 
-_CHARACTER_PX = 6.9
 _GAP_PX = 8
 """Between a mean and its error bar."""
 FEWEST_FOR_A_BOX = 5
@@ -42,8 +42,6 @@ _REACH = 1.5
 
 
 class BoxSpec(FigureSpec):
-    """Keys of a box plot."""
-
     y: str
     x: str | None = None
     color: str | None = None
@@ -51,8 +49,6 @@ class BoxSpec(FigureSpec):
 
 
 class BarSpec(BoxSpec):
-    """Keys of a bar chart."""
-
     error: ErrorBar = "ci"
     repetitions: bool = True
 
@@ -60,24 +56,30 @@ class BarSpec(BoxSpec):
 def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
     """Bars from zero, error bars, every repetition as a dot."""
     view, pooled = metric_view.over_levels(records, study, spec, spec.error)
-    y, places, log = view.y, view.places(), view.metric_axis.log
-    base, width = chart.base(view.points).encode(y=y, tooltip=view.tooltip, **places), 0.9 if spec.color else 0.62
-    bars = base.mark("bar", style="bar", width={"band": width}).encode(**view.marks.color())
-    means = base.mark("point", **chart.MEAN).encode(**view.marks.points()) if log else bars
-    drawn = chart.error_bars(view.points, y, **places)
-    if single := view.single() if spec.repetitions else []:
-        dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=view.offset_px(0.15))
-        drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
-    layers = [*drawn, means] if log else [means, *drawn]
-    room_px = view.offset_px(0.5) - _GAP_PX
-    if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in view.points):
-        # Over the left half of the bars.
-        text = chart.base(view.points).mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
-        layers.append(text.encode(y=y, text="mean_text:N", **places))
+    single = view.single() if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(view.axis.factor)}"
     dots_text = "○ one repetition" if single else ""
     notes = [view.mean_name, dots_text, view.counted, pooled, view.metric_axis.note]
-    return chart.layered(layers, spec, study, title, notes, points=view.points)
+    return chart.layered(_bars(view, single), spec, study, title, notes, points=view.points)
+
+
+def _bars(view: View, single: Rows = ()) -> list[Any]:
+    """Bars with error bars, those of `single` repetitions as dots, and the means as numbers where all have room."""
+    y, places, log = view.y, view.places(), view.metric_axis.log
+    base, width = chart.base(view.points).encode(y=y, **places), 0.9 if view.ask.color else 0.62
+    bars = base.mark("bar", style="bar", width={"band": width}).encode(**view.marks.color())
+    means = base.mark("point", **chart.MEAN).encode(**view.marks.points()) if log else bars
+    drawn = chart.error_bars(view.points, y, **places)
+    if single:
+        dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=view.offset_px(0.15))
+        drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
+    means = means.encode(tooltip=view.tooltip)
+    layers, room_px = [*drawn, means] if log else [means, *drawn], view.offset_px(0.5) - _GAP_PX
+    if all(len(row["mean_text"]) * chart.CHARACTER_PX <= room_px for row in view.points):
+        # Over the left half of the bars.
+        text = base.mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
+        layers.append(text.encode(text="mean_text:N"))
+    return layers
 
 
 def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
@@ -139,8 +141,6 @@ def _boxes(view: View) -> Rows:
 
 
 _LATENCY_NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
-_LABEL_PX = 45
-"""Room that a value needs over its bar; narrower bars stay without."""
 
 
 class LatencyBarSpec(FigureSpec):
@@ -160,22 +160,30 @@ def draw_latency_bars(records: Dataset, study: Study, spec: LatencyBarSpec) -> A
     panels, rows = list[Any](), list[VegaLite]()
     drawn, missing, noted = list[str](), list[str](), list[str]()
     for direction in spec.directions:
-        found: dict[str, list[metric_view.Condition]] = {}
-        points: list[Mapping[str, Scalar]] = []
+        found: list[metric_view.Condition] = []
+        points, decades = list[Mapping[str, Scalar]](), False
         for kind in spec.latencies:
             name = f"{direction}.{kind}.mean"
             with suppress(NoData):  # a kind or a direction that does not occur
                 cells = selection.measured(records, study, spec.where, name, factor)
-                found[name] = metric_view.conditions(cells, study, name, factor)
+                own = metric_view.conditions(cells, study, name, factor)
+                found += [replace(one, group=_LATENCY_NAMES[kind]) for one in own]
                 points += [cell.point for cell in cells]
+                # Submission is a small part of any total latency: that alone is no reason for a logarithmic axis.
+                decades = decades or axes.metric_axis(name, metric_view.measured_values(own)).log
         if not found:
             missing.append(f"no {direction} latency was recorded")
             continue
-        shown, own, note = _panel(study, spec, factor, direction, found)
-        panels.append(shown)
+        axis = axes.LevelAxis(factor, study.design.in_order(factor, metric_view.levels_of(found)))
+        ask = metric_view.Ask(f"{direction}.lat.mean", "latency", spec.error, study.analysis.confidence)
+        log_y = decades if spec.log_y is None else spec.log_y
+        view = metric_view.of(records, study, found, ask, axis, spec.width, log_y)
+        title = view.metric_axis.unit.titled(f"{direction.capitalize()} latency")
+        view = replace(view, y=view.y | {"title": f"{title}, logarithmic" if view.metric_axis.log else title})
+        panels.append(chart.panel(_bars(view), spec.width, spec.height))
         drawn.append(direction)
-        rows += own
-        noted += [selection.pooled(points, factor), note]
+        rows += view.points
+        noted += [selection.pooled(points, factor), view.metric_axis.note]
     if not panels:
         trials = selection.select(records, study, spec.where)
         raise NoData(f"none of the {trials.height} trials that went well has a mean latency")
@@ -183,41 +191,6 @@ def draw_latency_bars(records: Dataset, study: Study, spec: LatencyBarSpec) -> A
     error = metric_view.error_text(spec.error, study.analysis.confidence)
     notes = [error, selection.repetitions_text([row["n"] for row in rows]), *missing, *dict.fromkeys(noted)]
     return chart.figure(vconcat(*panels, spacing=18), spec, study, title, notes, rows)
-
-
-def _panel(
-    study: Study, spec: LatencyBarSpec, factor: str, direction: str, found: Mapping[str, list[metric_view.Condition]]
-) -> tuple[Any, Rows, str]:
-    """The panel of one direction, a row for each of its bars, and what the reader has to know of its axis."""
-    everything = [condition for members in found.values() for condition in members]
-    axis = axes.LevelAxis(factor, study.design.in_order(factor, metric_view.levels_of(everything)))
-    values = {name: metric_view.measured_values(members) for name, members in found.items()}
-    # Submission is a small part of total latency in any study: that alone is no reason for a logarithmic axis.
-    decades = any(axes.metric_axis(name, own).log for name, own in values.items())
-    log_y = decades if spec.log_y is None else spec.log_y
-    metric = axes.metric_axis(f"{direction}.lat.mean", [value for own in values.values() for value in own], log_y)
-    rows = list[VegaLite]()
-    for name, members in found.items():
-        ask = metric_view.Ask(name, error=spec.error, confidence=study.analysis.confidence)
-        group = _LATENCY_NAMES[name.split(".")[1]]
-        rows += [{**row, "group": group} for row in metric_view.point_rows(members, axis, ask, metric.unit)]
-    metric, rows = metric.holding(rows)
-    rows = [{**row, "top": row.get("high", row["y"])} for row in rows]
-    names = [_LATENCY_NAMES[kind] for kind in spec.latencies]
-    x = axis.encoding(spec.width) | {"scale": {"paddingInner": 0.14, "paddingOuter": 0.07}}
-    places = {"x": x, "xOffset": channel("group:N", sort=names)}
-    title = metric.unit.titled(f"{direction.capitalize()} latency")
-    y = metric.encoding(ticks=5) | {"title": f"{title}, logarithmic" if metric.log else title}
-    bars = chart.base(rows).mark("bar", style="bar", width={"band": 0.9})
-    means = chart.base(rows).mark("point", **chart.MEAN) if metric.log else bars
-    told = chart.point_tooltip("latency", spec.error)
-    means = means.encode(y=y, color=channel("group:N", title=None, sort=names), tooltip=told, **places)
-    intervals = chart.error_bars(rows, y, cap_px=7, **places)
-    layers = [*intervals, means] if metric.log else [means, *intervals]
-    if spec.width / max(len(axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
-        values = chart.base(rows).mark("text", style="value", dy=-7)
-        layers.append(values.encode(y=chart.on(y, "top"), text="mean_text:N", **places))
-    return chart.panel(layers, spec.width, spec.height), rows, metric.note
 
 
 class CostSpec(FigureSpec):

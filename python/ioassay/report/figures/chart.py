@@ -32,7 +32,6 @@ class VegaView(dict[str, Any]):
     """A single view; its methods return another one and leave this one as it is."""
 
     def mark(self, kind: str, **look: Any) -> VegaView:
-        """With this mark."""
         return VegaView(self, mark={"type": kind, **look})
 
     def encode(self, **channels: Any) -> VegaView:
@@ -96,8 +95,10 @@ _ASIDE_PX = 6.0
 """Between the marks of two groups at one level."""
 _ASIDE_ROOM_PX = 30.0
 """What those of all groups take at most."""
-_CHARACTER_PX = 6.3
-"""Mean width of a character of the subtitle's font, for breaking lines."""
+CHARACTER_PX, LINE_PX = 7.0, 15
+"""Mean width of a character of a label, and the height of a line."""
+_TITLE_PX, _SUBTITLE_PX = 8.2, 6.3
+"""The width of theirs, for breaking lines."""
 Rows = Sequence[VegaLite]
 MEAN: VegaLite = {"style": "mean", "filled": True, "size": 70}
 """The look of means where lengths would say nothing: points, in the place of bars."""
@@ -201,7 +202,7 @@ def figure(
         means = (f"{point['level']}{group}: {point['mean_text']}" for point, group in zip(points, groups, strict=True))
         said = [shared, "; ".join(means)]
     subtitle = " · ".join(filter(None, [selection.describe_where(spec.where) if spec.title else "", *notes, shared]))
-    head = {"text": broken(named, width_px, 8.2), "subtitle": broken(subtitle, width_px)}
+    head = {"text": broken(named, width_px, _TITLE_PX), "subtitle": broken(subtitle, width_px)}
     return {**chart, "title": head, "description": f"{'. '.join(filter(None, [named, *said]))}."}
 
 
@@ -269,7 +270,6 @@ def stack(x: Any, parts: Iterable[tuple[str, float, str]]) -> list[VegaLite]:
 
 
 def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:
-    """What hovering over a mean tells."""
     shown = {"level:N": "level", **({"group:N": factor_label(color)} if color is not None else {})}
     shown |= {"mean_text:N": centre, "median_text:N": "median"}
     if error != "none":
@@ -381,7 +381,7 @@ def titled(spec: FigureSpec, title: str) -> str:
     return f"{title} ({', '.join(levels)})"
 
 
-def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
+def broken(text: str, width_px: int, character_px: float = _SUBTITLE_PX) -> list[str]:
     """Lines that fit over a plot of the given width."""
     unbroken = text.replace(" = ", "\u00a0=\u00a0")
     return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]

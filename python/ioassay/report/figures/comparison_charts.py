@@ -44,10 +44,8 @@ _VERDICT_SHAPES: dict[str, str] = {
     Verdict.UNDECIDED: "square",
 }
 """A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
-_ROW_PX, _LINE_PX, _WIDTH_PX = 23, 15, 330
+_ROW_PX, _WIDTH_PX = 23, 330
 _CHANGE_PX, _GAP_PX = 195, 10
-_CHARACTER_PX = 7.0
-"""Mean width of a character of the words in a row."""
 _LINE_CHARACTERS, _MOST_LINES = 44, 3
 """Of the words for a row: what tells two apart often stands at their ends."""
 _BEYOND = 1.6
@@ -80,8 +78,12 @@ def forest(comparison: Comparison) -> Any:
     rows, (low, high), known = _forest_rows(comparison)
     margin, domain = comparison.margin, [_digits(low), _digits(high)]
     lines = {row["place"]: textwrap.wrap(row["name"], _LINE_CHARACTERS, max_lines=_MOST_LINES) for row in rows}
-    names: VegaLite = {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0, "labelLineHeight": _LINE_PX}
-    scale = {"paddingInner": 0, "paddingOuter": 0}
+    names: VegaLite = {
+        "labelExpr": f"({json.dumps(lines)})[datum.value]",
+        "labelLimit": 0,
+        "labelLineHeight": chart.LINE_PX,
+    }
+    scale: VegaLite = {"paddingInner": 0, "paddingOuter": 0}
     y = channel("place:N", title=None, axis={**names, "ticks": False, "domain": False}, scale=scale)
     ticks = {"values": _ticks(low, high), "format": "~g", "grid": True, "labelOverlap": "greedy", "labelSeparation": 5}
     scale = {"type": "log", "domain": domain, "nice": False}
@@ -113,7 +115,7 @@ def forest(comparison: Comparison) -> Any:
         f"{len(rows)} of {len(known)} rows" if len(rows) < len(known) else "",
         "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
     ]
-    left_px = int(_CHARACTER_PX * max(len(text) for own in lines.values() for text in own))
+    left_px = int(chart.CHARACTER_PX * max(len(text) for own in lines.values() for text in own))
     subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
     told = "; ".join(
         f"{group[0].study}, {group[0].label}, {row['metric']}: {row['change']}, {row['verdict']}"
@@ -122,7 +124,7 @@ def forest(comparison: Comparison) -> Any:
     return layer(
         *layers,
         width=_WIDTH_PX,
-        height=max(_ROW_PX, _LINE_PX * max(map(len, lines.values())) + 4) * len(rows),
+        height=max(_ROW_PX, chart.LINE_PX * max(map(len, lines.values())) + 4) * len(rows),
         title={"text": "B divided by A, worst first", "frame": "bounds", "subtitle": subtitle},
         description=f"{comparison_text.headline(comparison)} {told}.",
     )
@@ -183,13 +185,16 @@ _COLUMNS, _PANEL_PX, _HEIGHT_PX = 3, 230, 150
 _LEAST_HEAD_PX = 340
 _SPAN_OF_LOG = 10.0
 """Ratio of largest to smallest value of a panel from which on all are logarithmic."""
-_RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
+_RUNS = chart.LevelMarks(
+    "run",
+    ("B", "1", "2", "3", "4", "5", "6", "A"),
+    ("A", "B"),
+    legend={"labelExpr": "datum.label == 'A' ? 'A, the baseline' : 'B'"},
+)
 """The runs at the places of their colours in the theme's categories: blue, and grey for the baseline."""
-_DASHES, _SHAPES = {"A": [5, 3]}, {"A": "square"}
 _POINTS = 60
 _NINES = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
 """Number of nines -> the percentage: one is 90 %, three are 99.9 %."""
-_TOOLTIP = {"run": "run", "level": "level", "mean_text": "mean", "error_text": "interval", "n": "repetitions"}
 
 
 @dataclass(frozen=True)
@@ -295,12 +300,12 @@ def _arranged(layers: Mapping[str, Sequence[Any]], title: str, notes: Sequence[s
 
     The name of a panel is a mark: titles stand at different heights where axis labels do.
     """
-    look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": _LINE_PX}
+    look = {"align": "left", "fontSize": 13, "fontWeight": "bold", "lineHeight": chart.LINE_PX}
     charts = []
     for name, drawn in layers.items():
-        lines = chart.broken(name, _PANEL_PX, 7.2)
+        lines = chart.broken(name, _PANEL_PX, chart.CHARACTER_PX)
         text = chart.base([{"text": lines}]).mark("text", style="value", **look)
-        head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - _LINE_PX * (len(lines) - 1)})
+        head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - chart.LINE_PX * (len(lines) - 1)})
         charts.append(chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX))
     columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
     omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
@@ -310,37 +315,21 @@ def _arranged(layers: Mapping[str, Sequence[Any]], title: str, notes: Sequence[s
     return chart.figure(whole, spec, None, title, [*notes, omitted], details=details)
 
 
-def _channels(symbol: str | None = None) -> VegaLite:
-    """Colour, dash and shape of a run, with one legend; `symbol` is that of the legend where there are only lines."""
-    look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
-    legend = {"values": ["A", "B"], "labelExpr": "datum.label == 'A' ? 'A, the baseline' : 'B'", **look}
-    dashes, shapes = [_DASHES.get(run, [1, 0]) for run in _RUNS], [_SHAPES.get(run, "circle") for run in _RUNS]
-    return chart.looks("run", _RUNS, legend, color=None, strokeDash=dashes, shape=shapes)
-
-
 def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metric_axis: axes.MetricAxis) -> list[Any]:
     levels = study.design.in_order(factor, [cell.point[factor] for cell in found["B"]])
     spelled = {level_key(factor, level): level for level in levels}
     axis = axes.level_axis(factor, levels, axes.geometric(factor, levels))
-    ask = metric_view.Ask(metric_axis.name, None, "ci", study.analysis.confidence)
-    rows: list[VegaLite] = []
-    for run, of in found.items():
-        placed = [(spelled[level_key(factor, cell.point[factor])], cell) for cell in of]
-        conditions = [metric_view.Condition(level, None, cell) for level, cell in placed]
-        rows += [{**row, "run": run} for row in metric_view.point_rows(conditions, axis, ask, metric_axis.unit)]
-    metric_axis, rows = metric_axis.holding(rows)
-    x, y, channels = axis.encoding(_PANEL_PX), metric_axis.encoding() | {"title": None}, _channels()
-    color, tooltip = {"color": channels["color"]}, chart.tips({f"{name}:N": title for name, title in _TOOLTIP.items()})
-    drawn = []
-    for run, aside_px in (("A", -2), ("B", 2)):
-        own, place = [row for row in rows if row["run"] == run], {"xOffset": aside_px}
-        base = chart.base(own).encode(x=x, y=y, **color)
-        drawn += chart.error_bars(own, y, 5, place, x=x, **color)
-        if axis.numbers is not None:
-            drawn.append(base.mark("line", strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
-        mark = base.mark("point", filled=True, size=38, opacity=1, **place)
-        drawn.append(mark.encode(shape=channels["shape"], tooltip=tooltip))
-    return drawn
+    ask = metric_view.Ask(metric_axis.name, "run", "ci", study.analysis.confidence)
+    conditions = [
+        metric_view.Condition(spelled[level_key(factor, cell.point[factor])], run, cell)
+        for run, of in found.items()
+        for cell in of
+    ]
+    metric_axis, rows = metric_axis.holding(metric_view.point_rows(conditions, axis, ask, metric_axis.unit))
+    x, y = axis.encoding(_PANEL_PX), metric_axis.encoding() | {"title": None}
+    view = metric_view.View(ask, conditions, axis, metric_axis, rows, _PANEL_PX, x, y, _RUNS)
+    joined: VegaLite = {} if axis.numbers is None else {"style": "joined", "strokeWidth": 1.6}
+    return view.means({}, 38, 5, **joined)
 
 
 def _distributions(found: Mapping[str, Histogram]) -> Any:
@@ -349,7 +338,7 @@ def _distributions(found: Mapping[str, Histogram]) -> Any:
     places = [most * step / (_POINTS - 1) for step in range(_POINTS)]
     shares = [1 - 10**-place for place in places]
     rows: list[VegaLite] = [
-        {"run": run, "x": float(f"{max(at, 1.0):.5g}"), "y": round(place, 4)}
+        {"group": run, "x": float(f"{max(at, 1.0):.5g}"), "y": round(place, 4)}
         | {"share": f"{100 * share:.5g}", "time": format_ns(at)}
         for run, one in found.items()
         for place, share, at in zip(places, shares, one.quantiles(shares), strict=True)
@@ -358,6 +347,8 @@ def _distributions(found: Mapping[str, Histogram]) -> Any:
     nines = {place: text for place, text in _NINES.items() if place <= most}
     axis = {"values": list(nines), "labelExpr": axes.labels_at(nines)}
     y = channel("y:Q", title="% of requests", scale={"domain": [0, most], "nice": False}, axis=axis)
-    looks = {name: one for name, one in _channels(chart.DASH).items() if name != "shape"}
-    tooltip = chart.tips({"run:N": "", "share:N": "% at most", "time:N": "latency"})
-    return chart.base(rows).mark("line", strokeWidth=1.8).encode(x=x, y=y, tooltip=tooltip, **looks)
+    color = _RUNS.color(symbolType=chart.DASH, symbolSize=120, labelOffset=9)
+    dash = _RUNS.dash([*[[1, 0]] * (len(_RUNS.every) - 1), [5, 3]])
+    tooltip = chart.tips({"group:N": "run", "share:N": "% at most", "time:N": "latency"})
+    line = chart.base(rows).mark("line", strokeWidth=1.8)
+    return line.encode(x=x, y=y, tooltip=tooltip, strokeDash=dash, **color)

@@ -37,8 +37,6 @@ _FIT_STEPS = 40
 
 
 class TrendSpec(FigureSpec):
-    """Keys of a trend."""
-
     x: str
     y: str
     color: str | None = None
@@ -130,8 +128,6 @@ _HEADROOM = 1.08
 
 
 class ScalingSpec(FigureSpec):
-    """Keys of a scaling curve."""
-
     x: str
     y: str
     log_x: bool = False
@@ -253,8 +249,6 @@ def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws:
 
 
 class OrderSpec(FigureSpec):
-    """Keys of a chart over run order."""
-
     y: str
     color: str | None = None
     relative: bool = True

@@ -9,7 +9,7 @@ from ioassay.factors import counts_concurrency, level_axis_numbers, takes_proces
 from ioassay.metrics import DIRECTIONS, RATE, metric
 from ioassay.pack import listed
 from ioassay.records.record import OK, Scalar
-from ioassay.report.figures import axes, throughput_latency
+from ioassay.report.figures import axes, latency_distributions
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study
 
@@ -75,7 +75,7 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
 
 def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scalar]]) -> list[Figure]:
     """Throughput against latency of each direction, where a rate or a depth is swept and latencies were recorded."""
-    load = throughput_latency.load_factor(study)
+    load = latency_distributions.load_factor(study)
     others = [name for name in factors if name != load]
     if load is None or takes_processors(load) or len(others) >= _MOST_FACTORS:
         return []

@@ -1,4 +1,7 @@
-"""A metric as the colour of cells over two factors: one panel, or one for each level of one or two further factors.
+"""Numbers as the colour of cells: a metric over two factors, requests over time and latency.
+
+Kinds `heatmap`, with a panel for each level of one or two further factors, and `latency_heatmap`, where single requests
+are visible next to millions, since colours are logarithmic; averages over time are the kind `series`.
 
 Sizes lie on logarithmic axes to base 2, so that a cell is as wide as its step. All panels share one colour scale and
 one grid: a cell that was not measured stays empty with a dashed edge, one whose trials failed has a cross.
@@ -8,30 +11,36 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ioassay.analysis.measurements import log_samples
+from ioassay.errors import InputError
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label
 from ioassay.records.record import FAILED, OK, Scalar
-from ioassay.report.figures import axes, chart, metric_view, selection
-from ioassay.report.figures.chart import channel
-from ioassay.report.figures.spec import FigureSpec, VegaLite
+from ioassay.report.figures import Kind, axes, chart, latency_distributions, metric_view, selection
+from ioassay.report.figures.chart import channel, concat
+from ioassay.report.figures.spec import Direction, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+from ioassay.units import format_count, format_ns
+
+if TYPE_CHECKING:
+    from ioassay.records.record import LatencyWindow
 
 _DARK_UNTIL = 0.38
 """Up to this share of the colour scale white is read better on a cell than black (contrast by WCAG 2.1)."""
 _CROSS = "M-.6,-.6L.6,.6M-.6,.6L.6,-.6"
-_CHARACTER_PX = 7.2
-_LINE_PX = 15
 _LABEL_PX = 68
 """Room that a horizontal label of a size takes."""
 _MOST_TICKS = 8
 
 
-class Spec(FigureSpec):
+class HeatmapSpec(FigureSpec):
     """Keys of a heatmap. `width` and `height` are those of one panel."""
 
     x: str
@@ -59,7 +68,7 @@ class _Bands:
         if numbers is None or min(numbers) <= 0:
             self.edges: list[float] = []
             labels = [level_label(factor, level) for level in levels]
-            long = max(map(len, labels)) * _CHARACTER_PX > length_px / len(labels)
+            long = max(map(len, labels)) * chart.CHARACTER_PX > length_px / len(labels)
             axis: VegaLite = {**bare, "ticks": False, "labelAngle": -40 if name == "x" and long else 0}
             self.middle: VegaLite = {name: channel(f"{name}:N", title=title, sort=labels, axis=axis)}
             self.ends = self.middle
@@ -86,7 +95,7 @@ class _Bands:
         return {name: low, f"{name}2": high, f"{name}_middle": math.sqrt(low * high), f"{name}_share": share}
 
 
-def draw(records: Dataset, study: Study, spec: Spec) -> Any:
+def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     """Panels beside and below each other, with one legend; NoData where there is no cell."""
     split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
     cells = selection.measured(records, study, spec.where, spec.value, *split)
@@ -180,7 +189,7 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
-def _layers(every: chart.Rows, bands: tuple[_Bands, _Bands], spec: Spec, color: Any, centre: str) -> list[Any]:
+def _layers(every: chart.Rows, bands: tuple[_Bands, _Bands], spec: HeatmapSpec, color: Any, centre: str) -> list[Any]:
     cells = [cell for cell in every if "value" in cell]
     failed = [cell for cell in every if cell.get("n") == 0]
     empty = [cell for cell in every if "n" not in cell]
@@ -202,11 +211,145 @@ def _layers(every: chart.Rows, bands: tuple[_Bands, _Bands], spec: Spec, color: 
     fitting = [
         cell
         for cell in cells
-        if len(cell["text"]) * _CHARACTER_PX + 4 <= cell["x_share"] * spec.width
-        and cell["y_share"] * spec.height >= _LINE_PX
+        if len(cell["text"]) * chart.CHARACTER_PX + 4 <= cell["x_share"] * spec.width
+        and cell["y_share"] * spec.height >= chart.LINE_PX
     ]
     for style, dark in (("on-dark", True), ("on-bright", False)) if spec.numbers else ():
         if own := [cell for cell in fitting if cell["dark"] is dark]:
             text = chart.base(own).mark("text", style=style, align="center", baseline="middle")
             drawn.append(text.encode(**middle, text="text:N"))
     return drawn
+
+
+_MOST_COLUMNS, _MOST_STEPS = 100, 48
+"""At most: of time and of latency."""
+_FINEST_LOGGED = 2 ** (1 / 16)
+"""Ratio of neighbouring bins in the logs: finer steps would have gaps."""
+_MOST_PANELS = 12
+Counts = Counter[tuple[int, int]]
+"""Requests by window (from 0) and step of latency."""
+
+
+class LatencyHeatmapSpec(FigureSpec):
+    """Keys of a heat map of latencies. `width` and `height` are those of one panel."""
+
+    direction: Direction = "read"
+    panel: str | None = None
+    repetition: Annotated[int, Field(ge=0)] | None = None
+    columns: Annotated[int, Field(ge=1, le=8)] = 1
+    height: Annotated[int, Field(ge=80, le=2000)] = 220
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Windows of one length, and steps over the range of all latencies."""
+
+    window_s: float
+    low_ns: float
+    ratio: float
+    steps: int
+
+    @classmethod
+    def over(cls, logs: Sequence[Sequence[LatencyWindow]]) -> _Grid:
+        """Windows of the logs' own length, joined where they are too many."""
+        # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
+        steps_s = [after.end_s - before.end_s for log in logs for before, after in itertools.pairwise(log)]
+        steps_s = sorted(step for step in steps_s if step > 0)
+        last_s = max(window.end_s for log in logs for window in log)
+        interval_s = (round(steps_s[len(steps_s) // 2], 2) if steps_s else 0.0) or last_s
+        joined = max(math.ceil(last_s / interval_s / _MOST_COLUMNS), 1)
+        values = [value for log in logs for window in log for value in window.values_ns]
+        low, high = max(min(values), 1), max(*values, 2)
+        steps = max(min(_MOST_STEPS, int(math.log(high / low) / math.log(_FINEST_LOGGED))), 1)
+        return cls(interval_s * joined, low / 1.02, (high / low * 1.05) ** (1 / steps), steps)
+
+    def edge(self, step: int) -> float:
+        """Where a step begins."""
+        return float(f"{self.low_ns * self.ratio**step:.5g}")
+
+    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counts:
+        """The requests of several trials together."""
+        counts: Counts = Counter()
+        for window in itertools.chain.from_iterable(members):
+            # A window that ends at 107 ms is the one from 0 to 100.
+            place = max(math.ceil(window.end_s / self.window_s - 0.3) - 1, 0)
+            for value, count in zip(window.values_ns, window.counts, strict=True):
+                step = int(math.log(max(value, 1) / self.low_ns) / math.log(self.ratio))
+                counts[place, min(max(step, 0), self.steps - 1)] += count
+        return counts
+
+
+def draw_latency_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> Any:
+    """One panel a level, with one scale of colours."""
+    trials = selection.select(records, study, spec.where)
+    if spec.repetition is not None:
+        trials = trials.filter(trials["repetition"] == spec.repetition)
+        if trials.is_empty():
+            raise NoData(f"no trial that went well is repetition {spec.repetition}; the first is 0")
+    points = selection.points_of(study, trials)
+    varied = (name for name in study.levels if len({point.get(name) for point in points}) > 1)
+    factor = spec.panel or next(varied, None)
+    if factor:
+        selection.require_factor(study, factor)
+    try:
+        logs = log_samples.latency_windows(records, trials["trial"].to_list(), spec.direction)
+    except InputError as error:
+        raise NoData(str(error)) from None
+    if not logs:
+        why = f"no trial kept histograms of {spec.direction} latencies over time"
+        raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
+    levels = dict(trials.select("trial", factor).iter_rows()) if factor else dict.fromkeys(logs)
+    shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
+    if len(shown) > _MOST_PANELS:
+        raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
+    grid, panels = _Grid.over(list(logs.values())), dict[str, Counts]()
+    for level in shown:
+        title = level_label(factor, level) if factor and level is not None else ""
+        panels[title] = grid.counts([own for trial, own in logs.items() if levels[trial] == level])
+    notes = [
+        f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
+        f"{len(logs)} trials together" if len(logs) > len(panels) else f"one trial{' in each panel' * (len(logs) > 1)}",
+        selection.pooled(points, factor),
+    ]
+    told = []
+    for name, counts in panels.items():
+        window, step = max(counts, key=lambda place: (place[1], -place[0]))
+        slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
+        told.append(f"{f'{name}: ' if name else ''}{format_count(sum(counts.values()))} requests, {slowest}")
+    title, width = (
+        f"{latency_distributions.latency_name(spec.direction, 'clat')} over time",
+        min(spec.columns, len(panels)) * spec.width,
+    )
+    drawn = concat(*_latency_charts(panels, grid, spec), columns=spec.columns, spacing=16)
+    return chart.figure(drawn, spec, study, title, notes, width=width, details="; ".join(told))
+
+
+def _latency_charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec) -> list[Any]:
+    most = max(max(counts.values()) for counts in panels.values())
+    end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
+    ticks = [tick for tick in axes.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
+    tooltip = [
+        channel("x:Q", title="from (s)"),
+        channel("y:Q", title="latency from (ns)", format="~s"),
+        channel("requests:Q", format=","),
+    ]
+    name = latency_distributions.latency_name(spec.direction, "clat")
+    y = axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps))
+    color = chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s")
+    ends = {"x": chart.seconds(end_s=end_s), "x2": "end:Q", "y": y, "y2": "top:Q"}
+    # Thousands of cells: what follows from a place is computed by the chart.
+    computed = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
+    transform = {"transform": [{"calculate": expression, "as": name} for name, expression in computed.items()]}
+    charts = []
+    for title, counts in panels.items():
+        rows = [
+            {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
+            for (window, step), count in sorted(counts.items())
+        ]
+        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**ends, color=color, tooltip=tooltip)
+        charts.append(chart.panel([cells | transform], spec.width, spec.height, title))
+    return charts
+
+
+HEATMAP = Kind(HeatmapSpec, draw_heatmap)
+LATENCY_HEATMAP = Kind(LatencyHeatmapSpec, draw_latency_heatmap)

@@ -1,46 +1,48 @@
-"""Distributions of latencies: kinds `cdf`, `latency_histogram` and `latency_heatmap`.
+"""Latencies: kinds `cdf`, `latency_histogram` and `throughput_latency`.
 
 The axis of shares has a decade of slower requests in each step (90, 99, 99.9 %), as plots of HdrHistogram do, and each
 curve ends where too few requests are slower; on a linear axis the tail would be a line along the upper edge. The height
 of a histogram is the number of requests in steps of equal ratio; each level reaches its own peak, so that shapes
-compare. Over time, single requests are visible next to millions, since colours are logarithmic; averages are the kind
-`series`.
+compare. Against the throughput that each level of a load achieved, the points of a percentile are joined in the order
+of the load, so that the curve bends back where more load lowers throughput.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ioassay._core import Histogram
-from ioassay.analysis.measurements import log_samples
-from ioassay.errors import InputError
-from ioassay.factors import CASE, axis_title, factor_label, level_label
-from ioassay.metrics import percentile_name
+from ioassay.factors import (
+    CASE,
+    LOADS,
+    SERVED,
+    axis_title,
+    factor_label,
+    level_axis_numbers,
+    level_key,
+    level_label,
+    level_number,
+    offers,
+)
+from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
-from ioassay.report.figures.chart import channel, concat, layer, pl
+from ioassay.report.figures.chart import channel, layer, pl
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
-
-if TYPE_CHECKING:
-    from ioassay.records.record import LatencyWindow
 
 _KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
 Percentage = Annotated[float, Field(gt=0, lt=100)]
 
 
 class LatencySpec(FigureSpec):
-    """Keys of every distribution of latencies."""
-
     direction: Direction
     latency: Latency
     color: str | None = None
@@ -136,8 +138,6 @@ SHOWN = 0.999
 
 
 class CdfSpec(LatencySpec):
-    """Keys of a cumulative distribution."""
-
     axis: Literal["nines", "linear"] = "nines"
     marks: tuple[Percentage, ...] | None = None
 
@@ -231,7 +231,6 @@ class HistogramSpec(LatencySpec):
 
 
 def draw_histograms(records: Dataset, study: Study, spec: HistogramSpec) -> Any:
-    """One row a level."""
     found = of(records, study, spec).supported()
     marked, last = sorted(set(spec.marks)), {level: last_percentage(one) for level, one in found.merged.items()}
     # From where almost all requests of the fastest level are slower, to where ten of the slowest are.
@@ -301,132 +300,226 @@ def _steps(histogram: Histogram, low: float, high: float, group: Mapping[str, st
     ]
 
 
-_COLUMNS, _STEPS = 100, 48
-"""At most: of time and of latency."""
-_FINEST_LOGGED = 2 ** (1 / 16)
-"""Ratio of neighbouring bins in the logs: finer steps would have gaps."""
-_MOST_PANELS = 12
-Counts = Counter[tuple[int, int]]
-"""Requests by window (from 0) and step of latency."""
+_MARGIN = 2.0
+"""The latency axis goes on by this factor at both ends."""
+_LIMIT = 1.15
+"""How far intervals of the throughput reach at most, as a multiple of the highest mean."""
 
 
-class LatencyHeatmapSpec(FigureSpec):
-    """Keys of a heat map of latencies. `width` and `height` are those of one panel."""
+def _recorded(percent: float) -> float:
+    if percent not in PERCENTILES:
+        raise ValueError(
+            f"{percent:g} is not recorded; expected some of {', '.join(f'{one:g}' for one in PERCENTILES)}"
+        )
+    return percent
 
-    direction: Direction = "read"
-    panel: str | None = None
-    repetition: Annotated[int, Field(ge=0)] | None = None
-    columns: Annotated[int, Field(ge=1, le=8)] = 1
-    height: Annotated[int, Field(ge=80, le=2000)] = 220
+
+class ThroughputSpec(FigureSpec):
+    """Keys of throughput against latency. Without a `load`, the first of LOADS that the study varies."""
+
+    load: str | None = None
+    direction: Direction | None = None
+    throughput: Literal["iops", "bw"] | None = None
+    latency: Latency = "lat"
+    percentiles: Annotated[
+        tuple[Annotated[float, AfterValidator(_recorded)], ...], Field(min_length=1, max_length=len(metric_view.DASHES))
+    ] = (50, 99, 99.9)
+    color: str | None = None
+    log_x: bool | None = None
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """Windows of one length, and steps over the range of all latencies."""
+class _Point:
+    """One level of the load in one group: throughput achieved, and each percentile that has enough requests."""
 
-    window_s: float
-    low_ns: float
-    ratio: float
-    steps: int
+    level: Scalar
+    number: float
+    group: Scalar | None
+    throughput: metric_view.Summary
+    latencies: Mapping[float, metric_view.Summary]
+    offered: float | None
 
-    @classmethod
-    def over(cls, logs: Sequence[Sequence[LatencyWindow]]) -> _Grid:
-        """Windows of the logs' own length, joined where they are too many."""
-        # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
-        steps_s = [after.end_s - before.end_s for log in logs for before, after in itertools.pairwise(log)]
-        steps_s = sorted(step for step in steps_s if step > 0)
-        last_s = max(window.end_s for log in logs for window in log)
-        interval_s = (round(steps_s[len(steps_s) // 2], 2) if steps_s else 0.0) or last_s
-        joined = max(math.ceil(last_s / interval_s / _COLUMNS), 1)
-        values = [value for log in logs for window in log for value in window.values_ns]
-        low, high = max(min(values), 1), max(*values, 2)
-        steps = max(min(_STEPS, int(math.log(high / low) / math.log(_FINEST_LOGGED))), 1)
-        return cls(interval_s * joined, low / 1.02, (high / low * 1.05) ** (1 / steps), steps)
-
-    def edge(self, step: int) -> float:
-        """Where a step begins."""
-        return float(f"{self.low_ns * self.ratio**step:.5g}")
-
-    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counts:
-        """The requests of several trials together."""
-        counts: Counts = Counter()
-        for window in itertools.chain.from_iterable(members):
-            # A window that ends at 107 ms is the one from 0 to 100.
-            place = max(math.ceil(window.end_s / self.window_s - 0.3) - 1, 0)
-            for value, count in zip(window.values_ns, window.counts, strict=True):
-                step = int(math.log(max(value, 1) / self.low_ns) / math.log(self.ratio))
-                counts[place, min(max(step, 0), self.steps - 1)] += count
-        return counts
+    @property
+    def saturated(self) -> bool:
+        return self.offered is not None and self.throughput.mean < SERVED * self.offered
 
 
-def draw_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> Any:
-    """One panel a level, with one scale of colours."""
-    trials = selection.select(records, study, spec.where)
-    if spec.repetition is not None:
-        trials = trials.filter(trials["repetition"] == spec.repetition)
-        if trials.is_empty():
-            raise NoData(f"no trial that went well is repetition {spec.repetition}; the first is 0")
-    points = selection.points_of(study, trials)
-    varied = (name for name in study.levels if len({point.get(name) for point in points}) > 1)
-    factor = spec.panel or next(varied, None)
-    if factor:
-        selection.require_factor(study, factor)
-    try:
-        logs = log_samples.latency_windows(records, trials["trial"].to_list(), spec.direction)
-    except InputError as error:
-        raise NoData(str(error)) from None
-    if not logs:
-        why = f"no trial kept histograms of {spec.direction} latencies over time"
-        raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
-    levels = dict(trials.select("trial", factor).iter_rows()) if factor else dict.fromkeys(logs)
-    shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
-    if len(shown) > _MOST_PANELS:
-        raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-    grid, panels = _Grid.over(list(logs.values())), dict[str, Counts]()
-    for level in shown:
-        title = level_label(factor, level) if factor and level is not None else ""
-        panels[title] = grid.counts([own for trial, own in logs.items() if levels[trial] == level])
+def load_factor(study: Study, where: Iterable[str] = ()) -> str | None:
+    """The factor of the study that is its load; None without one of at least three levels."""
+    levels = {name: levels for name, levels in study.levels.items() if name not in set(where)}
+    return next((name for name in LOADS if len(levels.get(name, ())) > 2), None)
+
+
+def draw_throughput(records: Dataset, study: Study, spec: ThroughputSpec) -> Any:
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    load = spec.load or load_factor(study, spec.where)
+    if load is None:
+        wanted = "three levels of a rate, a depth or a number of jobs"
+        raise NoData(f"the study '{study.name}' varies no load; expected {wanted}")
+    selection.require_factor(study, load)
+    if level_axis_numbers(load, study.levels[load]) is None:
+        raise NoData(f"levels of {load} are words; a load needs numbers")
+    direction: str | None = spec.direction
+    if direction is None:  # the first with requests
+        trials = records.trials_of(study)
+        known = [one for one in DIRECTIONS if f"{one}.iops" in trials.columns]
+        direction = next((one for one in known if (trials[f"{one}.iops"].fill_null(0) > 0).any()), None)
+    if direction is None:
+        raise NoData(f"no trial of the study '{study.name}' has a throughput in IOPS")
+    throughput = f"{direction}.{spec.throughput or offers(load) or 'iops'}"
+    points, pooled, short = _points_of_load(records, study, spec, load, direction, throughput)
+    named = latency_name(direction, spec.latency)
+    centres = [max(found.mean, 1.0) for point in points for found in point.latencies.values()]
+    low, high = min(centres) / _MARGIN, max(centres) * _MARGIN
+    x_axis = axes.metric_axis(throughput, [point.throughput.mean for point in points], spec.log_x)
+    x, y = x_axis.encoding(across=True), axes.latency_axis("y", named, low, high)
+    names = [percentile_name(percent) for percent in sorted(set(spec.percentiles))]
+    if spec.color is None:
+        legend, scale = {"symbolType": "circle"}, {"domain": names}
+        line = color = dot = {"color": channel("percentile:N", sort=names, title=None, legend=legend, scale=scale)}
+    else:
+        marks = chart.level_marks(records, study, spec.color, [point.group for point in points])
+        color, dot = marks.color(), marks.points()
+        line = {**color, "strokeDash": metric_view.dashes("percentile", names)}
+    rows, told = list[VegaLite](), list[VegaLite]()
+    for point in points:
+        own = _load_rows(point, spec, load, throughput, x_axis, (low, high))
+        texts = [own[0]["throughput"], *(f"{row['percentile']} {row['latency']}" for row in own)]
+        told.append({**own[0], "mean_text": ", ".join(texts)})
+        rows += own
+    conclusive = selection.is_conclusive(records, study)
+    saturated = [point for point in points if point.saturated]
+    layers = []
+    if conclusive and saturated and spec.color is None:
+        # The most that was achieved, where more was offered.
+        most = max(x_axis.values)
+        row = {"x": x_axis.unit.scale(most), "text": f"at most {format_metric(throughput, most)}"}
+        limit = chart.base([row]).encode(x=x)
+        text = limit.mark("text", style="note", align="right", dx=-5)
+        layers.append(limit.mark("rule", style="reference", strokeDash=[2, 4]))
+        layers.append(text.encode(y={"value": spec.height - 8}, text="text:N"))
+    curve = chart.base(rows).mark("line", style="curve", strokeWidth=1.6)
+    layers.append(curve.encode(x=x, y=y, order=channel("load:Q"), **line))
+    intervals = [(field, own) for field in ("y", "x") if (own := [row for row in rows if f"{field}_low" in row])]
+    for field, own in intervals:
+        rule = chart.base(own).mark("rule", strokeWidth=1.2, strokeOpacity=0.3).encode(x=x, y=y, **color)
+        ends = {field: chart.on(x if field == "x" else y, f"{field}_low"), f"{field}2": f"{field}_high:Q"}
+        layers.append(rule.encode(**ends))
+    shown = {"level:N": factor_label(load), "percentile:N": "percentile", "latency:N": "latency"}
+    shown |= {"throughput:N": "throughput", "offered:N": "offered"}
+    shown |= {"group:N": factor_label(spec.color)} if spec.color else {}
+    for filled in (True, False):
+        # Hollow where the load was more than was achieved.
+        if own := [row for row in rows if row["saturated"] is not filled]:
+            tooltip = chart.tips({field: title for field, title in shown.items() if field[:-2] in own[0]})
+            mark = chart.base(own).mark("point", style="mark", filled=filled, size=46, strokeWidth=1.6)
+            layers.append(mark.encode(x=x, y=y, tooltip=tooltip, **dot))
+    labels = chart.base(_load_labels(rows, spec, load, x_axis, (low, high)))
+    text = labels.mark("text", style="value", align="right", baseline="bottom", dx=-5, dy=-4)
+    layers.append(text.encode(x=x, y=y, text="text:N"))
+    hollow = f"hollow: less than {100 * SERVED:.0f} % of the offered rate" if saturated else ""
+    if saturated and conclusive:
+        hollow += f", first of {format_metric(throughput, saturated[0].offered or 0)}"
+    counted = "requests a second that each job was offered" if offers(load) == "iops" else factor_label(load)
+    few = few_slower()
     notes = [
-        f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
-        f"{len(logs)} trials together" if len(logs) > len(panels) else f"one trial{' in each panel' * (len(logs) > 1)}",
-        selection.pooled(points, factor),
+        f"numbers: {counted}",
+        hollow,
+        f"bars: {100 * study.analysis.confidence:g} % intervals" if intervals else "",
+        selection.repetitions_text([point.throughput.n for point in points]),
+        f"no {' and '.join(short)} with fewer than {few} requests beyond" if short else "",
+        pooled,
+        x_axis.note,
+        "" if conclusive else selection.UNFIT,
     ]
-    told = []
-    for name, counts in panels.items():
-        window, step = max(counts, key=lambda place: (place[1], -place[0]))
-        slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
-        told.append(f"{f'{name}: ' if name else ''}{format_count(sum(counts.values()))} requests, {slowest}")
-    title, width = f"{latency_name(spec.direction, 'clat')} over time", min(spec.columns, len(panels)) * spec.width
-    drawn = concat(*_charts(panels, grid, spec), columns=spec.columns, spacing=16)
-    return chart.figure(drawn, spec, study, title, notes, width=width, details="; ".join(told))
+    title = f"{named} against {selection.metric_phrase(throughput)}"
+    return chart.layered(layers, spec, study, title, notes, points=told)
 
 
-def _charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec) -> list[Any]:
-    most = max(max(counts.values()) for counts in panels.values())
-    end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
-    ticks = [tick for tick in axes.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
-    tooltip = [
-        channel("x:Q", title="from (s)"),
-        channel("y:Q", title="latency from (ns)", format="~s"),
-        channel("requests:Q", format=","),
-    ]
-    name = latency_name(spec.direction, "clat")
-    y = axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps))
-    color = chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s")
-    ends = {"x": chart.seconds(end_s=end_s), "x2": "end:Q", "y": y, "y2": "top:Q"}
-    # Thousands of cells: what follows from a place is computed by the chart.
-    computed = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
-    transform = {"transform": [{"calculate": expression, "as": name} for name, expression in computed.items()]}
-    charts = []
-    for title, counts in panels.items():
-        rows = [
-            {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
-            for (window, step), count in sorted(counts.items())
-        ]
-        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**ends, color=color, tooltip=tooltip)
-        charts.append(chart.panel([cells | transform], spec.width, spec.height, title))
-    return charts
+def _load_rows(
+    point: _Point, spec: ThroughputSpec, load: str, throughput: str, x_axis: axes.MetricAxis, ends: tuple[float, float]
+) -> list[VegaLite]:
+    """One row a percentile. Intervals end within the plot: those of few repetitions would fill it."""
+    rate, unit = point.throughput, x_axis.unit
+    row: VegaLite = {"level": level_label(load, point.level), "load": point.number, "saturated": point.saturated}
+    row |= {"x": unit.scale(rate.mean), "throughput": format_metric(throughput, rate.mean), "n": rate.n}
+    row |= {"group": level_label(spec.color, point.group)} if spec.color and point.group is not None else {}
+    row |= {"offered": format_metric(throughput, point.offered)} if point.offered is not None else {}
+    across: VegaLite = {}
+    if rate.low is not None and rate.high is not None:
+        most = max(x_axis.values) * _LIMIT
+        across = {"x_low": max(unit.scale(rate.low), x_axis.floor), "x_high": unit.scale(min(rate.high, most))}
+    rows: list[VegaLite] = []
+    for percent, found in point.latencies.items():
+        numbers = {"y": max(found.mean, 1.0), **across}
+        if found.low is not None and found.high is not None:
+            numbers |= {"y_low": max(found.low, ends[0]), "y_high": min(found.high, ends[1])}
+        named = {"percentile": percentile_name(percent), "latency": format_ns(found.mean)}
+        rows.append({**row, **named, **{name: float(f"{number:.7g}") for name, number in numbers.items()}})
+        across = {}  # the throughput is the same for every percentile
+    return rows
+
+
+def _load_labels(
+    rows: chart.Rows, spec: ThroughputSpec, load: str, x_axis: axes.MetricAxis, ends: tuple[float, float]
+) -> list[VegaLite]:
+    """The load over the points of the highest percentile, where there is room."""
+    top = {(row["level"], row.get("group")): row for row in rows}  # percentiles ascend
+    scale = math.log if x_axis.log else float
+    left, right = scale(x_axis.floor) if x_axis.log else 0.0, scale(max(row["x"] for row in rows))
+    kept: list[tuple[float, float, float]] = []
+    shown = []
+    # The ends of the load first: what lies between them can be guessed.
+    ordered = sorted(top.values(), key=lambda row: row["load"])
+    for row in [*ordered[:1], *ordered[:0:-1]]:
+        text = format_count(row["load"]) if offers(load) == "iops" else str(row["level"])
+        x = (scale(row["x"]) - left) / max(right - left, 1e-4) * spec.width
+        y = math.log(row["y"] / ends[0]) / math.log(ends[1] / ends[0]) * spec.height
+        half = len(text) * chart.CHARACTER_PX / 2 + 3
+        if all(abs(x - other) > half + room or abs(y - height) > chart.LINE_PX for other, height, room in kept):
+            kept.append((x, y, half))
+            shown.append({"x": row["x"], "y": row["y"], "text": text})
+    return shown
+
+
+def _points_of_load(
+    records: Dataset, study: Study, spec: ThroughputSpec, load: str, direction: str, throughput: str
+) -> tuple[list[_Point], str, list[str]]:
+    """The points in the order of the load, what lies together in one of them, and the percentiles that are short."""
+    confidence = study.analysis.confidence
+    cells = selection.measured(records, study, spec.where, throughput, load, spec.color)
+
+    def key(one: metric_view.Condition) -> tuple[str, str]:
+        return level_key(load, one.level), level_key(spec.color or CASE, one.group)
+
+    latencies: dict[tuple[str, str], dict[float, metric_view.Summary]] = {}
+    short: dict[str, None] = {}
+    for percent in sorted(set(spec.percentiles)):
+        name = f"{direction}.{spec.latency}.{percentile_name(percent)}"
+        found = selection.measured(records, study, spec.where, name, load, spec.color)
+        for one in metric_view.conditions(found, study, name, load, spec.color):
+            requests = sum(histogram.count for histogram in one.cell.histograms)
+            if one.cell.histograms and round(requests * (100 - percent) / 100, 6) < few_slower():
+                short[percentile_name(percent)] = None
+            else:
+                latencies.setdefault(key(one), {})[percent] = metric_view.summarise(name, one.cell, "ci", confidence)
+    points = []
+    for one in metric_view.conditions(cells, study, throughput, load, spec.color):
+        if key(one) in latencies:
+            rate = metric_view.summarise(throughput, one.cell, "ci", confidence)
+            number = level_number(load, one.level) or 0.0
+            # The rate that all jobs together were offered; unknown where jobs differ among trials.
+            jobs = study.params.get("numjobs", 1)
+            if "numjobs" in study.levels:
+                jobs = one.group if spec.color == "numjobs" else spec.where.get("numjobs")
+            factor = level_number("numjobs", jobs) if offers(load) == throughput.rpartition(".")[2] else None
+            offered = None if factor is None else factor * number
+            points.append(_Point(one.level, number, one.group, rate, latencies[key(one)], offered))
+    if not points:
+        raise NoData(f"fewer than {few_slower()} requests lie beyond {next(iter(short))}")
+    points.sort(key=lambda point: point.number)
+    return points, selection.pooled([cell.point for cell in cells], load, spec.color), list(short)
 
 
 CDF, HISTOGRAM = Kind(CdfSpec, draw_cdf), Kind(HistogramSpec, draw_histograms)
-HEATMAP = Kind(LatencyHeatmapSpec, draw_heatmap)
+THROUGHPUT_LATENCY = Kind(ThroughputSpec, draw_throughput)

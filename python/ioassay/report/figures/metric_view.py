@@ -76,12 +76,10 @@ def as_good() -> str:
 
 
 def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
-    """The levels of x, each once."""
     return list(dict.fromkeys(condition.level for condition in conditions))
 
 
 def measured_values(conditions: Sequence[Condition]) -> list[float]:
-    """What every repetition measured."""
     return [value for condition in conditions for value in condition.measured]
 
 
@@ -179,7 +177,6 @@ class View:
 
     @property
     def tooltip(self) -> list[Any]:
-        """What hovering over a mean tells."""
         return chart.point_tooltip(self.ask.color, self.ask.error, centre(self.conditions))
 
     def places(self) -> VegaLite:

@@ -29,8 +29,6 @@ _MOST_POINTS = 500
 """Of one line, over all trials."""
 _GAP = 0.004
 """Between two trials, as a share of the whole time line."""
-_LABEL_PX = 6.5
-"""Mean width of a character of a trial's label."""
 _LABEL_MOST_PX = 150
 _MOST_LABELS = 60
 _HIGH_PX = 200
@@ -233,7 +231,7 @@ def _interval_rows(means: pl.DataFrame, lines: Sequence[str], unit: axes.Unit, s
 
 def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
     """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
-    longest = max(len(span["label"]) for span in spans) * _LABEL_PX
+    longest = max(len(span["label"]) for span in spans) * chart.CHARACTER_PX
     upright = longest > spec.width / len(spans)
     height = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 18
     rows = [{"x": (span["x"] + span["x2"]) / 2, "label": span["label"]} for span in spans]
@@ -380,8 +378,6 @@ TIME = "time"
 
 
 class MonitorSpec(FigureSpec):
-    """Keys of a chart of a monitor."""
-
     monitor: Panel
     fields: tuple[str, ...] = ()
     x: str = TIME
@@ -431,8 +427,6 @@ _MOST_LINES = 30
 
 
 class SeriesSpec(FigureSpec):
-    """Keys of a time series."""
-
     y: str
     color: str | None = None
     trials: bool = True

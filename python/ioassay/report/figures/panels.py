@@ -30,13 +30,10 @@ _GAP_PX = 18
 _AXIS_PX = 40
 """What an axis takes beside a panel."""
 _LINES = 7
-_LINE_PX = 15
-_CHARACTER_PX = 7.2
-"""Of the text in a panel without a chart."""
 _TICKS = 4
 _SMALL_LEGEND: VegaLite = {"symbolSize": 36, "symbolStrokeWidth": 1, "offset": 2}
 _SMALL_LEGEND |= {"titlePadding": 5, "columnPadding": 8, "labelOffset": 2}
-_HEAD: VegaLite = {"fontSize": 13, "subtitleLineHeight": _LINE_PX, "subtitlePadding": 3, "offset": 6}
+_HEAD: VegaLite = {"fontSize": 13, "subtitleLineHeight": chart.LINE_PX, "subtitlePadding": 3, "offset": 6}
 
 
 class Spec(FigureSpec):
@@ -70,7 +67,7 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
             layers = _empty(text, spec)
         told.append(f"{title}: {text}")
         lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
-        head = {"text": chart.broken(title, spec.width, 7.4), "subtitle": lines, **_HEAD}
+        head = {"text": chart.broken(title, spec.width, chart.CHARACTER_PX), "subtitle": lines, **_HEAD}
         shown.append(layer(*layers, width=spec.width, height=spec.height, title=head))
     if len(missing) == len(chosen):
         raise NoData("; ".join(dict.fromkeys(missing)))
@@ -93,10 +90,10 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
 
 
 def _empty(reason: str, spec: Spec) -> list[Any]:
-    lines = chart.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
+    lines = chart.broken(reason, spec.width - _AXIS_PX - 8, chart.CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
     text = chart.base([{"text": kept, "reason": reason}]).mark(
-        "text", style="note", align="left", baseline="top", lineHeight=_LINE_PX
+        "text", style="note", align="left", baseline="top", lineHeight=chart.LINE_PX
     )
     told = chart.tips({"reason:N": "why"})
     frame = chart.base([{}]).mark("rect", style="frame")
