@@ -59,7 +59,7 @@ def test_reads_and_writes_of_one_workload_are_two_rows(lab: Any) -> None:
     study, records, _ = measured(lab, ("read", "write"), case=cases(1))
     table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [row["workload"] for row in table["rows"]] == ["depth 1, reads", "depth 1, writes"]
+    assert [row.workload for row in table.rows] == ["depth 1, reads", "depth 1, writes"]
 
 
 def test_what_sweeps_a_factor_has_a_figure_instead(lab: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_single_condition_is_a_row(lab: Any) -> None:
     (profile,) = descriptive.profiles(records, study)
     assert profile.values[RATE].ci95 is None and profile.values[RATE].half_width is None
     screen = study_sections.first_screen(records, [])
-    assert screen["profile"] is not None and screen["layout"] == "below"
+    assert screen.profile is not None and screen.layout == "below"
 
 
 def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
@@ -82,23 +82,23 @@ def test_no_histogram_is_no_chart_but_still_a_row(lab: Any) -> None:
     metrics = {"read.iops": 10.0, "read.lat.p50": 1e5}
     records = lab.records(lab.run(study, lambda *_: metrics, repetitions=2))
     table = tables.profile_table(descriptive.profiles(records, study))
-    assert table is not None and table["columns"] == ["IOPS", "p50"]
-    assert not table["decades"] and table["rows"][0]["outline"] == ""
+    assert table is not None and table.columns == ["IOPS", "p50"]
+    assert not table.decades and table.rows[0].outline == ""
 
 
 def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> None:
     study, records, requests = measured(lab, case=cases(2))
     table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [mark["label"] for mark in table["decades"]] == ["100 µs"]
-    for row in table["rows"]:
-        places = [mark["x"] for mark in row["marks"]]
+    assert [mark.label for mark in table.decades] == ["100 µs"]
+    for row in table.rows:
+        places = [mark.x for mark in row.marks]
         assert places == sorted(places) and 0 < places[0] < places[-1] <= tables.WIDTH
-        every = requests[row["workload"], "read"]
-        at_decade = table["decades"][0]["x"]
+        every = requests[row.workload, "read"]
+        at_decade = table.decades[0].x
         assert (places[0] < at_decade) == (np.median(every) < 1e5)
-        assert row["spoken"].startswith(f"Latencies of {row['workload']}: p50 ")
-        heights = [float(part.partition("H")[0]) for part in row["outline"].split("V")[1:-1]]
+        assert row.spoken.startswith(f"Latencies of {row.workload}: p50 ")
+        heights = [float(part.partition("H")[0]) for part in row.outline.split("V")[1:-1]]
         assert min(heights) == pytest.approx(4.0) and max(heights) <= tables.HEIGHT
 
 
@@ -106,8 +106,8 @@ def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
     study, records, _ = measured(lab, case=cases(1), repetitions=2)  # 8 of 8,000 requests lie beyond 99.9 %
     table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [cell.text.endswith("*") for cell in table["rows"][0]["cells"]] == [False, False, False, False, True]
-    assert "* fewer than 10 requests lie beyond" in table["caption"]
+    assert [cell.text.endswith("*") for cell in table.rows[0].cells] == [False, False, False, False, True]
+    assert "* fewer than 10 requests lie beyond" in table.caption
 
 
 def test_a_wide_interval_is_told_by_its_ends() -> None:

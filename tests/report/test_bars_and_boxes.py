@@ -90,6 +90,12 @@ def test_bars_with_room_have_their_means_as_numbers(suite: Dataset) -> None:
     assert not styled(draw(suite, 2, kind="bar", y="read.bw", width=200).spec, "value")
 
 
+def test_narrow_bars_have_them_over_their_intervals(suite: Dataset) -> None:
+    means, _ = styled(draw(suite, 2, kind="latency_bar", width=800).spec, "value")
+    assert all(row["top"] == row["high"] for row in rows(means))
+    assert not styled(draw(suite, 2, kind="latency_bar", width=300).spec, "value")
+
+
 def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
     records = synthetic.run(synthetic.Path("."), [synthetic.jobs()], 3)
     drawn = draw(records, 0, kind="box", y="read.bw")

@@ -42,27 +42,27 @@ def fleet(hosts: dict[str, dict[str, Any]]) -> Dataset:
 
 def test_facts_that_all_have_stand_once_and_others_by_host() -> None:
     known = run_facts.fleet(fleet({"a": facts(8), "b": facts(16), "c": facts(8)}))
-    assert known is not None and known["table"] is not None
-    assert dict(known["alike"]) == {
+    assert known is not None and known.table is not None
+    assert dict(known.alike) == {
         "Processor": "Example CPU",
         "Memory": "64 GiB",
         "File system": "xfs",
         "Drive": "Fast",
         "fio": "fio-3.33",
     }
-    assert [[cell.text for cell in row] for row in known["table"].rows] == [["a", "8"], ["b", "16"], ["c", "8"]]
+    assert [[cell.text for cell in row] for row in known.table.rows] == [["a", "8"], ["b", "16"], ["c", "8"]]
 
 
 def test_a_host_that_never_answered_has_no_facts() -> None:
     known = run_facts.fleet(fleet({"a": facts(8), "b": {}}))
-    assert known is not None and known["table"] is not None
-    assert {cell.text for cell in known["table"].rows[1][1:]} == {"–"}
+    assert known is not None and known.table is not None
+    assert {cell.text for cell in known.table.rows[1][1:]} == {"–"}
 
 
 def test_equal_hosts_need_no_table_and_one_machine_no_fleet() -> None:
     records = fleet({"a": facts(8), "b": facts(8)})
     known = run_facts.fleet(records)
-    assert known is not None and known["table"] is None
+    assert known is not None and known.table is None
     assert run_facts.machines(records).startswith("Hosts a and b · Example CPU")
     alone = Lab().study()
     assert run_facts.fleet(Lab().records(Lab().run(alone, lambda *_: {"read.bw": 1.0}))) is None

@@ -44,9 +44,9 @@ def test_trials_whose_twins_count_are_listed_and_not_missing(suite: Dataset, tmp
     planned = {name: 2 * number for name, number in suite.planned.items()}
     twins = replace(suite, traced=suite.trials.clone(), planned=planned)
     listed = run_facts.trials(twins, tmp_path)
-    assert len(listed["rows"]) == 2 * suite.trials.height
-    assert [count["absent"] for count in listed["counts"]] == [0] * len(suite.studies)
-    assert sum(row["point"].endswith("under the witness") for row in listed["rows"]) == suite.trials.height
+    assert len(listed.rows) == 2 * suite.trials.height
+    assert [count["absent"] for count in listed.counts] == [0] * len(suite.studies)
+    assert sum(row.point.endswith("under the witness") for row in listed.rows) == suite.trials.height
     assert not [one for one in warnings.alerts(twins, []) if one.code == "trials-absent"]
     assert [one for one in warnings.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
@@ -55,8 +55,8 @@ def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: Datase
     planned = {name: 2 * number for name, number in suite.planned.items()}
     counting = replace(suite, counting=suite.trials.clone(), planned=planned)
     listed = run_facts.trials(counting, tmp_path)
-    assert sum(row["point"].endswith("counting system calls") for row in listed["rows"]) == suite.trials.height
-    assert [count["absent"] for count in listed["counts"]] == [0] * len(suite.studies)
+    assert sum(row.point.endswith("counting system calls") for row in listed.rows) == suite.trials.height
+    assert [count["absent"] for count in listed.counts] == [0] * len(suite.studies)
     assert not [one for one in warnings.alerts(counting, []) if one.code == "trials-absent"]
 
 
@@ -109,9 +109,9 @@ def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path
     argv = ["fio", "--output=/old place/trials/t1/raw/fio.json", "--aux-path=/old place/trials/t1/raw", "/data/t1/raw"]
     (folder / "record.json").write_text(json.dumps({"command": argv, "raw": ["a b.json"]}))
     found = run_facts.evidence(tmp_path, "t1", tmp_path / "report")
-    assert found["command"].startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
-    assert found["template"] == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
-    assert found["files"] == {"a b.json": "../trials/t1/raw/a%20b.json"}
+    assert found.command.startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
+    assert found.template == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
+    assert found.files == {"a b.json": "../trials/t1/raw/a%20b.json"}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"command": 3, "raw": null}'])
@@ -120,20 +120,20 @@ def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: 
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(content)
     found = run_facts.evidence(tmp_path, "t1", tmp_path)
-    assert found["command"] == ""
-    assert found["problem"] or content.startswith('{"')
+    assert found.command == ""
+    assert found.problem or content.startswith('{"')
 
 
 def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
-    assert not any(run_facts.evidence(tmp_path, "t1", tmp_path).values())
+    assert run_facts.evidence(tmp_path, "t1", tmp_path) == run_facts.Evidence()
 
 
 def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Dataset) -> None:
     rows = [row("4k depth 1", "read.bw", 2e6, (1e6, 3e6))]
     rows += [row("4k depth 1", "read.lat.p99", 2e6, None)]
     told = study_sections.studies(suite, [], rows)[3]
-    assert not told["groups"]
-    assert told["summary"] == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
+    assert not told.groups
+    assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
 
 
 def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:

@@ -141,7 +141,7 @@ def _view(
         "trust": conditions_text.trust(records),
         "summary": study_sections.summary(records, findings, stories),
         "answered": any(map(answers.is_answer, findings)),
-        "anchors": {story["name"]: story["anchor"] for story in stories},
+        "anchors": {story.name: story.anchor for story in stories},
         "studies": stories,
         "together": [study_sections.group(finding.title, [finding]) for finding in together],
         "headline": None if any(one.tables for one in together) else tables.headline(records, rows),
@@ -150,10 +150,8 @@ def _view(
             for finding in findings
             if finding.study not in known and finding not in together
         ],
-        "figures": {
-            name: [one for one in drawn if one.study == name and one not in screen["figures"]] for name in known
-        },
-        "overview": [one for one in drawn if not one.study and one not in screen["figures"]],
+        "figures": {name: [one for one in drawn if one.study == name and one not in screen.figures] for name in known},
+        "overview": [one for one in drawn if not one.study and one not in screen.figures],
         "screen": screen,
         "alerts": warnings.alerts(records, drawn, findings),
         "trials": run_facts.trials(records, out),

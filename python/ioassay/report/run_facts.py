@@ -15,7 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from ioassay import units
@@ -24,6 +25,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.report import tables
+from ioassay.report.tables import Shown
 from ioassay.store.dataset import Dataset, section
 from ioassay.store.schema import Host
 
@@ -32,6 +34,31 @@ if TYPE_CHECKING:
 
 RAW_NAME = "RAW"
 """Stands for a trial's raw folder in command lines that are alike but for it."""
+
+
+class Evidence(NamedTuple):
+    """One trial's command line ('' for none) and its raw files (name -> link from the page)."""
+
+    command: str = ""
+    template: str = ""
+    """The command with `RAW` for the trial's raw folder: equal for trials that differ only in their files."""
+    files: Mapping[str, str] = MappingProxyType({})
+    problem: str = ""
+
+
+class Trial(NamedTuple):
+    """One trial as shown."""
+
+    study: str
+    trial: str
+    point: str
+    repetition: int
+    order: int
+    status: str
+    reason: str
+    started: str
+    duration: str
+    evidence: Evidence
 
 
 def recorded(records: Dataset) -> pl.DataFrame:
@@ -43,71 +70,73 @@ def recorded(records: Dataset) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def trials(records: Dataset, out: Path) -> dict[str, Any]:
-    """Every recorded trial in the order they ran, and those of `rows` that were `lost`; links are relative to `out`.
+class Trials(NamedTuple):
+    """All trials in the order they ran, and those of `rows` that were `lost`.
 
     `counts`: how the trials of each study ended, `absent` those that were planned and have no record. `commands`:
     command line with `RAW` for the raw folder -> number of trials.
     """
+
+    rows: Sequence[Trial]
+    lost: Sequence[Trial]
+    account: str
+    counts: Sequence[Mapping[str, str | int]]
+    commands: Mapping[str, int]
+
+
+def trials(records: Dataset, out: Path) -> Trials:
+    """Every recorded trial; links are relative to `out`."""
     factors = {study.name: list(study.levels) for study in records.studies}
     every = recorded(records).sort("order").iter_rows(named=True)
     rows = [_trial(records, factors.get(row["study"], []), row, out) for row in every]
-    counts = []
+    counts: list[dict[str, str | int]] = []
     for study in factors:
-        ended = Counter(row["status"] for row in rows if row["study"] == study)
+        ended = Counter(row.status for row in rows if row.study == study)
         planned = max(records.planned.get(study, 0), ended.total())
         known = {status: ended[status] for status in (OK, FAILED, SKIPPED)}
         counts.append({"study": study, "planned": planned, **known, "absent": planned - ended.total()})
-    number, ends = phrases.count(len(rows), "trial"), Counter(row["status"] for row in rows)
+    number, ends = phrases.count(len(rows), "trial"), Counter(row.status for row in rows)
     account = f"{number}: {', '.join(f'{ends[one]} {one}' for one in (OK, FAILED, SKIPPED) if ends[one])}"
     if ends[OK] == len(rows):
         account = f"{number}, all ok" if rows else "no trial recorded"
-    return {
-        "rows": rows,
-        "lost": [row for row in rows if row["status"] != OK],
-        "account": account,
-        "counts": counts,
-        "commands": Counter(row["template"] for row in rows if row["template"]),
-    }
+    lost = [row for row in rows if row.status != OK]
+    commands = Counter(row.evidence.template for row in rows if row.evidence.template)
+    return Trials(rows, lost, account, counts, commands)
 
 
-def _trial(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> dict[str, Any]:
+def _trial(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> Trial:
     from ioassay.analysis.measurements.cells import label
 
     point = {name: row[name] for name in factors if row.get(name) is not None}
     purpose = f", {row['search']}" if row.get("search") else ""
-    return {
+    return Trial(
         **{name: row[name] for name in ("study", "trial", "order", "status")},
-        "point": label(point) + row["apart"] + purpose,
-        "repetition": row["repetition"] + 1,
-        "reason": row["reason"] or "",
-        "started": utc(row["started_unix_s"]) if row["started_unix_s"] else "",
-        "duration": units.format_duration(row["duration_s"] or 0.0),
-        **evidence(records.root, row["trial"], out),
-    }
+        point=label(point) + row["apart"] + purpose,
+        repetition=row["repetition"] + 1,
+        reason=row["reason"] or "",
+        started=utc(row["started_unix_s"]) if row["started_unix_s"] else "",
+        duration=units.format_duration(row["duration_s"] or 0.0),
+        evidence=evidence(records.root, row["trial"], out),
+    )
 
 
-def evidence(root: Path, trial: str, out: Path) -> dict[str, Any]:
-    """One trial's `command` line ('' for none) and its raw `files`, name -> link from a page in `out`.
-
-    `template` is the command with `RAW` for the trial's raw folder: equal for trials that differ only in their files.
-    """
-    folder, none = root / "trials" / trial, {"command": "", "template": "", "files": {}, "problem": ""}
+def evidence(root: Path, trial: str, out: Path) -> Evidence:
+    """The evidence of one trial; links are relative to `out`, where the page will be."""
+    folder = root / "trials" / trial
     try:
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return none
+        return Evidence()
     except (OSError, ValueError) as error:
-        return {**none, "problem": f"record.json cannot be read: {error}"}
+        return Evidence(problem=f"record.json cannot be read: {error}")
     if not isinstance(record, dict):
-        return {**none, "problem": "record.json holds no object"}
+        return Evidence(problem="record.json holds no object")
     lists = (record.get(key) for key in ("command", "raw"))
     argv, names = ([str(one) for one in value] if isinstance(value, list) else [] for value in lists)
     # Whatever leads to the trial's raw folder: the run's folder may have been moved since.
     raw = re.compile(rf"[^=]*/trials/{re.escape(trial)}/raw(?=/|$)")
     files = {name: link(folder / "raw" / name, out) for name in names}
-    commands = {"command": _line(argv), "template": _line([raw.sub(RAW_NAME, word) for word in argv])}
-    return {**none, **commands, "files": files}
+    return Evidence(_line(argv), _line([raw.sub(RAW_NAME, word) for word in argv]), files)
 
 
 def _line(argv: Sequence[str]) -> str:
@@ -135,11 +164,16 @@ _MADE_DRIVES = {"virtual": "a virtual drive", "nvmevirt": "a drive of NVMeVirt"}
 _TITLES = {"cpu": "Processor", "ioassay": "ioassay"}
 
 
-def fleet(records: Dataset) -> dict[str, Any] | None:
-    """The hosts that measured: facts that all have alike, and a table of those in which they differ.
+class Fleet(NamedTuple):
+    """The hosts that measured: facts that all have alike, and a table of those in which they differ."""
 
-    None of a run on this machine alone.
-    """
+    names: Sequence[str]
+    alike: Sequence[tuple[str, str]]
+    table: Shown | None
+
+
+def fleet(records: Dataset) -> Fleet | None:
+    """What is known of several hosts; None of a run on this machine alone."""
     hosts = {host: facts for study in records.studies if study.hosts for host, facts in records.machines(study).items()}
     if not hosts:
         return None
@@ -149,8 +183,7 @@ def fleet(records: Dataset) -> dict[str, Any] | None:
     first = next(iter(known.values()))
     alike = [(name, first[name]) for name in names if name not in differ]
     rows = [[host, *(own.get(name, NOTHING) for name in differ)] for host, own in known.items()]
-    table = tables.shown(Table(["Host", *differ], rows)) if differ else None
-    return {"names": list(hosts), "alike": alike, "table": table}
+    return Fleet(list(hosts), alike, tables.shown(Table(["Host", *differ], rows)) if differ else None)
 
 
 def _brief(host: Host) -> Iterator[tuple[str, str]]:

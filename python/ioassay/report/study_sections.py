@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from ioassay.analysis import descriptive
 from ioassay.analysis.descriptive import ConditionMean
@@ -19,7 +19,7 @@ from ioassay.report import tables
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.default_figures import PARTS
 from ioassay.report.figures.spec import VegaLite
-from ioassay.report.tables import Cell, Shown
+from ioassay.report.tables import Cell, ProfileTable, Shown
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -34,7 +34,38 @@ MOST_SENTENCES = 5
 """The page's summary, and what each study begins with, have no more."""
 
 
-def first_screen(records: Dataset, drawn: Sequence[Drawn]) -> dict[str, Any]:
+class Screen(NamedTuple):
+    """A table or figures, or neither; `layout`, a class of the style sheet, is where the answer stands."""
+
+    figures: Sequence[Drawn]
+    profile: ProfileTable | None
+    layout: str
+
+
+class Group(NamedTuple):
+    """Findings as shown together. `tables` has each with what stands above it."""
+
+    title: str
+    statements: Sequence[str]
+    tables: Sequence[tuple[str, Shown]]
+    caveats: Sequence[str]
+    warns: bool
+
+
+class Story(NamedTuple):
+    """One study's section. `summary` is what answers for it, or its means where nothing does."""
+
+    name: str
+    anchor: str
+    title: str
+    description: str
+    summary: Sequence[str]
+    doubts: Sequence[Group]
+    means: Shown | None
+    groups: Sequence[Group]
+
+
+def first_screen(records: Dataset, drawn: Sequence[Drawn]) -> Screen:
     """The picture of the first screen: a table or figures, or neither; figures that have nothing to show do not lead.
 
     A study of named workloads begins with their table, a row a workload, beside it the shape of its latencies; a suite
@@ -55,13 +86,12 @@ def first_screen(records: Dataset, drawn: Sequence[Drawn]) -> dict[str, Any]:
     return _screen(shown if alike else shown[:1])
 
 
-def _screen(figures: Sequence[Drawn], profile: dict[str, Any] | None = None) -> dict[str, Any]:
-    """`layout`, a class of the style sheet, is where the answer stands: 'beside', 'below' or 'above'."""
+def _screen(figures: Sequence[Drawn], profile: ProfileTable | None = None) -> Screen:
     layout = "below"
     if profile is None and len(figures) == 1:
         width, height = _size(figures[0].spec)
         layout = "above" if height > _BESIDE_PX[1] else "beside" if width <= _BESIDE_PX[0] else "below"
-    return {"profile": profile, "figures": figures, "layout": layout}
+    return Screen(figures, profile, layout)
 
 
 def _size(chart: VegaLite) -> tuple[float, float]:
@@ -74,25 +104,22 @@ def _size(chart: VegaLite) -> tuple[float, float]:
     return chart.get("width", 0) + _MARGIN_PX[0], chart.get("height", 0) + _MARGIN_PX[1]
 
 
-def summary(records: Dataset, findings: Sequence[Finding], stories: Sequence[dict[str, Any]]) -> list[Answer]:
+def summary(records: Dataset, findings: Sequence[Finding], stories: Sequence[Story]) -> list[Answer]:
     """What the page begins with: MOST_SENTENCES in all; the means of a single study where nothing answers."""
     found = answers.answers(records.studies, findings)
     if not found and len(stories) == 1:
         (story,) = stories
-        found = [Answer(story["name"], "", story["summary"])] if story["summary"] else []
+        found = [Answer(story.name, "", story.summary)] if story.summary else []
     shown = answers.fitted([answer.sentences for answer in found], MOST_SENTENCES, lambda _: 1)
     return [replace(answer, sentences=said) for answer, said in zip(found, shown, strict=False)]
 
 
-def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[ConditionMean]) -> list[dict[str, Any]]:
-    """The section of each study; `rows` are the headline's.
-
-    `summary` is what answers for the study, or its means where nothing does: MOST_SENTENCES at most.
-    """
+def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[ConditionMean]) -> list[Story]:
+    """The section of each study; `rows` are the headline's."""
     return [_study(study, findings, rows, exact=not records.is_measured(study)) for study in records.studies]
 
 
-def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMean], *, exact: bool) -> dict[str, Any]:
+def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMean], *, exact: bool) -> Story:
     own = [finding for finding in findings if finding.study == study.name]
     measured = [row for row in rows if row.study == study.name]
     answered = answers.answers([study], own)
@@ -103,35 +130,35 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         if finding.question != CAVEATS:
             by_question.setdefault(finding.question, []).append(finding)
     groups = [group(heading(question), found, summary) for question, found in by_question.items()]
-    return {
-        "name": study.name,
-        "anchor": "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", study.name),
-        "title": study.title or study.name,
-        "description": study.description,
-        "summary": summary,
-        "doubts": [group(one.title, [one]) for one in own if one.question == CAVEATS and one.severity != "warning"],
-        "means": tables.means(measured, exact=exact),
-        "groups": [one for one in groups if one["statements"] or one["tables"] or one["caveats"]],
-    }
+    return Story(
+        name=study.name,
+        anchor="study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", study.name),
+        title=study.title or study.name,
+        description=study.description,
+        summary=summary,
+        doubts=[group(one.title, [one]) for one in own if one.question == CAVEATS and one.severity != "warning"],
+        means=tables.means(measured, exact=exact),
+        groups=[one for one in groups if one.statements or one.tables or one.caveats],
+    )
 
 
-def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) -> dict[str, Any]:
+def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) -> Group:
     """Findings as shown together: each sentence once, without those `known`, and one table for all with equal columns.
 
-    `tables` has each with what stands above it. One of several findings says in its first column of which a row is.
+    A table of several says in its first column of which finding a row is.
     """
     said = dict.fromkeys(str(said) for one in findings for said in (*one.statements, *one.details))
     owners: dict[tuple[str, ...], list[tuple[Finding, Shown]]] = {}
     for one in findings:
         for table in one.tables:
             owners.setdefault(tuple(table.columns), []).append((one, tables.shown(table)))
-    return {
-        "title": title,
-        "statements": [text for text in said if text not in known],
-        "tables": [_joined(title, own) for own in owners.values()],
-        "caveats": list(dict.fromkeys(caveat for one in findings for caveat in one.caveats)),
-        "warns": any(one.severity == "warning" for one in findings),
-    }
+    return Group(
+        title,
+        [text for text in said if text not in known],
+        [_joined(title, own) for own in owners.values()],
+        list(dict.fromkeys(caveat for one in findings for caveat in one.caveats)),
+        any(one.severity == "warning" for one in findings),
+    )
 
 
 def _joined(title: str, owners: Sequence[tuple[Finding, Shown]]) -> tuple[str, Shown]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -145,13 +145,42 @@ def _end(row: ConditionMean) -> Cell:
     return mean_cell(row.metric, row.mean, row.ci95, f"{interval}at {row.workload}")
 
 
-def profile_table(profiles: Sequence[Profile]) -> dict[str, Any] | None:
+class Mark(NamedTuple):
+    """A vertical line: of a percentile in a small chart, or a decade of the axis."""
+
+    x: float
+    label: str
+    anchor: str = "middle"
+
+
+class Workload(NamedTuple):
+    """One row. `outline` is an SVG path, '' where no latencies were kept; `spoken` says it in words."""
+
+    workload: str
+    cells: Sequence[Cell]
+    outline: str = ""
+    marks: Sequence[Mark] = ()
+    spoken: str = ""
+
+
+class ProfileTable(NamedTuple):
+    """Heads of the columns, rows, and decades of the axis that they share."""
+
+    columns: Sequence[str]
+    rows: Sequence[Workload]
+    decades: Sequence[Mark]
+    caption: str
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def profile_table(profiles: Sequence[Profile]) -> ProfileTable | None:
     """The profiles as shown; None for none. What no row has is no column."""
     if not profiles:
         return None
     known = [name for name in _NAMES if any(name in profile.values for profile in profiles)]
     ends = [profile.latencies.quantiles(_COVERED) for profile in profiles if profile.latencies is not None]
-    axis, decades = None, list[dict[str, Any]]()
+    axis, decades = None, list[Mark]()
     if ends:
         # Ends of the axis as powers of ten, a little beyond what it covers.
         low = math.log10(max(min(end[0] for end in ends), 1.0)) - 0.05
@@ -160,13 +189,12 @@ def profile_table(profiles: Sequence[Profile]) -> dict[str, Any] | None:
         for power in range(math.ceil(axis[0]), math.floor(axis[1]) + 1):
             x = _place(10.0**power, axis)
             anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
-            decades.append({"x": x, "label": units.format_ns(10.0**power), "anchor": anchor})
+            decades.append(Mark(x, units.format_ns(10.0**power), anchor))
     several = {profile.workload for profile in profiles if sum(p.workload == profile.workload for p in profiles) > 1}
     rows = [_profile_row(profile, known, axis, profile.workload in several) for profile in profiles]
-    sparse = any(one.text.endswith(_SPARSE) for row in rows for one in row["cells"])
+    sparse = any(one.text.endswith(_SPARSE) for row in rows for one in row.cells)
     caption = describe_text.profile_caption([profile.repetitions for profile in profiles], sparse=sparse)
-    columns, size = [_NAMES[name] for name in known], {"width": WIDTH, "height": HEIGHT}
-    return {"columns": columns, "rows": rows, "decades": decades, "caption": caption, **size}
+    return ProfileTable([_NAMES[name] for name in known], rows, decades, caption)
 
 
 def _place(value: float, axis: tuple[float, float]) -> float:
@@ -174,16 +202,13 @@ def _place(value: float, axis: tuple[float, float]) -> float:
     return round(WIDTH * min(max(share, 0.0), 1.0), 1)
 
 
-def _profile_row(
-    profile: Profile, names: Sequence[str], axis: tuple[float, float] | None, named: bool
-) -> dict[str, Any]:
-    """One workload. `outline` is an SVG path, '' where no latencies were kept; `spoken` says it in words."""
+def _profile_row(profile: Profile, names: Sequence[str], axis: tuple[float, float] | None, named: bool) -> Workload:
     workload = f"{profile.workload}, {profile.direction}s" if named else profile.workload
-    row = {"workload": workload, "cells": [_profile_cell(profile, name) for name in names], "outline": ""}
+    cells = [_profile_cell(profile, name) for name in names]
     if profile.latencies is None or axis is None:
-        return row
+        return Workload(workload, cells)
     known = {name: profile.values[name].mean for name in LATENCIES if name in profile.values}
-    marks = [{"x": _place(mean, axis), "label": _NAMES[name]} for name, mean in known.items()]
+    marks = [Mark(_place(mean, axis), _NAMES[name]) for name, mean in known.items()]
     spoken = ", ".join(f"{_NAMES[name]} {format_metric(profile.metric(name), mean)}" for name, mean in known.items())
     # Share of the requests by latency as the outline of an area, as high as the chart at its mode.
     times_ns, counts = profile.latencies.buckets()
@@ -192,7 +217,7 @@ def _profile_row(
     heights = HEIGHT - 2 - (HEIGHT - 6) * sums / max(sums.max(), 1)
     corners = "".join(f"V{height:.1f}H{(at + 1) * WIDTH / _BINS:.1f}" for at, height in enumerate(heights))
     outline = f"M0 {HEIGHT - 2}{corners}V{HEIGHT - 2}Z"
-    return {**row, "outline": outline, "marks": marks, "spoken": f"Latencies of {workload}: {spoken}"}
+    return Workload(workload, cells, outline, marks, f"Latencies of {workload}: {spoken}")
 
 
 def _profile_cell(profile: Profile, name: str) -> Cell:

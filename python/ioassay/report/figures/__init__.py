@@ -147,16 +147,9 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
 def _placeholder(spec: FigureSpec, reason: str) -> Any:
     from ioassay.report.figures import chart
 
-    lines, title = (
-        ["Nothing to draw:", *chart.broken(reason, spec.width - 120, chart.CHARACTER_PX)],
-        spec.title or spec.name,
-    )
-    text = chart.base([{"text": lines}]).mark(
-        "text", style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
-    )
-    frame = chart.base([{}]).mark("rect", style="frame")
+    title, blank = spec.title or spec.name, chart.blank(f"Nothing to draw: {reason}", spec.width - 120)
     return {
-        **chart.panel([frame, text.encode(text="text:N")], spec.width, min(spec.height, 160)),
+        **chart.panel(blank, spec.width, min(spec.height, 160)),
         "title": {"text": title, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
         "description": f"{title}: nothing to draw: {reason}",
     }

@@ -26,7 +26,7 @@ from ioassay.records.observation import PARTS
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
 from ioassay.report.figures.chart import Rows, channel, concat, pl, vconcat
-from ioassay.report.figures.metric_view import View
+from ioassay.report.figures.metric_view import MetricSpec, View
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -35,17 +35,16 @@ from ioassay.verify.latency_parts import ENGINES, TOOL
 
 _GAP_PX = 8
 """Between a mean and its error bar."""
+_SHARE = 0.75
+"""What a bar takes of the room of its condition."""
 FEWEST_FOR_A_BOX = 5
 """Quartiles of fewer repetitions say less than the repetitions themselves."""
 _REACH = 1.5
 """Whiskers reach the furthest value within this many interquartile ranges of the box (Tukey 1977)."""
 
 
-class BoxSpec(FigureSpec):
-    y: str
+class BoxSpec(MetricSpec):
     x: str | None = None
-    color: str | None = None
-    log_y: bool | None = None
 
 
 class BarSpec(BoxSpec):
@@ -74,11 +73,16 @@ def _bars(view: View, single: Rows = ()) -> list[Any]:
         dots = chart.base(single).mark("point", style="dot", filled=True, size=20, xOffset=view.offset_px(0.15))
         drawn.append(dots.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places))
     means = means.encode(tooltip=view.tooltip)
-    layers, room_px = [*drawn, means] if log else [means, *drawn], view.offset_px(0.5) - _GAP_PX
-    if all(len(row["mean_text"]) * chart.CHARACTER_PX <= room_px for row in view.points):
+    layers = [*drawn, means] if log else [means, *drawn]
+    longest_px = max(len(row["mean_text"]) for row in view.points) * chart.CHARACTER_PX
+    if longest_px <= view.offset_px(0.5) - _GAP_PX:
         # Over the left half of the bars.
         text = base.mark("text", style="value", align="right", dx=-_GAP_PX, dy=-7)
         layers.append(text.encode(text="mean_text:N"))
+    elif longest_px <= view.offset_px(_SHARE) and not single:
+        tops = chart.base([{**row, "top": row.get("high", row["y"])} for row in view.points])
+        text = tops.mark("text", style="value", dy=-7)
+        layers.append(text.encode(y=chart.on(y, "top"), text="mean_text:N", **places))
     return layers
 
 

@@ -129,6 +129,16 @@ def base(drawn: Rows) -> VegaView:
     return VegaView(data={"values": list(drawn)})
 
 
+def blank(reason: str, width_px: int, most: int = 100) -> list[Any]:
+    """A frame with the reason in its middle, in `most` lines, where there is nothing to draw."""
+    lines = broken(reason, width_px, CHARACTER_PX)
+    kept = lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1]} …"]
+    text = base([{"text": kept, "reason": reason}]).mark(
+        "text", style="whisper", align="center", lineHeight=18, dy=9 - 9 * len(kept)
+    )
+    return [base([{}]).mark("rect", style="frame"), text.encode(text="text:N", tooltip=tips({"reason:N": "why"}))]
+
+
 def tips(shown: Mapping[str, str]) -> list[Any]:
     """What hovering tells: field with its type -> title ('': its name)."""
     return [channel(field, **({"title": title} if title else {})) for field, title in shown.items()]

@@ -11,7 +11,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.cells import Cell, Key, by_key, label, point_key, that_count
@@ -58,11 +58,16 @@ _MOST_TICKS, _TICK_PX = 9, 24
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
 
 
-def bars(comparison: Comparison, most: int) -> dict[str, Any]:
-    """The rows that `forest` begins with, for screens that are too narrow for it, and the ends of the margin's `band`.
+class Bars(NamedTuple):
+    """The rows that `forest` begins with, for screens that are too narrow for it: places in percent of its axis."""
 
-    Places on its axis are in percent of its length, `one` that of the ratio 1.
-    """
+    rows: Sequence[VegaLite]
+    band: tuple[float, float]
+    one: float
+
+
+def bars(comparison: Comparison, most: int) -> Bars:
+    """The worst rows, the ends of the margin's band and the place of the ratio 1."""
     rows, (low, high), _ = _forest_rows(comparison)
 
     def place(ratio: float) -> float:
@@ -70,7 +75,7 @@ def bars(comparison: Comparison, most: int) -> dict[str, Any]:
 
     shown = [{**row, **{name: place(row[name]) for name in ("low", "ratio", "high")}} for row in rows[:most]]
     ends = place(1 / (1 + comparison.margin)), place(1 + comparison.margin)
-    return {"rows": shown, "band": ends, "one": place(1.0)}
+    return Bars(shown, ends, place(1.0))
 
 
 def forest(comparison: Comparison) -> Any:

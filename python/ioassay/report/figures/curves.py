@@ -20,7 +20,7 @@ from ioassay.metrics import format_metric, metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, pl
-from ioassay.report.figures.metric_view import REPETITION, View
+from ioassay.report.figures.metric_view import REPETITION, MetricSpec, View
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -36,12 +36,9 @@ _FIT_STEPS = 40
 """Segments of a regression line: enough for a smooth curve where one of the axes is logarithmic."""
 
 
-class TrendSpec(FigureSpec):
+class TrendSpec(MetricSpec):
     x: str
-    y: str
-    color: str | None = None
     log_x: bool = False
-    log_y: bool | None = None
     error: ErrorBar = "ci"
     regression: bool | None = None
     repetitions: bool = True
@@ -248,11 +245,8 @@ def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws:
     return [*said, f"{'' if law else 'up to the plateau: '}{told}, R² = {shown.r2:.3f}"]
 
 
-class OrderSpec(FigureSpec):
-    y: str
-    color: str | None = None
+class OrderSpec(MetricSpec):
     relative: bool = True
-    log_y: bool | None = None
 
 
 def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:

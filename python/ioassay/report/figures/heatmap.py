@@ -107,6 +107,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     x = _Bands("x", spec.x, levels[spec.x], spec.width)
     y = _Bands("y", spec.y, levels[spec.y], spec.height)
     unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
+    axis, ask = axes.LevelAxis(spec.x, x.levels), metric_view.Ask(spec.value, spec.y)
     panels: dict[str, list[VegaLite]] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
@@ -114,14 +115,10 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
         failed = [point for point in lost if place.items() <= point.items()]
         if own or failed:
             found = metric_view.conditions(own, study, spec.value, spec.x, spec.y)
-            panels[", ".join(level_label(name, level) for name, level in place.items())] = _cells(
-                metric_view.point_rows(
-                    found, axes.LevelAxis(spec.x, x.levels), metric_view.Ask(spec.value, spec.y), unit
-                ),
-                {(level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in failed},
-                x,
-                y,
-            )
+            rows = metric_view.point_rows(found, axis, ask, unit)
+            labels = {(level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in failed}
+            title = ", ".join(level_label(name, level) for name, level in place.items())
+            panels[title] = _cells(rows, labels, x, y)
     every = [cell for own_cells in panels.values() for cell in own_cells]
     measured = [cell for cell in every if "value" in cell]
     low, high = min(cell["value"] for cell in measured), max(cell["value"] for cell in measured)

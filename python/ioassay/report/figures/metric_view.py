@@ -13,7 +13,7 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.chart import Rows, channel
-from ioassay.report.figures.spec import ErrorBar, VegaLite
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 MOST_REPETITIONS = 1000
 """Beyond, a figure shows means and their intervals only."""
+
+
+class MetricSpec(FigureSpec):
+    """Keys of kinds that show a metric, by the levels of a second factor or of none."""
+
+    y: str
+    color: str | None = None
+    log_y: bool | None = None
 
 
 @dataclass(frozen=True)

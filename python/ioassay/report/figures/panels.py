@@ -29,7 +29,8 @@ _TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' 
 _GAP_PX = 18
 _AXIS_PX = 40
 """What an axis takes beside a panel."""
-_LINES = 7
+_LINES = 6
+"""Of a reason in a panel."""
 _TICKS = 4
 _SMALL_LEGEND: VegaLite = {"symbolSize": 36, "symbolStrokeWidth": 1, "offset": 2}
 _SMALL_LEGEND |= {"titlePadding": 5, "columnPadding": 8, "labelOffset": 2}
@@ -64,7 +65,7 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
         except NoData as reason:
             text, notes = str(reason), ["nothing to show"]
             missing.append(text)
-            layers = _empty(text, spec)
+            layers = chart.blank(text, spec.width - _AXIS_PX, _LINES)
         told.append(f"{title}: {text}")
         lines = [line for note in notes if note for line in chart.broken(note, spec.width)]
         head = {"text": chart.broken(title, spec.width, chart.CHARACTER_PX), "subtitle": lines, **_HEAD}
@@ -87,17 +88,6 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     notes = [number + (f", {len(missing)} without a curve" if missing else ""), *legend]
     wide = spec.columns * (spec.width + _AXIS_PX + _GAP_PX)
     return chart.figure(whole, spec, None, _TITLES[spec.show], notes, width=wide, details="; ".join(told))
-
-
-def _empty(reason: str, spec: Spec) -> list[Any]:
-    lines = chart.broken(reason, spec.width - _AXIS_PX - 8, chart.CHARACTER_PX)
-    kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
-    text = chart.base([{"text": kept, "reason": reason}]).mark(
-        "text", style="note", align="left", baseline="top", lineHeight=chart.LINE_PX
-    )
-    told = chart.tips({"reason:N": "why"})
-    frame = chart.base([{}]).mark("rect", style="frame")
-    return [frame, text.encode(x={"value": 8}, y={"value": 10}, text="text:N", tooltip=told)]
 
 
 def _panel(records: Dataset, study: Study, spec: Spec) -> tuple[list[Any], list[str]]:
