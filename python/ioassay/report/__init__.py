@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
     from ioassay.report.page import Waiting
-    from ioassay.store.dataset import Dataset
-    from ioassay.store.schema import Search
+    from ioassay.store.dataset import Dataset, Search
     from ioassay.study.model import Figure, Study
 
 PAGE = "index.html"

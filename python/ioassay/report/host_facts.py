@@ -13,8 +13,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Table
 from ioassay.report import tables
 from ioassay.report.tables import Shown
-from ioassay.store.dataset import Dataset, section
-from ioassay.store.schema import Host
+from ioassay.store.dataset import Dataset, Host, section
 
 _DEEPEST = 4
 _FEW_HOSTS = 4

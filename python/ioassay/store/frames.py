@@ -75,7 +75,6 @@ class Frame(pl.DataFrame):
 
 
 def load(store: RunStore) -> Dataset:
-    """Every record of a run as a Dataset."""
     records = list(store.records())
     suite = store.suite()
     plain = [record for record in records if not record.trial.get("calls")]
@@ -138,7 +137,6 @@ class _Observations(Mapping[str, Observation]):
 
 
 def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a record: its identity, its factors' levels, its metrics."""
     factors = _factors(records)
     metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
     columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
@@ -153,13 +151,10 @@ def _searched(records: Sequence[Record]) -> Iterator[str | None]:
     """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
     for place, record in enumerate(records):
         kind = record.trial.get(SEARCH)
-        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
+        own = record.trial["study"], record.trial["point"]
+        later = (other.trial for other in records[place + 1 :] if kind == SHORT)
+        followed = any((one["study"], one["point"]) == own and one.get(SEARCH) != SHORT for one in later)
         yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
-
-
-def _follows(short: Record, later: Record) -> bool:
-    one, other = short.trial, later.trial
-    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
 
 
 def calls_frame(
@@ -185,7 +180,6 @@ def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
 
 
 def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a warning of a record."""
     rows = [
         {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
         for record in records

@@ -42,8 +42,6 @@ _NEAR = 0.15
 
 
 class Grid:
-    """All points of some axes."""
-
     def __init__(self, axes: Sequence[Axis]) -> None:
         self.axes = tuple(axes)
         self.ordered = tuple(axis.numbers is not None for axis in axes)
@@ -51,7 +49,6 @@ class Grid:
         self.size = math.prod(len(axis.levels) for axis in axes)
 
     def rows(self, keys: Sequence[Key]) -> Array:
-        """Coordinates, a row for each key."""
         chosen = np.array(keys, dtype=int).reshape(len(keys), len(self.axes))
         return np.stack([places[chosen[:, axis]] for axis, places in enumerate(self.places)], axis=1)
 
@@ -111,7 +108,6 @@ class Grid:
         return np.stack(columns, axis=1)
 
     def uniform(self, count: int, random: Random) -> Array:
-        """Rows of coordinates anywhere."""
         columns = [
             random.random(count) if ordered else random.choice(places, count)
             for places, ordered in zip(self.places, self.ordered, strict=True)
@@ -214,8 +210,6 @@ class Measurement:
 
 @dataclass
 class History:
-    """Everything that was told."""
-
     sign: float
     """1 where large values are good, -1 where small ones are."""
     constraints: int
@@ -300,7 +294,6 @@ class History:
         return _summed(grid, groups, dict.fromkeys(groups, 1.0))
 
     def _modelled(self, groups: dict[Key, list[float]]) -> dict[Key, list[float]]:
-        """Of many points the best half that fits, and the latest others."""
         if len(groups) <= MODELLED:
             return groups
         best = sorted(self.measured(), key=lambda key: -self.sign * self.points[key].mean)[: MODELLED // 2]
@@ -372,7 +365,6 @@ class Search:
         self._tells = 0
 
     def ask(self) -> Ask:
-        """The next point. Raises RunError when every point failed."""
         if self._first is not None and not self._asks:
             return self._out(self._first, "default")
         while self._plan:
@@ -487,7 +479,6 @@ class Search:
         raise RunError(f"all of {len(self._asked)} points failed; nothing is left to try")
 
     def _model(self, pending: tuple[Key, ...]) -> Model:
-        """Of what was told, and of what is believed of points that are out."""
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}
             if pending:
