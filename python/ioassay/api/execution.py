@@ -144,13 +144,11 @@ class Execution:
         """What studies made beside the run's folder and that is still there."""
         return [*executors.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
 
-    def close(self) -> None:
-        """Give up the hosts that measure it. `run` does so at its end."""
-        if self.hosts is not None:
-            self.hosts.close()
-
     def run(self, progress: Progress | None = None) -> Run:
-        """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C."""
+        """Run what has no record yet, see `runner.run.execute`, and give up the hosts.
+
+        Interrupted, which says how to resume it, at Ctrl-C.
+        """
         from ioassay.api import run_results
         from ioassay.runner import run
 
@@ -180,7 +178,8 @@ class Execution:
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
         finally:
-            self.close()
+            if self.hosts is not None:
+                self.hosts.close()
         if (shares := getattr(executor, "shares", None)) is not None:
             remedy = "install the same ioassay there"
             refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
@@ -279,7 +278,7 @@ def inspect(
     if not executors.with_hosts(suite) or (is_plan and options.executor is None):
         return Inspection(suite, benches, [*warnings, *(executors.unchecked(suite) if is_plan else ())])
     said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)
-    named, fleet = executors.measuring(suite, options.executor, options.consent, said, without_tools=is_plan)
+    named, fleet = executors.open_hosts(suite, options.executor, options.consent, said, without_tools=is_plan)
     try:
         if named is not suite:
             benches, warnings = examine(named)

@@ -306,24 +306,22 @@ class Plan:
         from ioassay.runner import preflight
         from ioassay.study import plan
 
-        found = []
-        for bench in self._benches:
-            forecast = preflight.forecast(bench)
-            found.append(
-                {
-                    "study": bench.study.name,
-                    "title": bench.study.title,
-                    "points": len(plan.points(bench.study)),
-                    "repetitions": bench.study.max_repetitions,
-                    "adaptive": bench.study.until is not None,
-                    "trials": forecast.trials,
-                    "seconds": forecast.seconds,
-                    "written_bytes": forecast.written_bytes,
-                    "written_is_lower_bound": forecast.unknown_writes,
-                    "relative": _relative(bench.study),
-                }
-            )
-        return found
+        costs = [(bench.study, preflight.forecast(bench)) for bench in self._benches]
+        return [
+            {
+                "study": study.name,
+                "title": study.title,
+                "points": len(plan.points(study)),
+                "repetitions": study.max_repetitions,
+                "adaptive": study.until is not None,
+                "trials": cost.trials,
+                "seconds": cost.seconds,
+                "written_bytes": cost.written_bytes,
+                "written_is_lower_bound": cost.unknown_writes,
+                "relative": _relative(study),
+            }
+            for study, cost in costs
+        ]
 
     @property
     def seconds(self) -> float:
@@ -368,14 +366,9 @@ class Plan:
 
         known = {trial.id for trial in plan.known_trials(self._suite)}
         return [
-            {
-                "order": trial.order,
-                "id": trial.id if trial.id in known else "",
-                "study": trial.study,
-                "repetition": trial.repetition,
-                **trial.point,
-            }
-            for trial in plan.trials(self._suite)
+            {"order": one.order, "id": one.id if one.id in known else "", "study": one.study}
+            | {"repetition": one.repetition, **one.point}
+            for one in plan.trials(self._suite)
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -395,17 +388,9 @@ class Plan:
         return f"<Plan of {self._suite.name}: {trials} trials, about {self.seconds:.0f} s>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                study["study"],
-                study["points"],
-                study["repetitions"],
-                study["trials"],
-                units.format_duration(study["seconds"]),
-            )
-            for study in self.studies
-        ]
-        table = api.table(("study", "points", "repetitions", "trials", "time"), rows)
+        columns = ("study", "points", "repetitions", "trials")
+        rows = [[*map(each.get, columns), units.format_duration(each["seconds"])] for each in self.studies]
+        table = api.table((*columns, "time"), rows)
         return api.section(self._suite.title, [f"warning: {one.text}" for one in self.warnings], tables=table)
 
 

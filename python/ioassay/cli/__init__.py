@@ -132,23 +132,16 @@ def _answered(words: Sequence[str]) -> int:
             if error.filename is None and error.errno in (errno.EPIPE, errno.EBADF, errno.EIO):  # of our streams
                 raise console.Unwritten(error) from None
             return console.problem(_of_machine(error))
-        if "ioassay.registry" in sys.modules and (said := _fault_of_plugin(error)):
-            return console.problem(said)
+        registry = sys.modules.get("ioassay.registry")
+        if registry is not None and (said := registry.fault(error)):
+            import traceback
+
+            console.note("".join(traceback.format_exception(error)).rstrip())  # the lines that its author needs
+            text = f"{said}. Report it to the authors of the plugin, or uninstall it"
+            return console.problem(IoassayError(text))
         if isinstance(error, RuntimeWarning) and str(error).startswith(_UNFIT):
             return console.problem(_of_processor(str(error)))
         return console.bug(error)
-
-
-def _fault_of_plugin(error: Exception) -> IoassayError | None:
-    """What a plugin raised where nothing of a trial could be blamed for it, with the lines that its author needs."""
-    import traceback
-
-    from ioassay import registry
-
-    if not (said := registry.fault(error)):
-        return None
-    console.note("".join(traceback.format_exception(error)).rstrip())
-    return IoassayError(f"{said}. Report it to the authors of the plugin, or uninstall it")
 
 
 def _without_log_level(words: Sequence[str]) -> Sequence[str]:

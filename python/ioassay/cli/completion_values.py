@@ -134,8 +134,9 @@ def _metric(name: str) -> str:
     return f"{known.label}{f' ({known.unit})' if known.unit else ''}" if known else ""
 
 
-executors: Completer = lambda text, given: known.offers(text)  # noqa: E731
-"""The kinds of executors, and the keys that one may have."""
+def executors(text: str, given: Given) -> Iterator[str]:
+    """The kinds of executors, and the keys that one may have."""
+    return known.offers(text)
 
 
 def _described(list_: str, key: str) -> dict[str, str]:

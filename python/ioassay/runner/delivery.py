@@ -258,9 +258,8 @@ def _digest(path: str, state: tuple[int, ...]) -> str:
 class Cache:
     """Files by content, in a folder that is made when something comes."""
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_CACHED_BYTES) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._most_bytes = most_bytes
 
     def find(self, file: InputFile) -> Path | None:
         """Where the content is: at the file's own path, or here; None where it is at neither."""
@@ -304,7 +303,7 @@ class Cache:
         sizes = {folder: sum(path.stat().st_size for path in folder.iterdir()) for _, folder in kept}
         total_bytes = sum(sizes.values()) + size_bytes
         for _, folder in sorted(kept):
-            if total_bytes <= self._most_bytes:
+            if total_bytes <= MOST_CACHED_BYTES:
                 return
             shutil.rmtree(folder, ignore_errors=True)
             total_bytes -= sizes[folder]

@@ -73,7 +73,7 @@ class Opener:
     def measuring(
         self, address: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
     ) -> tuple[Suite, Hosts] | None:
-        """See the function `measuring`; None where no hosts measure."""
+        """See `open_hosts`; None where no hosts measure."""
         return None
 
 
@@ -230,7 +230,7 @@ def of_this_host(consent: Consent, suite: Suite) -> Consent:
     return replace(consent, names=own)
 
 
-def measuring(
+def open_hosts(
     suite: Suite, executor: Executor | str | None, consent: Consent, said: Said, *, without_tools: bool
 ) -> tuple[Suite, Hosts]:
     """Have the hosts that a suite names check what it wants of them; the suite is that with their names in it.

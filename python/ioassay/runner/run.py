@@ -443,9 +443,8 @@ class Following(Source):
             earlier = next(one for one in records.studies if one.name == wanted.study)
             found = study_focus.choose(records, earlier, wanted.factor, wanted.response, study.params)
             if found is None:
-                self._skip(
-                    study, f"{wanted.factor} = best of {wanted.study}: no trial of that study tells a best level"
-                )
+                why = "no trial of that study tells a best level"
+                self._skip(study, f"{wanted.factor} = best of {wanted.study}: {why}")
                 return suite, study
             levels[wanted.factor] = found.level
             if not found.certain:

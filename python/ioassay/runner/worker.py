@@ -46,9 +46,8 @@ def compute(driver_name: str, trial: Trial, raw: Path) -> Computed:
     except ToolError as error:
         parsed = Parsed(FAILED, str(error))
     except MemoryError as error:
-        parsed = Parsed(
-            FAILED, f"not enough memory{f': {error}' if str(error) else ''}; --workers 1 leaves it the most"
-        )
+        why = f": {error}" if str(error) else ""
+        parsed = Parsed(FAILED, f"not enough memory{why}; --workers 1 leaves it the most")
     except Exception as error:
         if not (fault := registry.fault(error)):
             raise

@@ -318,9 +318,14 @@ class RunStore:
             lock_file = (self.root / "run.lock").open("a+")
         with lock_file as lock:
             give_up_s = time.monotonic() + _CLEARING_S
-            while not _locks(lock):
-                if _lives(lock) or time.monotonic() > give_up_s:
-                    raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it")
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if _lives(lock) or time.monotonic() > give_up_s:
+                        text = f"{self.root}: another ioassay is running this run; wait for it or end it"
+                        raise RunError(text) from None
                 time.sleep(0.02)
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
@@ -329,15 +334,6 @@ class RunStore:
                 yield lock.fileno()
             finally:
                 lock.truncate(0)  # who is killed leaves its number
-
-
-def _locks(file: IO[str]) -> bool:
-    """Whether no other process has the lock: it is ours then."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _lives(file: IO[str]) -> bool:

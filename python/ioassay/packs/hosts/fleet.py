@@ -472,7 +472,7 @@ class Fleet:
 def opened(
     scheduler: Scheduler, executor: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
 ) -> tuple[Suite, Fleet]:
-    """See runner.executors.measuring: those that have joined a scheduler."""
+    """See runner.executors.open_hosts: those that have joined a scheduler."""
     fleet = Fleet(scheduler)
     try:
         if any(ALL_HOSTS in study.hosts for study in suite.studies):
