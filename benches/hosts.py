@@ -25,8 +25,7 @@ from typing import Any
 
 import psutil
 
-from ioassay.api.execution import Checks, begin
-from ioassay.roles import Consent
+from ioassay.api.execution import RunOptions, begin
 from ioassay.study.model import Suite, make_study
 
 HOSTS = ("a", "b")
@@ -87,7 +86,7 @@ def used_s(process: psutil.Process) -> float:
 
 
 def measured(root: Path, made: Suite, executor: str | None) -> list[dict[str, Any]]:
-    run = begin(made, root, Checks(Consent((), True), executor=executor)).run(executor=executor)
+    run = begin(made, root, RunOptions(executor, allow_exec=True)).run()
     found = [json.loads(path.read_text()) for path in run.root.glob("trials/*/record.json")]
     assert all(record["status"] == "ok" for record in found), run.failures()
     return sorted(found, key=lambda record: float(record["started_unix_s"]))

@@ -9,7 +9,7 @@ import tomli_w
 from ioassay import hints
 from ioassay.api.study import Study
 from ioassay.errors import IoassayError, StudyError
-from ioassay.study import catalog, overrides, plan
+from ioassay.study import catalog, plan
 
 from .corpora import CORPUS, cases
 
@@ -28,7 +28,7 @@ def test_the_suite_of_study_a_has_its_trials() -> None:
 
 @pytest.mark.parametrize("name", list(catalog.builtin()))
 def test_a_resolved_suite_reads_back_as_itself(name: str) -> None:
-    suite = catalog.load(name, lambda table: overrides.scaled(table, "quick"))
+    suite = catalog.load(name, lambda table: catalog.scaled(table, "quick"))
     table = tomllib.loads(tomli_w.dumps(catalog.to_table(suite)))
     assert catalog.from_table(table, Path("study.toml")) == suite
 

@@ -23,7 +23,7 @@ from ioassay.runner.run import Tally
 from ioassay.store import frames
 from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
-from ioassay.study import overrides, plan
+from ioassay.study import catalog, plan
 from ioassay.study.model import Study, Suite, make_study
 
 CALLS = "import os, sys\nfor _ in range(int(sys.argv[1])): os.getppid()\nprint(1)"
@@ -110,8 +110,8 @@ def test_levels_of_what_is_no_factor_are_refused() -> None:
 
 def test_a_scale_may_count_at_other_points() -> None:
     table = {"watch": {"interval": "1s", "calls": True}, "scale": {"quick": {"watch": {"calls": {"x": [1]}}}}}
-    assert overrides.scaled(table, "quick") == {"watch": {"interval": "1s", "calls": {"x": [1]}}}
-    assert overrides.scaled(table, "full")["watch"]["calls"] is True
+    assert catalog.scaled(table, "quick") == {"watch": {"interval": "1s", "calls": {"x": [1]}}}
+    assert catalog.scaled(table, "full")["watch"]["calls"] is True
 
 
 def test_what_is_computed_makes_no_calls_of_its_own() -> None:

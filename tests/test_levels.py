@@ -28,7 +28,7 @@ from ioassay.runner import preflight, run
 from ioassay.runner.progress import Progress
 from ioassay.simulation import options as simulation_options
 from ioassay.store.run_folder import RunStore
-from ioassay.study import catalog, overrides, plan, relative_levels
+from ioassay.study import catalog, plan, relative_levels
 from ioassay.study.model import Study, Suite
 from ioassay.study.relative_levels import Machine
 
@@ -186,7 +186,7 @@ def test_levels_are_there_once_and_in_order(processors: int) -> None:
 
 
 def test_options_take_expressions_and_a_level_that_is_listed_twice_is_refused(host: None, tmp_path: Path) -> None:
-    changed = partial(overrides.adjusted_all, settings=["size=ram/2"], factors=["workers=1,nproc"])
+    changed = partial(catalog.adjusted_all, settings=["size=ram/2"], factors=["workers=1,nproc"])
 
     def change(table: Mapping[str, Any]) -> dict[str, Any]:
         return changed([table])[0][0]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ioassay import drivers, formats, monitors, plugins
+from ioassay import drivers, formats, monitors, registry
 from ioassay.errors import BrokenPlugin, InputError, StudyError, UsageError
 from ioassay.narrative import pipeline
 from ioassay.packs.foreign import importer
@@ -86,14 +86,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
         value = f"{module}:{attribute}" if attribute else module
         (metadata / "entry_points.txt").write_text(f"[ioassay.{group}]\n{name} = {value}\n")
-        plugins.installed.cache_clear()
+        registry.installed.cache_clear()
         return site
 
     yield put
-    plugins.installed.cache_clear()
-    for module in [name for name in plugins._imported if name in sys.modules]:
+    registry.installed.cache_clear()
+    for module in [name for name in registry._imported if name in sys.modules]:
         del sys.modules[module]
-    plugins._imported.clear()
+    registry._imported.clear()
 
 
 def broken(refused: Callable[[], object]) -> str:
@@ -134,7 +134,7 @@ def test_what_is_no_pack_is_a_warning_that_names_its_package(install: Install) -
 
 
 def test_names_of_the_list_are_looked_up_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "installed", lambda: pytest.fail("the packages were searched"))
+    monkeypatch.setattr(registry, "installed", lambda: pytest.fail("the packages were searched"))
     assert drivers.driver("null").name == "null"
     assert drivers.REGISTRY.refusal("fio") == ""
     assert monitors.fields("cpu")
@@ -179,7 +179,7 @@ def test_metadata_that_cannot_be_read_hides_no_other_plugin(install: Install) ->
     for name, text in {"odd": "[ioassay.drivers\n= ?\n", "bare": "[ioassay.drivers]\nbare = no_such_module\n"}.items():
         (site / f"{name}-1.dist-info").mkdir()
         (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(text)
-    plugins.installed.cache_clear()
+    registry.installed.cache_clear()
     with pytest.warns(BrokenPlugin, match=r"^a package without a name 0: its driver 'bare' is not used: importing no_"):
         assert "sieve" in drivers.REGISTRY
 
@@ -193,7 +193,7 @@ def test_an_error_in_a_trial_fails_it_by_the_name_of_the_plugin(install: Install
     assert "(sand_e, line" in computed.parsed.reason
     with pytest.raises(ValueError, match="ours") as of_ours:
         raise ValueError("ours")
-    assert plugins.fault(of_ours.value) == ""
+    assert registry.fault(of_ours.value) == ""
 
 
 PARSER = """

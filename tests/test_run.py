@@ -22,8 +22,7 @@ from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import WRITE, Command, Confinement, Consent, Driver, Load, Outcome, Parsed, Tool, Touch, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.progress import Progress
-from ioassay.runner.run import Tally
-from ioassay.runner.trial_sources import Patience
+from ioassay.runner.run import Patience, Tally
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan

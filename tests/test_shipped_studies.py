@@ -20,7 +20,7 @@ from ioassay import units
 from ioassay.errors import StudyError, UsageError
 from ioassay.packs.fio import quick_study
 from ioassay.packs.fio.quick_study import PROFILES
-from ioassay.study import catalog, overrides, plan, relative_levels
+from ioassay.study import catalog, plan, relative_levels
 from ioassay.study.model import Study, Suite
 from ioassay.study.relative_levels import Machine
 
@@ -47,7 +47,7 @@ def four_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quick(name: str) -> Suite:
-    return catalog.load(name, lambda table: overrides.scaled(table, "quick"))
+    return catalog.load(name, lambda table: catalog.scaled(table, "quick"))
 
 
 def load_s(study: Study) -> float:

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from ioassay.errors import StudyError, UsageError
-from ioassay.study import catalog, overrides
+from ioassay.study import catalog
 from ioassay.study.model import Study, check_scales, make_study
 
 from .corpora import cases, has
@@ -106,16 +106,16 @@ def test_options_change_what_they_name_and_nothing_else(case: dict[str, Any]) ->
     tables = case.get("studies", SUITE if case.get("suite") else [TABLE])
     before = repr(tables)
     options = {
-        "scale": case.get("scale", overrides.FULL),
+        "scale": case.get("scale", catalog.FULL),
         "settings": case.get("set", ()),
         "factors": case.get("factor", ()),
         "repetitions": case.get("repetitions"),
     }
     if "refused" in case:
         with pytest.raises(UsageError, match=re.escape(case["refused"])):
-            overrides.adjusted_all(tables, **options)
+            catalog.adjusted_all(tables, **options)
     else:
-        found, told = overrides.adjusted_all(tables, **options)
+        found, told = catalog.adjusted_all(tables, **options)
         assert has(list(found), case["becomes"])
         assert [key for key in case.get("lacks", ()) if key in found[0]] == []
         assert [warning.text for warning in told] == case.get("told", [])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ioassay.store.run_folder import RunStore
-from ioassay.study import catalog, overrides
+from ioassay.study import catalog
 from ioassay.study.model import Study
 
 from .cli.command_server import CommandServer
@@ -84,7 +84,7 @@ def test_no_path_makes_the_drive_poll_another() -> None:
 
 
 def test_the_quick_scale_has_every_path_and_both_ends_of_the_depth() -> None:
-    jobs, depth = catalog.load("access-paths", lambda table: overrides.scaled(table, "quick")).studies
+    jobs, depth = catalog.load("access-paths", lambda table: catalog.scaled(table, "quick")).studies
     assert cases(jobs) == PATHS and jobs.factors["numjobs"] == [1, 4] and len(jobs.factors["rw"]) == 3
     assert (depth.factors["iodepth"][0], depth.factors["iodepth"][-1]) == (1, 128)
     trials = sum(

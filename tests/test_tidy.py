@@ -262,7 +262,7 @@ def types_reach_the_readers_of_records(_: Source, node: ast.Module) -> Iterator[
         if name in CODE["may_be_untyped"] or name.startswith("_"):
             continue
         if UNTYPED.search(said := ast.unparse(annotation)):
-            yield f"line {line}: {name} is {said}; give it a dataclass, or a TypedDict as in store.schema"
+            yield f"line {line}: {name} is {said}; give it a dataclass, or a TypedDict as in store.dataset"
 
 
 LABELLED = {entry.name for entry in factors.FACTORS if entry.label and "." not in entry.name}

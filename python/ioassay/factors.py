@@ -85,7 +85,6 @@ class Factor:
 
 
 def _kinds(kind: Kind, names: str, unit: str = "") -> tuple[Factor, ...]:
-    """Factors of which nothing but their kind is known."""
     return tuple(Factor(name, kind=kind, unit=unit) for name in names.split())
 
 
@@ -510,7 +509,6 @@ class Design:
         return str(level) if found is None else found
 
     def lists(self, name: str, level: Scalar | None) -> bool:
-        """Whether the study lists the level."""
         return level_key(name, level) in self._spelling.get(name, {})
 
     def place(self, point: Mapping[str, Scalar | None]) -> tuple[int, ...]:
@@ -550,7 +548,6 @@ def level_numbers(name: str, levels: Sequence[Scalar | None]) -> list[float] | N
 
 
 def level_axis_numbers(name: str, levels: Sequence[Scalar]) -> list[float] | None:
-    """The same for an axis: None, too, where two levels have one number."""
     known = level_numbers(name, levels)
     return known if known is not None and len(set(known)) == len(known) else None
 
@@ -606,10 +603,7 @@ _READINGS: Mapping[str, Callable[[str], float]] = {
     "rate": _rate,
 }
 """How levels are read; numbers without a unit are of every kind."""
-_ALLOWED: Mapping[Kind, tuple[str, ...]] = {
-    Kind.TEXT: (),
-    Kind.DURATION: ("number", "duration"),
-}
+_ALLOWED: Mapping[Kind, tuple[str, ...]] = {Kind.TEXT: (), Kind.DURATION: ("number", "duration")}
 
 
 # Words for people
@@ -640,17 +634,14 @@ def step_label(name: str) -> str:
 
 
 def is_size(name: str) -> bool:
-    """Whether the factor's numbers are bytes."""
     return _reads(name).unit == "bytes"
 
 
 def is_percent(name: str) -> bool:
-    """Whether the factor's numbers are percentages."""
     return factor(name).unit == "%"
 
 
 def is_nanoseconds(name: str) -> bool:
-    """Whether the factor's plain numbers are times in nanoseconds."""
     return factor(name).unit == "ns"
 
 

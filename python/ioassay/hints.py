@@ -9,7 +9,9 @@ _LONGEST = 80
 
 def shown(value: object) -> str:
     """A value as its file might say it, cut to a readable length."""
-    return cut(str(value).lower() if isinstance(value, bool) else repr(value) if _is_plain(value) else str(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return cut(repr(value) if isinstance(value, str | int | float | list | dict) else str(value))
 
 
 def cut(text: str) -> str:
@@ -38,7 +40,3 @@ def nearest(name: object, known: Iterable[str]) -> str:
 def document(topic: str) -> str:
     """The command that shows a document wherever ioassay is installed, for messages: 'ioassay help safety'."""
     return f"'ioassay help {topic}'"
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float | list | dict)

@@ -72,7 +72,6 @@ class LatencyPercentile:
 
 
 def percentile_name(percent: float) -> str:
-    """The statistic in a metric's name: `p99.9`."""
     return f"p{percent:g}"
 
 
@@ -91,7 +90,6 @@ USUAL = (
 
 
 def is_percentile(name: str) -> bool:
-    """Whether a metric is a percentile, of a latency or of other times."""
     return re.search(r"\.p\d+(?:\.\d+)?$", name) is not None
 
 
@@ -143,16 +141,6 @@ _Row = tuple[str, str, str, str, Callable[[float], str]] | tuple[str, str, str, 
 """Pattern of the whole name, unit, better, label with the pattern's groups, form of a value, kind of the metric."""
 
 
-@dataclass(frozen=True)
-class _Rule:
-    pattern: re.Pattern[str]
-    unit: str
-    better: str
-    label: str
-    format: Callable[[float], str]
-    kind: str
-
-
 def _rate(pattern: str, unit: str, label: str, format: Callable[[float], str]) -> _Row:
     """Work of all workers together, a second."""
     return pattern, unit, "higher", label, format, RATE
@@ -167,7 +155,6 @@ def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] 
 
 
 def _below(prefix: str, *rows: _Row) -> Iterator[_Row]:
-    """Rows whose names begin alike."""
     return ((rf"{prefix}\.{name}", *rest) for name, *rest in rows)  # type: ignore[misc]
 
 
@@ -302,12 +289,9 @@ _ROWS: tuple[_Row, ...] = (
 )  # fmt: skip
 
 
-def _rule(pattern: str, unit: str, better: str, label: str, format: Callable[[float], str], kind: str = "") -> _Rule:
-    kind = kind or (SHARE if format is _share else SIGNED if format is _signed_share else "")
-    return _Rule(re.compile(f"^{pattern}$"), unit, better, label, format, kind)
-
-
-_RULES = tuple(_rule(*row) for row in _ROWS)
+_RULES = tuple((re.compile(f"^{row[0]}$"), row) for row in _ROWS)
+_KINDS: Mapping[Callable[[float], str], str] = {_share: SHARE, _signed_share: SIGNED}
+"""Form of a value -> the kind of metrics that have it and state none."""
 
 
 def metric(name: str) -> Metric:
@@ -343,12 +327,12 @@ def known_by_rule(name: str) -> bool:
 @lru_cache(maxsize=2**12)
 def _of_rule(name: str) -> Metric | None:
     """The metric of the first rule that fits: a name is looked up for each number of a page."""
-    for rule in _RULES:
-        if match := rule.pattern.match(name):
+    for pattern, (_, unit, better, form, format, *kind) in _RULES:
+        if match := pattern.match(name):
             words = {group: _WORDS.get(group, str)(text) for group, text in match.groupdict().items()}
             # Of all directions together it is the total latency, not the "total total latency".
-            label = rule.label.format(**words).replace("Total total", "Total")
-            return Metric(name, rule.unit, rule.better, label, rule.format, rule.kind)
+            label = form.format(**words).replace("Total total", "Total")
+            return Metric(name, unit, better, label, format, kind[0] if kind else _KINDS.get(format, ""))
     return None
 
 

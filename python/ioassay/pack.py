@@ -23,30 +23,17 @@ Commands = Mapping[str, tuple[str, str]]
 """Name -> the module with `register(app)`, imported on first use, and the first sentence of the command's help."""
 
 
+LISTS = (
+    *("drivers", "targets", "monitors", "claims", "formats", "analyses", "merged", "figures", "histogram_logs"),
+    *("study_files", "executors", "paths", "commands", "api"),
+)
+
+
 class Pack:
     """What one subject adds to each list of docs/ADDING.md."""
 
-    def __init__(
-        self,
-        about: str,
-        *,
-        drivers: Entries | None = None,
-        targets: Entries | None = None,
-        monitors: Entries | None = None,
-        claims: Entries | None = None,
-        formats: Entries | None = None,
-        analyses: Entries | None = None,
-        merged: Entries | None = None,
-        figures: Entries | None = None,
-        histogram_logs: Entries | None = None,
-        study_files: Entries | None = None,
-        executors: Entries | None = None,
-        paths: Entries | None = None,
-        commands: Commands | None = None,
-        api: Entries | None = None,
-        before: Mapping[str, str] | None = None,
-    ) -> None:
-        """`about` says in one sentence what the subject is.
+    def __init__(self, about: str, *, before: Mapping[str, str] | None = None, **lists: Entries | Commands) -> None:
+        """`about` says in one sentence what the subject is, `lists` are of `LISTS`.
 
         `paths`: a kind of target -> the module that says where the time of a request goes (the question `costs`).
         `histogram_logs`: a tool -> the module with its `histogram_logs(folder)` and `latency_windows(paths)`.
@@ -55,25 +42,10 @@ class Pack:
         that has it, or its package. `before`: a question, a figure or a command -> that of the core that it precedes in
         its list; others end it.
         """
-        self.about = about
-        self.before = before or {}
-        lists: dict[str, Mapping[str, Any] | None] = {
-            "drivers": drivers,
-            "targets": targets,
-            "monitors": monitors,
-            "claims": claims,
-            "formats": formats,
-            "analyses": analyses,
-            "merged": merged,
-            "figures": figures,
-            "histogram_logs": histogram_logs,
-            "study_files": study_files,
-            "executors": executors,
-            "paths": paths,
-            "commands": commands,
-            "api": api,
-        }
-        self.lists: Mapping[str, Mapping[str, Any]] = {group: entries for group, entries in lists.items() if entries}
+        if unknown := lists.keys() - {*LISTS}:
+            raise TypeError(f"a pack has no list '{min(unknown)}'; expected {', '.join(LISTS)}")
+        self.about, self.before = about, before or {}
+        self.lists: Mapping[str, Mapping[str, Any]] = lists
 
 
 @cache

@@ -111,14 +111,8 @@ class Tool:
     probes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-MEMORY, PROCESSES, FILES, TERMINALS, DISK, INODES = (
-    "memory",
-    "processes",
-    "open files",
-    "pseudoterminals",
-    "disk space",
-    "inodes",
-)
+MEMORY, PROCESSES, FILES = "memory", "processes", "open files"
+TERMINALS, DISK, INODES = "pseudoterminals", "disk space", "inodes"
 """What a trial takes of its host: `Need.resource`. Threads count as processes, as the kernel numbers them alike."""
 OF_TOTAL, OF_FREE, OF_MAPPINGS, OF_STACK = "total", "free", "mappings", "stack"
 

@@ -211,7 +211,7 @@ def _load() -> None:
     from ioassay.records.observation import Observation
     from ioassay.records.record import Record
     from ioassay.report import figures, page
-    from ioassay.store import schema
+    from ioassay.store import dataset
 
     for module in pkgutil.walk_packages(ioassay.__path__, "ioassay."):
         if module.name not in ("ioassay.__main__", "ioassay.cli.run"):  # its name is also a function's
@@ -225,7 +225,7 @@ def _load() -> None:
     for secret in secrets.of_host():
         secret.strength()
     _core.witness_capability()
-    for kind in (Record, Observation, schema.Planned, schema.Identity, schema.Host):
+    for kind in (Record, Observation, dataset.Planned, dataset.Identity, dataset.Host):
         validation._adapter(kind)
 
 
@@ -264,11 +264,11 @@ def _become(request: Mapping[str, Any], answers: int, streams: Sequence[int]) ->
         os.environ.update(request["env"])
         tempfile.tempdir = None  # what TMPDIR says now
         sys.argv = ["ioassay", *request["argv"]]
-        from ioassay import __main__, plugins
+        from ioassay import __main__, registry
 
         if folders := request["env"].get("PYTHONPATH"):
             sys.path[:0] = folders.split(os.pathsep)
-            plugins.installed.cache_clear()
+            registry.installed.cache_clear()
         _draw_names()
         __main__.main()
     finally:

@@ -15,7 +15,7 @@ from ioassay.runner import preflight, run
 from ioassay.runner.progress import Progress
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
-from ioassay.study import catalog, overrides, plan
+from ioassay.study import catalog, plan
 from ioassay.study.model import Suite
 
 SCALARS = st.one_of(
@@ -137,7 +137,7 @@ def test_any_table_is_a_study_or_a_study_error(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, Any], scale: str, set_: list[str], factors: list[str]
 ) -> None:
     def change(study: Any) -> dict[str, Any]:
-        return overrides.adjusted_all([study], scale=scale, settings=set_, factors=factors)[0][0]
+        return catalog.adjusted_all([study], scale=scale, settings=set_, factors=factors)[0][0]
 
     try:
         suite = catalog.from_table(table, Path("x.toml"), change)

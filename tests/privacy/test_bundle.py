@@ -185,4 +185,4 @@ def test_a_name_that_cannot_be_used_is_refused(tmp_path: Path, name: str) -> Non
     (tmp_path / "there.tar.gz").touch()
     (tmp_path / "run").mkdir()
     with pytest.raises(UsageError, match="expected|make it"):
-        bundle.require_free(tmp_path / name, tmp_path / "run")
+        bundle.require_new(tmp_path / name, tmp_path / "run", bundle.SUFFIXES)

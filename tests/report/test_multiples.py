@@ -17,7 +17,7 @@ from ioassay.records.record import Environment
 from ioassay.report import figures, page
 from ioassay.report.figures import axes, default_figures
 from ioassay.store.dataset import Dataset
-from ioassay.study import catalog, overrides
+from ioassay.study import catalog
 from ioassay.study.model import Figure
 
 
@@ -177,7 +177,7 @@ name = "glance"
 def test_a_suite_may_ask_for_them_itself(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind="multiples") + "columns = 2\n")
-    found = catalog.load(str(path), lambda table: overrides.scaled(table, "quick"))
+    found = catalog.load(str(path), lambda table: catalog.scaled(table, "quick"))
     figures.check_suite(found)
     assert catalog.from_table(catalog.to_table(found), path) == found
     assert found.figures[0].model_dump() == {"kind": "multiples", "name": "glance", "columns": 2}

@@ -34,8 +34,7 @@ from ioassay.stats.contrasts import (
     repetitions_needed,
 )
 from ioassay.stats.result import Interval, Undefined, mean_of
-from ioassay.store.dataset import Dataset, section
-from ioassay.store.schema import Host
+from ioassay.store.dataset import Dataset, Host, section
 from ioassay.study.model import Study
 
 

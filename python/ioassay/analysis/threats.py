@@ -25,8 +25,7 @@ from ioassay.factors import CONCURRENCY, Design, changes_operation
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
-from ioassay.store.dataset import Dataset
-from ioassay.store.schema import Host
+from ioassay.store.dataset import Dataset, Host
 from ioassay.study.model import Study
 
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.api import html_view, publication, run_results
+from ioassay import api
+from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
 from ioassay.runner import worker_pool
@@ -147,8 +148,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         columns = ("study", "condition", "response", "verdict", "reason")
-        table = html_view.table(columns, self.rows.select(columns).rows())
-        return html_view.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)
+        table = api.table(columns, self.rows.select(columns).rows())
+        return api.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)
 
 
 def compare(
@@ -163,7 +164,8 @@ def compare(
     for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
         if not low <= value < high or value == 0:
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
-    found = assess(_run(a), _run(b), margin, confidence)
+    before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
+    found = assess(before, after, margin, confidence)
     if not found.result.rows:
         raise UsageError(f"{found.a.root} and {found.b.root} share no condition with values; nothing can be compared")
     return found
@@ -174,7 +176,3 @@ def assess(a: Run, b: Run, margin: float, confidence: float) -> Comparison:
     from ioassay.analysis import run_comparison
 
     return Comparison(a, b, run_comparison.compare(a.records, b.records, margin=margin, confidence=confidence))
-
-
-def _run(run: Run | str | Path) -> Run:
-    return run if isinstance(run, Run) else run_results.open(run)

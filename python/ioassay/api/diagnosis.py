@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import analysis, drivers, formats, monitors, plugins, registry, targets
-from ioassay.api import html_view
+from ioassay import analysis, api, drivers, formats, monitors, registry, targets
 from ioassay.errors import BrokenPlugin, UsageError
 from ioassay.formats import result_entry
 from ioassay.records.record import Warning_
@@ -66,8 +65,8 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         rows = [(one.code, one.text, one.remedy) for one in (*self.warnings, *self.unable)]
         broken = [f"{one.package} {one.version}: {one.problem}" for one in self.plugins if one.problem]
-        table = html_view.table(("warning", "text", "remedy"), rows)
-        return html_view.section(f"Is this host fit to measure on {self.path}?", broken, tables=table)
+        table = api.table(("warning", "text", "remedy"), rows)
+        return api.section(f"Is this host fit to measure on {self.path}?", broken, tables=table)
 
 
 def doctor(path: str | Path = ".") -> Diagnosis:
@@ -86,12 +85,7 @@ def doctor(path: str | Path = ".") -> Diagnosis:
     facts = host.facts(place, tools=list(drivers.tools().values()))
     unable = [*preflight.missing_tools(), *preflight.refused_conditions(), *preflight.skipped_trials(_DEMANDING)]
     return Diagnosis(
-        place,
-        facts,
-        examination.diagnose(facts),
-        list(dict.fromkeys(unable)),
-        installed,
-        preflight.real_time_share(),
+        place, facts, examination.diagnose(facts), list(dict.fromkeys(unable)), installed, preflight.real_time_share()
     )
 
 
@@ -117,9 +111,6 @@ def _plugins() -> list[InstalledPlugin]:
     registries: dict[str, Registry] = {room.REGISTRY.group: room.REGISTRY for room in rooms}
     unknown = f"no list of ioassay is called so; expected {', '.join(registries)}"
     found = [(one.noun, each.plugin, each.problem) for one in registries.values() for each in one.candidates()]
-    strays = [plugin for plugin in plugins.installed() if plugin.group not in registries]
+    strays = [plugin for plugin in registry.installed() if plugin.group not in registries]
     found += [(f"entry of {plugin.group}", plugin, unknown) for plugin in strays]
-    return [
-        InstalledPlugin(plugin.package, plugin.version, plugin.group, noun, plugin.name, problem)
-        for noun, plugin, problem in found
-    ]
+    return [InstalledPlugin(one.package, one.version, one.group, noun, one.name, why) for noun, one, why in found]

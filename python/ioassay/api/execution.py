@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ioassay.errors import InputError, Interrupted, RunError, StudyError, UsageError
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent
-from ioassay.runner import executors, hosts
+from ioassay.runner import executors
 from ioassay.runner.executors import LOCAL
 from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
     from ioassay.api.run_results import Run
-    from ioassay.runner.hosts import Hosts, KeptFile
+    from ioassay.runner.executors import Hosts, KeptFile
     from ioassay.runner.preflight import PreparedStudy, Storage
-    from ioassay.runner.trial_sources import GrowingPlan, Planned
+    from ioassay.runner.run import GrowingPlan, Planned, Tally
     from ioassay.store.run_folder import RunStore
     from ioassay.study.model import Suite
 
@@ -33,19 +34,87 @@ Announce = Callable[[str, float], None]
 """Called with what is examined before a run, and its share from 0 to 1."""
 
 
+class RunKeys(TypedDict, total=False):
+    """The options of `RunOptions`, as functions of the Python API take them: what an editor completes."""
+
+    executor: Executor | str | None
+    workers: int | None
+    destroy_data: Sequence[str]
+    allow_exec: bool
+    wait_quiet_s: float
+    blocks: int | None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is checked and carried out; `Study.run` says what each option means. UsageError for what cannot be."""
+
+    executor: Executor | str | None = None
+    workers: int | None = None
+    destroy_data: Sequence[str] = ()
+    allow_exec: bool = False
+    wait_quiet_s: float = 0.0
+    blocks: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("--workers", self.workers), ("blocks", self.blocks)):
+            if number is not None and number < 1:
+                raise UsageError(f"{name} is {number}; expected at least 1")
+        executor: object = self.executor
+        if not isinstance(executor, Executor | str | None):
+            raise UsageError(f"executor is {executor!r}; expected a name, a concurrent.futures.Executor, or None")
+        _ = self.at_once  # refuses an unknown address
+        if self.workers is not None and isinstance(self.executor, str) and self.executor != LOCAL:
+            raise UsageError(
+                f"--workers is {self.workers}, and is about executor local; "
+                f"expected it in the name, such as --executor dask:local,workers={self.workers}"
+            )
+
+    @property
+    def consent(self) -> Consent:
+        """What the user allows."""
+        return Consent(tuple(self.destroy_data), self.allow_exec)
+
+    @cached_property
+    def at_once(self) -> int | None:
+        """How many trials are computed at once; None for the runner's default. UsageError for an unknown address."""
+        if isinstance(self.executor, str) and self.executor != LOCAL:
+            return executors.places(self.executor)
+        return self.workers
+
+
+USUAL = RunOptions()
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where the trials of a run were computed, if elsewhere. No record has it: they are the same anywhere."""
+
+    executor: str
+    workers: Mapping[str, int]
+    """Worker -> trials that it computed."""
+
+
 @dataclass
 class Execution:
     """A run that has its folder and has passed every check."""
 
     store: RunStore
     benches: Sequence[PreparedStudy]
+    options: RunOptions
     warnings: Sequence[Warning_] = ()
-    """Of the checks; those of trials are in their records."""
+    """Of the checks and of the executor; those of trials are in their records."""
     plan: GrowingPlan | None = None
     """Where its trials come from; by default the plan that its folder has."""
     hosts: Hosts | None = None
     """Other hosts that measure it."""
-    _forecasts: dict[int | None, float] = field(default_factory=dict, init=False, repr=False)
+    tally: Tally | None = None
+    """How the trials ended, once they have."""
+    computing: Computing | None = None
+
+    def __post_init__(self) -> None:
+        if self.hosts is not None and isinstance(self.options.executor, str):
+            self.store.resume_options = ("--executor", self.options.executor)
 
     @property
     def trials(self) -> int:
@@ -56,15 +125,14 @@ class Execution:
             return self.plan.most
         return sum({**plan.count(self.store.suite()), **self.store.planned()}.values())
 
-    def forecast_s(self, workers: int | None = None) -> float:
+    @cached_property
+    def forecast_s(self) -> float:
         """The time in seconds that all trials are expected to take."""
-        if workers not in self._forecasts:
-            from ioassay.runner import preflight
+        from ioassay.runner import preflight
 
-            each = [preflight.forecast(bench, workers) for bench in self.benches]
-            share = 1.0 if self.plan is None else self.trials / max(sum(one.trials for one in each), 1)
-            self._forecasts[workers] = sum(one.seconds for one in each) * share
-        return self._forecasts[workers]
+        each = [preflight.forecast(bench, self.options.at_once) for bench in self.benches]
+        share = 1.0 if self.plan is None else self.trials / max(sum(one.trials for one in each), 1)
+        return sum(one.seconds for one in each) * share
 
     def devices(self) -> list[Storage]:
         """The block devices that are loaded, with what is on them."""
@@ -74,63 +142,56 @@ class Execution:
 
     def kept_files(self) -> list[KeptFile]:
         """What studies made beside the run's folder and that is still there."""
-        return [*hosts.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
+        return [*executors.kept_files(self.benches), *(self.hosts.kept if self.hosts else ())]
 
-    def close(self) -> None:
-        """Give up the hosts that measure it. `run` does so at its end."""
-        if self.hosts is not None:
-            self.hosts.close()
+    def run(self, progress: Progress | None = None) -> Run:
+        """Run what has no record yet, see `runner.run.execute`, and give up the hosts.
 
-    def run(
-        self,
-        progress: Progress | None = None,
-        *,
-        executor: Executor | str | None = None,
-        workers: int | None = None,
-        wait_quiet_s: float = 0.0,
-        blocks: int | None = None,
-    ) -> Run:
-        """Run what has no record yet, see `runner.run.execute`; Interrupted, which says how to resume it, at Ctrl-C.
-
-        `executor` is where trials are computed that measure nothing: one of the caller's, or a name (docs/cluster.md).
-        `blocks` is the number of randomised blocks, counted from the first, after which the run stops; by default none
-        is left out.
+        Interrupted, which says how to resume it, at Ctrl-C.
         """
         from ioassay.api import run_results
         from ioassay.runner import run
 
-        progress = progress or Progress()
-        number = at_once(executor, workers)
+        progress, options = progress or Progress(), self.options
         progress.opened(self.store.root, self.store.suite(), self.store.trials())
-        progress.planned(self.trials, self.forecast_s(number))
+        progress.planned(self.trials, self.forecast_s)
         if self.hosts is not None:
-            self.hosts.wait_quiet_s = wait_quiet_s
+            self.hosts.wait_quiet_s = options.wait_quiet_s
         if self.plan is not None:
             self.plan.announce(progress.said)
         try:
-            source = self.plan if blocks is None else self._first(blocks)
-            with opened(executor, self.store, self.benches, progress) as there:
-                tally = run.execute(
-                    self.store, self.benches, progress, number, source, wait_quiet_s, there.executor, self.hosts
+            source = self.plan if options.blocks is None else self._first(options.blocks)
+            with self._executor(progress) as executor:
+                self.tally = run.execute(
+                    self.store,
+                    self.benches,
+                    progress,
+                    options.at_once,
+                    source,
+                    options.wait_quiet_s,
+                    executor,
+                    self.hosts,
                 )
-            if blocks is not None:
-                tally.planned = self.trials
+            if options.blocks is not None:
+                self.tally.planned = self.trials
         except (KeyboardInterrupt, Interrupted):
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
         finally:
-            self.close()
-        warnings = [*self.warnings, *there.warnings]
-        kept = self.hosts.kept if self.hosts is not None else ()
-        return run_results.of_store(self.store, self.benches, warnings, tally, there.computing, kept)
+            if self.hosts is not None:
+                self.hosts.close()
+        if (shares := getattr(executor, "shares", None)) is not None:
+            remedy = "install the same ioassay there"
+            refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
+            self.warnings = [*self.warnings, *refused]
+            self.computing = Computing(self._executor_name, shares.workers)
+        return run_results.of_store(self.store, self)
 
     def _first(self, blocks: int) -> Planned:
-        """UsageError for a study that needs all repetitions of an earlier one."""
-        from ioassay.runner.trial_sources import Planned
+        """The first randomised blocks. UsageError for a study that needs all repetitions of an earlier one."""
+        from ioassay.runner.run import Planned
         from ioassay.study import relative_levels
 
-        if blocks < 1:
-            raise UsageError(f"blocks is {blocks}; expected a number of at least 1")
         if waiting := [bench.study.name for bench in self.benches if relative_levels.follows(bench.study)]:
             raise UsageError(
                 f"{waiting[0]}: takes the best level of an earlier study, which all repetitions of that one decide; "
@@ -138,67 +199,47 @@ class Execution:
             )
         return Planned(self.store, blocks)
 
+    @property
+    def _executor_name(self) -> str:
+        executor = self.options.executor
+        return executor if isinstance(executor, str) else type(executor).__name__
 
-@dataclass(frozen=True)
-class Checks:
-    """What is examined before a run: by what consent, and from which folder."""
+    @contextmanager
+    def _executor(self, progress: Progress) -> Iterator[Executor | None]:
+        """The executor of this run; None for its own workers. Those that are waited for, or refused, are announced.
 
-    consent: Consent = field(default_factory=Consent)
-    folder: Path | None = None
-    """Where relative paths start from; by default the working directory."""
-    without_tools: bool = False
-    """A missing tool is a warning, and less can be checked."""
-    executor: Executor | str | None = None
-    """Where the hosts are that a study names."""
-
-    def benches(self, suite: Suite, announce: Announce | None = None) -> tuple[list[PreparedStudy], list[Warning_]]:
-        """A suite's benches, everything of this host examined; nothing has been touched. `announce` is told what is.
-
-        ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run.
+        A name is opened after the run was made, so that its RunError says how to continue it.
         """
-        from ioassay.report import figures
-        from ioassay.runner import preflight
-        from ioassay.targets import occupancy
-
-        figures.check_suite(suite)
-        consent = hosts.of_this_host(self.consent, suite)
-        with occupancy.announced(announce or (lambda text, share: None)):
-            return preflight.inspect(suite, consent, self.folder, without_tools=self.without_tools)
-
-    def inspect(self, suite: Suite, announce: Announce | None = None) -> Inspection:
-        """The same, with the hosts that the suite names, which examine everything there. Errors name the host.
-
-        `Inspection.hosts` are to be closed. RunError for a host that is not there.
-        """
-        if not hosts.with_hosts(suite):
-            return Inspection(suite, *self.benches(suite, announce))
-        said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)
-        here = self.benches(suite, announce)  # what is wrong with the study is said without hosts
-        named, fleet = hosts.opened(suite, self.executor, self.consent, said, without_tools=self.without_tools)
-        try:
-            benches, warnings = here if named is suite else self.benches(named, announce)
-        except BaseException:
-            fleet.close()
-            raise
-        return Inspection(named, benches, [*warnings, *fleet.warnings()], fleet, self.executor)
+        asked = self.options.executor
+        is_unused = all(bench.driver.measures for bench in self.benches)
+        if asked is None or asked == LOCAL or is_unused:
+            if asked not in (None, LOCAL) and not any(bench.elsewhere for bench in self.benches):
+                measures = f"the driver '{self.benches[0].driver.name}' measures this machine"
+                text = f"--executor {self._executor_name} is not used: {measures}"
+                self.warnings = [*self.warnings, Warning_("executor-unused", text)]
+            yield None
+        elif not isinstance(asked, str):
+            with executors.adapted(asked, progress.said) as executor:
+                yield executor
+        else:
+            self.store.resume_options = ("--executor", asked)
+            progress.preparing(f"waiting for workers of {asked}", 0.0)
+            with ExitStack() as stack:
+                try:
+                    opened = stack.enter_context(executors.opened(asked, progress.said))
+                except RunError as error:
+                    raise RunError(f"{error}. Continue with: {self.store.resume_command}") from None
+                yield opened
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A suite that passed every check. `suite` has the names of hosts in place of `all`."""
+    """A suite that passed every check. `suite` has the names of hosts in place of `all`; `hosts` are to be closed."""
 
     suite: Suite
     benches: Sequence[PreparedStudy]
     warnings: Sequence[Warning_]
     hosts: Hosts | None = None
-    executor: Executor | str | None = None
-    """Where these are."""
-
-    def execution(self, store: RunStore) -> Execution:
-        """That of a run's folder."""
-        if self.hosts is not None and isinstance(self.executor, str):
-            store.resume_options = ("--executor", self.executor)
-        return Execution(store, self.benches, self.warnings, hosts=self.hosts)
 
     def close(self) -> None:
         """Give up the hosts."""
@@ -206,12 +247,53 @@ class Inspection:
             self.hosts.close()
 
 
-def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
+def inspect(
+    suite: Suite,
+    options: RunOptions,
+    announce: Announce | None = None,
+    folder: Path | None = None,
+    *,
+    is_plan: bool = False,
+) -> Inspection:
+    """Examine everything of this host and of those that a suite names; nothing has been touched.
+
+    `announce` is told what is examined. Relative paths start from `folder`, by default the working directory. For a
+    plan a missing tool is a warning, less can be checked then, and hosts are asked where an executor has them.
+
+    ToolError for a missing tool, SafetyRefusal where data could be lost, StudyError for what cannot be run, RunError
+    for a host that is not there; errors of hosts name them.
+    """
+    from ioassay.report import figures
+    from ioassay.runner import preflight
+    from ioassay.targets import occupancy
+
+    figures.check_suite(suite)
+
+    def examine(suite: Suite) -> tuple[list[PreparedStudy], list[Warning_]]:
+        consent = executors.of_this_host(options.consent, suite)
+        with occupancy.announced(announce or (lambda text, share: None)):
+            return preflight.inspect(suite, consent, folder, without_tools=is_plan)
+
+    benches, warnings = examine(suite)  # what is wrong with the study is said without hosts
+    if not executors.with_hosts(suite) or (is_plan and options.executor is None):
+        return Inspection(suite, benches, [*warnings, *(executors.unchecked(suite) if is_plan else ())])
+    said = (lambda text: announce(text, 0.0)) if announce else (lambda text: None)
+    named, fleet = executors.open_hosts(suite, options.executor, options.consent, said, without_tools=is_plan)
+    try:
+        if named is not suite:
+            benches, warnings = examine(named)
+    except BaseException:
+        fleet.close()
+        raise
+    return Inspection(named, benches, [*warnings, *fleet.warnings()], fleet)
+
+
+def begin(suite: Suite, root: Path, options: RunOptions, announce: Announce | None = None) -> Execution:
     """Check everything, then make the run's folder. ConditionError where each trial would be skipped here."""
     from ioassay.runner import preflight
     from ioassay.store.run_folder import RunStore
 
-    checked = checks.inspect(suite, announce)
+    checked = inspect(suite, options, announce)
     try:
         if checked.hosts is None:
             preflight.require_measurable(checked.benches, checked.warnings)
@@ -220,10 +302,10 @@ def begin(suite: Suite, root: Path, checks: Checks, announce: Announce | None = 
     except BaseException:
         checked.close()
         raise
-    return checked.execution(store)
+    return Execution(store, checked.benches, options, checked.warnings, hosts=checked.hosts)
 
 
-def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Execution:
+def resume(root: Path, options: RunOptions, announce: Announce | None = None) -> Execution:
     """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
@@ -235,8 +317,8 @@ def resume(root: Path, checks: Checks, announce: Announce | None = None) -> Exec
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
-    checks = replace(checks, folder=store.working_directory())
-    return checks.inspect(suite, announce).execution(store)
+    checked = inspect(suite, options, announce, store.working_directory())
+    return Execution(store, checked.benches, options, checked.warnings, hosts=checked.hosts)
 
 
 def facts(benches: Sequence[PreparedStudy], others: Hosts | None = None) -> dict[str, Any]:
@@ -244,7 +326,7 @@ def facts(benches: Sequence[PreparedStudy], others: Hosts | None = None) -> dict
     from ioassay.store.run_folder import FOLDER
 
     of_hosts = {"hosts": others.facts()} if others is not None else {}
-    return {**hosts.gathered(benches), FOLDER: str(Path().absolute()), **of_hosts}
+    return {**executors.gathered(benches), FOLDER: str(Path().absolute()), **of_hosts}
 
 
 @contextmanager
@@ -265,93 +347,3 @@ def named(source: str) -> Iterator[None]:
         if source in str(error):
             raise
         raise StudyError(str(error), source=source) from None
-
-
-# Where trials are computed that measure nothing: by processes of the run, or by an executor
-
-
-@dataclass(frozen=True)
-class Computing:
-    """Where the trials of a run were computed, if elsewhere. No record has it: they are the same anywhere."""
-
-    executor: str
-    workers: Mapping[str, int]
-    """Worker -> trials that it computed."""
-    refused: Sequence[Warning_]
-    """A warning for each worker that is another program."""
-
-
-def at_once(executor: Executor | str | None, workers: int | None) -> int | None:
-    """How many trials are computed at once; None for the runner's default.
-
-    UsageError where the two contradict, and for what is no executor.
-    """
-    if workers is not None and workers < 1:
-        raise UsageError(f"--workers is {workers}; expected at least 1")
-    if isinstance(executor, str) and executor != LOCAL:
-        places = executors.places(executor)
-        if workers is not None:
-            raise UsageError(
-                f"--workers is {workers}, and is about executor local; "
-                f"expected it in the name, such as --executor dask:local,workers={workers}"
-            )
-        return places
-    if not isinstance(executor, Executor | str | None):
-        raise UsageError(f"executor is {executor!r}; expected a name, a concurrent.futures.Executor, or None")
-    return workers
-
-
-@dataclass(frozen=True)
-class Opened:
-    """An executor for one run, by its name, and what can be said of it."""
-
-    name: str
-    executor: Executor | None = None
-    unused: Sequence[Warning_] = ()
-
-    @property
-    def computing(self) -> Computing | None:
-        """Where trials were computed so far; None where it was this host alone, or is unknown."""
-        shares = getattr(self.executor, "shares", None)
-        if shares is None:
-            return None
-        remedy = "install the same ioassay there"
-        refused = [Warning_("worker-refused", f"{one.title}: {one.refusal}", remedy) for one in shares.refused]
-        return Computing(self.name, shares.workers, refused)
-
-    @property
-    def warnings(self) -> Sequence[Warning_]:
-        """That it was not used, and which workers were refused."""
-        return [*self.unused, *(self.computing.refused if self.computing else ())]
-
-
-@contextmanager
-def opened(
-    executor: Executor | str | None, store: RunStore, benches: Sequence[PreparedStudy], progress: Progress
-) -> Iterator[Opened]:
-    """What an executor is for this run. `progress` is told of workers that are waited for, and of those refused.
-
-    A name cannot be opened (RunError) after the run was made, so that the message says how to continue it.
-    """
-    if executor is None or executor == LOCAL:
-        yield Opened(LOCAL)
-        return
-    if all(bench.driver.measures for bench in benches):
-        if any(bench.elsewhere for bench in benches):
-            yield Opened(LOCAL)
-            return
-        name = executor if isinstance(executor, str) else type(executor).__name__
-        text = f"--executor {name} is not used: the driver '{benches[0].driver.name}' measures this machine"
-        yield Opened(LOCAL, unused=[Warning_("executor-unused", text)])
-        return
-    with ExitStack() as stack:
-        if not isinstance(executor, str):
-            yield Opened(type(executor).__name__, stack.enter_context(executors.adapted(executor, progress.said)))
-            return
-        store.resume_options = ("--executor", executor)
-        progress.preparing(f"waiting for workers of {executor}", 0.0)
-        try:
-            found = stack.enter_context(executors.opened(executor, progress.said))
-        except RunError as error:
-            raise RunError(f"{error}. Continue with: {store.resume_command}") from None
-        yield Opened(executor, found)

@@ -99,7 +99,7 @@ class Bundle:
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay export --json` prints."""
-        return {"bundle": str(self.path), "bytes": self.bytes, **self.manifest.as_dict()}
+        return {"bundle": str(self.path), "bytes": self.bytes, **vars(self.manifest)}
 
 
 def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) -> Bundle:
@@ -109,7 +109,7 @@ def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) 
     from ioassay.store.run_folder import RunStore
 
     archive = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}.tar.gz")
-    bundle.require_free(archive, store.root)
+    bundle.require_new(archive, store.root, bundle.SUFFIXES)
     with supervisor.temporary_folder("ioassay-export-") as folder:
         redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
         manifest = bundle.copy(store, folder / "files", redaction, report=report)

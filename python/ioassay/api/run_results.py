@@ -12,30 +12,28 @@ from concurrent.futures import Executor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from ioassay import report
-from ioassay.api import diagnosis, execution, html_view, publication
+from ioassay import api, report
+from ioassay.api import diagnosis, execution, publication
+from ioassay.api.execution import RunKeys, RunOptions
 from ioassay.api.publication import TABLES
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import system
 from ioassay.narrative import answers
 from ioassay.process import supervisor
-from ioassay.roles import Consent
 from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
     from altair.typing import ChartType
 
-    from ioassay.api.execution import Computing
+    from ioassay.api.execution import Execution
     from ioassay.api.publication import Bundle, Publication, TableFiles
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
-    from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
-    from ioassay.runner.hosts import KeptFile
-    from ioassay.runner.preflight import PreparedStudy
+    from ioassay.runner.executors import KeptFile
     from ioassay.runner.run import Tally
     from ioassay.store.dataset import Dataset
     from ioassay.store.run_folder import RunStore
@@ -48,18 +46,13 @@ class Run:
     Frames are polars' own, `.to_pandas()` included (extra `notebook`). Columns have SI units: bytes, bytes/s, ns, s.
     """
 
-    def __init__(
-        self,
-        store: RunStore,
-        benches: Sequence[PreparedStudy] = (),
-        found: Sequence[Warning_] = (),
-        tally: Tally | None = None,
-        computing: Computing | None = None,
-        kept: Sequence[KeptFile] = (),
-    ) -> None:
-        self._store, self._benches, self._found, self._ended = store, benches, found, tally
-        self._kept = kept
-        self.computing = computing
+    _resumed = staticmethod(execution.resume)
+    """What continues a run of its kind."""
+
+    def __init__(self, store: RunStore, ended: Execution | None = None) -> None:
+        """`ended` is what carried the run out, of one that was not only opened."""
+        self._store, self._ended = store, ended
+        self.computing = ended.computing if ended is not None else None
         """Where its trials were computed, if an executor said so; None of a run that was opened."""
         self._publication: Publication | None = None
 
@@ -187,8 +180,8 @@ class Run:
         """How the trials ended, as far as they have."""
         from ioassay.runner.run import Tally
 
-        if self._ended is not None:
-            return self._ended
+        if self._ended is not None and self._ended.tally is not None:
+            return self._ended.tally
         tally = Tally()
         for row in _rows(self.records):
             tally.add(row["status"])
@@ -280,24 +273,14 @@ class Run:
         columns, rows = sql_rows({self.root.resolve().name: self.records}, query)
         return frames.Frame(rows, schema=columns, orient="row", infer_schema_length=None)
 
-    def resume(
-        self,
-        *,
-        progress: Progress | None = None,
-        executor: Executor | str | None = None,
-        workers: int | None = None,
-        destroy_data: Sequence[str] = (),
-        allow_exec: bool = False,
-        wait_quiet_s: float = 0.0,
-        blocks: int | None = None,
-    ) -> Run:
+    def resume(self, *, progress: Progress | None = None, **options: Unpack[RunKeys]) -> Self:
         """Run the trials that have no record yet. Arguments and errors as of `Study.run`."""
-        progress = progress or Progress()
-        execution.at_once(executor, workers)
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
+        progress, chosen = progress or Progress(), RunOptions(**options)
         with execution.interruptible():
-            ready = execution.resume(self.root, checks, progress.preparing)
-        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
+            ready = self._resumed(self.root, chosen, progress.preparing)
+        run = ready.run(progress)
+        assert isinstance(run, type(self))
+        return run
 
     # For those who print it
 
@@ -326,13 +309,12 @@ class Run:
 
     def kept_files(self) -> list[KeptFile]:
         """Files that the run made beside its folder and that stay; known only where it ran in this process."""
-        from ioassay.runner import hosts
-
-        return [*hosts.kept_files(self._benches), *self._kept]
+        return self._ended.kept_files() if self._ended is not None else []
 
     def all_warnings(self) -> list[dict[str, Any]]:
         """Warnings of the checks and of the trials, each once, with the number of trials it concerns."""
-        counted: dict[tuple[str, str, str], int] = {(item.code, item.text, item.remedy): 0 for item in self._found}
+        found = self._ended.warnings if self._ended is not None else ()
+        counted: dict[tuple[str, str, str], int] = {(one.code, one.text, one.remedy): 0 for one in found}
         announced = self.records.announced_skips()
         for row in self.records.warnings.iter_rows(named=True):
             key = (row["code"], row["text"], row["remedy"])
@@ -362,7 +344,7 @@ class Run:
             lines += [self.trust.conditions, self.trust.claims]
         told = answers.answers(self.records.studies, self.findings)
         sections = [(answer.title, answer.sentences) for answer in told]
-        return html_view.section(self.title, lines, sections)
+        return api.section(self.title, lines, sections)
 
     @property
     def trial_counts(self) -> str:
@@ -370,19 +352,12 @@ class Run:
         return str(self.tally)
 
 
-def of_store(
-    store: RunStore,
-    benches: Sequence[PreparedStudy] = (),
-    found: Sequence[Warning_] = (),
-    tally: Tally | None = None,
-    computing: Computing | None = None,
-    kept: Sequence[KeptFile] = (),
-) -> Run:
+def of_store(store: RunStore, ended: Execution | None = None) -> Run:
     """The run of a folder: that of a search is a `Search`, where the pack of searches is there."""
     import ioassay
 
     kind: type[Run] = getattr(ioassay, "Search", Run) if store.is_search else Run
-    return kind(store, benches, found, tally, computing, kept)
+    return kind(store, ended)
 
 
 def open(folder: str | Path) -> Run:

@@ -11,12 +11,11 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from ioassay import units
-from ioassay.api import diagnosis, execution, html_view
+from ioassay import api, units
+from ioassay.api import diagnosis, execution
+from ioassay.api.execution import USUAL, RunKeys, RunOptions
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
-from ioassay.roles import Consent
-from ioassay.runner import hosts
 from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
@@ -77,10 +76,9 @@ class Study:
         given = {"target": target, "params": params, "factors": factors, **keys}
         table: dict[str, object] = {"name": name, "driver": driver, "title": name}
         table |= {key: value for key, value in given.items() if value is not None}
-        self._take(catalog.from_table(_plain(table), Path("Study")), name, f"{name}.toml")
-
-    def _take(self, suite: Suite, source: str, arguments: str, left_out: Sequence[Warning_] = ()) -> None:
-        self._suite, self.source, self.arguments, self._left_out = suite, source, arguments, tuple(left_out)
+        self._suite = catalog.from_table(_plain(table), Path("Study"))
+        self._left_out: tuple[Warning_, ...] = ()
+        self.source, self.arguments = name, f"{name}.toml"
 
     source: str
     """What errors call it: a name or a file."""
@@ -91,7 +89,8 @@ class Study:
     def of_suite(cls, suite: Suite, left_out: Sequence[Warning_] = ()) -> Self:
         """A suite that was read; `left_out` are warnings of changes without effect."""
         study = cls.__new__(cls)
-        study._take(suite, suite.name, suite.name, left_out)
+        study._suite, study._left_out = suite, tuple(left_out)
+        study.source = study.arguments = suite.name
         return study
 
     @classmethod
@@ -110,7 +109,7 @@ class Study:
         `factors` add or replace factors with their levels. StudyError for a study that is wrong; UsageError for a
         change that no study takes, or a scale that none has.
         """
-        from ioassay.study import catalog, overrides
+        from ioassay.study import catalog
 
         scales = {FULL}
         set_, varied = _assignments(settings), _assignments(factors)
@@ -118,7 +117,7 @@ class Study:
 
         def change(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             scales.update(*(table.get("scale", {}) for table in tables))
-            changed, warnings = overrides.adjusted_all(
+            changed, warnings = catalog.adjusted_all(
                 tables, scale=scale, settings=set_, factors=varied, repetitions=repetitions
             )
             left_out.extend(warnings)
@@ -132,7 +131,11 @@ class Study:
                 f"{nearest(scale, scales)}"
             )
         study = cls.of_suite(suite, left_out)
-        study.source, study.arguments = str(name), _arguments(str(name), scale, set_, varied)
+        words = [str(name), *(("--scale", scale) if scale != FULL else ())]
+        words += [word for assignment in set_ for word in ("--set", assignment)]
+        # A factor of several levels is none of the study that a search is about.
+        words += [word for assignment in varied if "," not in assignment for word in ("--factor", assignment)]
+        study.source, study.arguments = str(name), shlex.join(words)
         return study
 
     @property
@@ -181,52 +184,26 @@ class Study:
         A missing tool is a warning. A study that names hosts is checked on them where `executor` says where they are.
         `announce` is called with what is examined, and its share. Errors as of `run`.
         """
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), without_tools=True, executor=executor)
+        options = RunOptions(executor, destroy_data=destroy_data, allow_exec=allow_exec)
         with execution.named(self.source):
-            if executor is None:
-                benches, warnings = checks.benches(self._suite, announce)
-
-                unchecked = hosts.unchecked(self._suite)
-                checked = execution.Inspection(self._suite, benches, [*warnings, *unchecked])
-            else:
-                checked = checks.inspect(self._suite, announce)
+            checked = execution.inspect(self._suite, options, announce, is_plan=True)
         devices = checked.hosts.devices() if checked.hosts is not None else []
-        if checked.hosts is not None:
-            checked.hosts.close()
+        checked.close()
         return Plan(checked.suite, checked.benches, [*self._left_out, *checked.warnings], devices)
 
     def begin(
-        self,
-        output: str | Path | None = None,
-        announce: Announce | None = None,
-        *,
-        destroy_data: Sequence[str] = (),
-        allow_exec: bool = False,
-        executor: Executor | str | None = None,
+        self, output: str | Path | None = None, announce: Announce | None = None, options: RunOptions = USUAL
     ) -> Execution:
-        """Check everything and make the run's folder, for those who want to know more before it runs; see `run`.
-
-        `executor` is where the hosts are that the study names.
-        """
+        """Check everything and make the run's folder, for those who want to know more before it runs; see `run`."""
         from ioassay.store.run_folder import new_folder
 
-        checks = execution.Checks(Consent(tuple(destroy_data), allow_exec), executor=executor)
         root = Path(output) if output is not None else new_folder(Path("runs"), self.name)
         with execution.named(self.source):
-            ready = execution.begin(self._suite, root, checks, announce)
+            ready = execution.begin(self._suite, root, options, announce)
         return replace(ready, warnings=[*self._left_out, *ready.warnings])
 
     def run(
-        self,
-        output: str | Path | None = None,
-        *,
-        progress: Progress | None = None,
-        executor: Executor | str | None = None,
-        workers: int | None = None,
-        destroy_data: Sequence[str] = (),
-        allow_exec: bool = False,
-        wait_quiet_s: float = 0.0,
-        blocks: int | None = None,
+        self, output: str | Path | None = None, *, progress: Progress | None = None, **options: Unpack[RunKeys]
     ) -> Run:
         """Run every trial; `Run.report` makes the page.
 
@@ -244,13 +221,10 @@ class Study:
         cannot go on, Interrupted at Ctrl-C: `open(folder).resume()` goes on. A trial that fails is no error
         (`Run.failed`).
         """
-        progress = progress or Progress()
-        execution.at_once(executor, workers)
+        progress, chosen = progress or Progress(), RunOptions(**options)
         with execution.interruptible():
-            ready = self.begin(
-                output, progress.preparing, destroy_data=destroy_data, allow_exec=allow_exec, executor=executor
-            )
-        return ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
+            ready = self.begin(output, progress.preparing, chosen)
+        return ready.run(progress)
 
     def __repr__(self) -> str:
         return f"<Study {self.name}: {self.title}>"
@@ -270,36 +244,23 @@ class Study:
             )
             for study in self._suite.studies
         ]
-        return html_view.section(self.title, [self._suite.description], tables=html_view.table(columns, rows))
-
-
-def of(study: Study | str | Path) -> Study:
-    """The study itself, or the one of a name or file."""
-    return study if isinstance(study, Study) else Study.read(study)
-
-
-def _arguments(name: str, scale: str, settings: Sequence[str], factors: Sequence[str]) -> str:
-    """The words that name the same study to `ioassay run`; factors of several levels are left out."""
-    words = [name] if scale == FULL else [name, "--scale", scale]
-    words += [word for assignment in settings for word in ("--set", assignment)]
-    fixed = [assignment for assignment in factors if "," not in assignment]
-    return shlex.join([*words, *(word for assignment in fixed for word in ("--factor", assignment))])
+        return api.section(self.title, [self._suite.description], tables=api.table(columns, rows))
 
 
 def _assignments(changes: Changes) -> list[str]:
     """The changes as `key=value` words. UsageError for a level that such a word cannot hold."""
+
+    def word(key: str, value: object) -> str:
+        if isinstance(value, list):
+            parts = [word(key, part) for part in value]
+            if broken := next((part for part in parts if "," in part), None):
+                raise UsageError(f"{key}: the level '{broken}' has a comma; expected it in the study's file")
+            return ",".join(parts)
+        return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
+
     if not isinstance(changes, Mapping):
         return list(changes)
-    return [f"{key}={_word(key, _plain(value))}" for key, value in changes.items()]
-
-
-def _word(key: str, value: object) -> str:
-    if isinstance(value, list):
-        parts = [_word(key, part) for part in value]
-        if broken := next((part for part in parts if "," in part), None):
-            raise UsageError(f"{key}: the level '{broken}' has a comma; expected it in the study's file")
-        return ",".join(parts)
-    return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
+    return [f"{key}={word(key, _plain(value))}" for key, value in changes.items()]
 
 
 def _plain(value: Any) -> Any:
@@ -345,24 +306,22 @@ class Plan:
         from ioassay.runner import preflight
         from ioassay.study import plan
 
-        found = []
-        for bench in self._benches:
-            forecast = preflight.forecast(bench)
-            found.append(
-                {
-                    "study": bench.study.name,
-                    "title": bench.study.title,
-                    "points": len(plan.points(bench.study)),
-                    "repetitions": bench.study.max_repetitions,
-                    "adaptive": bench.study.until is not None,
-                    "trials": forecast.trials,
-                    "seconds": forecast.seconds,
-                    "written_bytes": forecast.written_bytes,
-                    "written_is_lower_bound": forecast.unknown_writes,
-                    "relative": _relative(bench.study),
-                }
-            )
-        return found
+        costs = [(bench.study, preflight.forecast(bench)) for bench in self._benches]
+        return [
+            {
+                "study": study.name,
+                "title": study.title,
+                "points": len(plan.points(study)),
+                "repetitions": study.max_repetitions,
+                "adaptive": study.until is not None,
+                "trials": cost.trials,
+                "seconds": cost.seconds,
+                "written_bytes": cost.written_bytes,
+                "written_is_lower_bound": cost.unknown_writes,
+                "relative": _relative(study),
+            }
+            for study, cost in costs
+        ]
 
     @property
     def seconds(self) -> float:
@@ -407,14 +366,9 @@ class Plan:
 
         known = {trial.id for trial in plan.known_trials(self._suite)}
         return [
-            {
-                "order": trial.order,
-                "id": trial.id if trial.id in known else "",
-                "study": trial.study,
-                "repetition": trial.repetition,
-                **trial.point,
-            }
-            for trial in plan.trials(self._suite)
+            {"order": one.order, "id": one.id if one.id in known else "", "study": one.study}
+            | {"repetition": one.repetition, **one.point}
+            for one in plan.trials(self._suite)
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -434,18 +388,10 @@ class Plan:
         return f"<Plan of {self._suite.name}: {trials} trials, about {self.seconds:.0f} s>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                study["study"],
-                study["points"],
-                study["repetitions"],
-                study["trials"],
-                units.format_duration(study["seconds"]),
-            )
-            for study in self.studies
-        ]
-        table = html_view.table(("study", "points", "repetitions", "trials", "time"), rows)
-        return html_view.section(self._suite.title, [f"warning: {one.text}" for one in self.warnings], tables=table)
+        columns = ("study", "points", "repetitions", "trials")
+        rows = [[*map(each.get, columns), units.format_duration(each["seconds"])] for each in self.studies]
+        table = api.table((*columns, "time"), rows)
+        return api.section(self._suite.title, [f"warning: {one.text}" for one in self.warnings], tables=table)
 
 
 def _relative(study: model.Study) -> list[dict[str, Any]]:

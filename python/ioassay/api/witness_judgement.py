@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import formats
-from ioassay.api import html_view
+from ioassay import api, formats
 from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
@@ -203,7 +202,7 @@ class Judgement:
         return f"<Judgement of {self.command[:1]}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        return html_view.section(f"{self.verdict}: {' '.join(self.command)}", [self.explanation])
+        return api.section(f"{self.verdict}: {' '.join(self.command)}", [self.explanation])
 
 
 def witness(

@@ -129,26 +129,19 @@ def _answered(words: Sequence[str]) -> int:
         if isinstance(error, IoassayError):
             return console.problem(error)
         if isinstance(error, OSError):
-            if _is_of_streams(error):
+            if error.filename is None and error.errno in (errno.EPIPE, errno.EBADF, errno.EIO):  # of our streams
                 raise console.Unwritten(error) from None
             return console.problem(_of_machine(error))
-        if "ioassay.plugins" in sys.modules and (said := _fault_of_plugin(error)):
-            return console.problem(said)
+        registry = sys.modules.get("ioassay.registry")
+        if registry is not None and (said := registry.fault(error)):
+            import traceback
+
+            console.note("".join(traceback.format_exception(error)).rstrip())  # the lines that its author needs
+            text = f"{said}. Report it to the authors of the plugin, or uninstall it"
+            return console.problem(IoassayError(text))
         if isinstance(error, RuntimeWarning) and str(error).startswith(_UNFIT):
             return console.problem(_of_processor(str(error)))
         return console.bug(error)
-
-
-def _fault_of_plugin(error: Exception) -> IoassayError | None:
-    """What a plugin raised where nothing of a trial could be blamed for it, with the lines that its author needs."""
-    import traceback
-
-    from ioassay import plugins
-
-    if not (said := plugins.fault(error)):
-        return None
-    console.note("".join(traceback.format_exception(error)).rstrip())
-    return IoassayError(f"{said}. Report it to the authors of the plugin, or uninstall it")
 
 
 def _without_log_level(words: Sequence[str]) -> Sequence[str]:
@@ -186,18 +179,15 @@ def _dispatch(words: Sequence[str]) -> None:
         from ioassay.cli import helptext
 
         helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS)
-    else:
-        _misused(words)
+    elif not words:
+        from ioassay.cli import helptext
 
-
-def _misused(words: Sequence[str]) -> None:
-    """No command, or an unknown one; without any word the help."""
-    from ioassay.cli import helptext, syntax
-
-    if not words:
         helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=True)
         raise console.Exit(UsageError.exit_code)
-    raise syntax.unknown(words[0], [*COMMANDS, *option_names()], "ioassay")
+    else:
+        from ioassay.cli import syntax
+
+        raise syntax.unknown(first, [*COMMANDS, *option_names()], "ioassay")
 
 
 def option_names() -> dict[str, str]:
@@ -231,7 +221,3 @@ def _of_processor(said: str) -> ToolError:
         "install the build for older ones with pip install 'polars[rtcompat]'; runs are kept and need no repetition"
     )
     return ToolError(f"this processor lacks {missing}, which the installed build of polars needs; {remedy}")
-
-
-def _is_of_streams(error: OSError) -> bool:
-    return error.filename is None and error.errno in (errno.EPIPE, errno.EBADF, errno.EIO)

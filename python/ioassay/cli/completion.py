@@ -8,12 +8,12 @@ shells that show it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ioassay import debug_log
 from ioassay.cli import COMMANDS, COMPLETE, LOG_LEVEL, SHELL_OPTIONS, console, help, helptext, named, option_names
-from ioassay.cli.syntax import HELP, Group, meanings, summary
+from ioassay.cli.syntax import HELP, Group, meanings
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 
@@ -127,7 +127,7 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
         if not rest:
             return _beginning(last, {**help.headings(), **COMMANDS})
         group = named(rest[0]) if rest[0] in COMMANDS and len(rest) == 1 else None
-        return _beginning(last, _of_group(group) if isinstance(group, Group) else {})
+        return _beginning(last, group.meanings() if isinstance(group, Group) else {})
     if first in SHELL_OPTIONS and not rest:
         return _beginning(last, _SCRIPTS)
     if first not in COMMANDS:
@@ -138,17 +138,13 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
             return {}
         member = member.members[rest.pop(0)]
     if isinstance(member, Group):
-        return _beginning(last, {**_of_group(member), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
+        return _beginning(last, {**member.meanings(), **dict.fromkeys(HELP, helptext.HELP_ROW[1])})
     anywhere = {LOG_LEVEL: option_names()[LOG_LEVEL]} if last.startswith("-") else {}
     return {**member.candidates(rest, last), **_beginning(last, anywhere)}
 
 
 def _beginning(text: str, known: Iterable[str]) -> dict[str, str]:
     return {word: about for word, about in meanings(known).items() if word.startswith(text)}
-
-
-def _of_group(group: Group) -> Mapping[str, str]:
-    return {name: summary(each.about) for name, each in group.members.items()}
 
 
 def _without_log_level(words: Sequence[str]) -> list[str]:

@@ -28,7 +28,6 @@ _HEAD_BYTES = 4096
 
 
 def words(*names: str) -> Completer:
-    """Offers these names."""
     return lambda text, given: names
 
 
@@ -61,7 +60,6 @@ def studies(text: str, given: Given) -> dict[str, str]:
 
 
 def drives(text: str, given: Given) -> dict[str, str]:
-    """The drives that are described."""
     return _described("simulation/drives", "about")
 
 
@@ -138,7 +136,7 @@ def _metric(name: str) -> str:
 
 def executors(text: str, given: Given) -> Iterator[str]:
     """The kinds of executors, and the keys that one may have."""
-    yield from known.offers(text)
+    return known.offers(text)
 
 
 def _described(list_: str, key: str) -> dict[str, str]:

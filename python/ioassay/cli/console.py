@@ -80,7 +80,6 @@ def use_json(wanted: bool) -> bool:
 
 
 def line(text: str = "") -> None:
-    """One line of the result."""
     use_stdout()
     try:
         sys.stdout.write(text + "\n")
@@ -89,13 +88,11 @@ def line(text: str = "") -> None:
 
 
 def lines(texts: Iterable[str]) -> None:
-    """Each as a line of the result."""
     for text in texts:
         line(text)
 
 
 def flush() -> None:
-    """Have everything written that was said so far."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -109,13 +106,11 @@ def use_stdout() -> None:
 
 
 def lose(error: OSError) -> None:
-    """A part of the output is lost; it is said at the end of the command."""
     global _loss
     _loss = Unwritten(error)
 
 
 def finish() -> None:
-    """`flush`, at the end of a command."""
     flush()
     if _loss is not None:
         raise _loss
@@ -151,7 +146,6 @@ def note(text: str) -> None:
 
 
 def notes(texts: Iterable[str]) -> None:
-    """Each as a line beside the result."""
     for text in texts:
         note(text)
 
@@ -162,7 +156,6 @@ def paragraph(text: str, indent: str = "") -> None:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """The lines of `paragraph`."""
     return [line for part in text.splitlines() for line in _wrapped(part, indent, sys.stdout).splitlines()]
 
 
@@ -250,7 +243,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of `table`."""
     cells = [columns, *rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
     words = [not all(map(_is_number, column)) for column in zip(*rows, strict=True)] or [True] * len(columns)

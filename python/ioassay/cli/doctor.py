@@ -11,15 +11,13 @@ from ioassay.api import diagnosis
 from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.api.diagnosis import Diagnosis, InstalledPlugin
-    from ioassay.records.record import Warning_
+    from ioassay.api.diagnosis import Diagnosis
 
 _MOST_UNABLE, _MOST_PLUGINS = 3, 2
 """Lines about what cannot be done here, and about plugins."""
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command("doctor")(doctor)
 
 
@@ -45,44 +43,41 @@ def _say(found: Diagnosis, *, everything: bool) -> None:
     def shown(topics: Sequence[Sequence[str]], most: int, rest: Callable[[int], str]) -> list[str]:
         return session.digest(topics, sys.maxsize if everything else most, rest)
 
+    def more_plugins(shown: int) -> str:
+        broken = sum(bool(plugin.problem) for plugin in plugins[shown:])
+        unused = f", of which {broken} cannot be used" if broken else ""
+        return f"plugins: {console.count(len(plugins) - shown, 'more name')}{unused}: --all lists them"
+
+    def more_unable(shown: int) -> str:
+        return f"{console.count(len(unable) - shown, 'more thing')} cannot be done here: --all has the reasons"
+
+    def more_warnings(shown: int) -> str:
+        codes = ", ".join(warning.code for warning in found.warnings[shown:])
+        number = console.count(len(found.warnings) - shown, "more warning")
+        return f"{number}, with remedies by --all: {codes}"
+
     plugins = sorted(found.plugins, key=lambda plugin: not plugin.problem)  # broken ones first
+    used = [
+        f"plugin {one.package} {one.version}: {one.noun} '{one.name}' "
+        + (f"is not used: {one.problem}" if one.problem else "is installed")
+        for one in plugins
+    ]
     unable = [f"cannot be done here: {one.text}{f' ({one.remedy})' if one.remedy else ''}" for one in found.unable]
+    warnings = [
+        [
+            *console.wrapped(f"{warning.text} [{warning.code}]"),
+            *([f"    remedy: {warning.remedy}"] if warning.remedy else ()),  # in one piece: it may be a command to copy
+        ]
+        for warning in found.warnings
+    ]
     notes = [
         *(_of_real_time(found.realtime_share) if everything else ()),
-        *shown([*map(console.wrapped, unable)], _MOST_UNABLE, lambda n: _more_unable(len(unable) - n)),
-        *shown([*map(_of_plugin, plugins)], _MOST_PLUGINS, lambda n: _more_plugins(plugins[n:])),
+        *shown([*map(console.wrapped, unable)], _MOST_UNABLE, more_unable),
+        *shown([*map(console.wrapped, used)], _MOST_PLUGINS, more_plugins),
     ]
     number = console.count(len(found.warnings), "warning")
     console.line(f"{number}, the worst first:" if found.warnings else "nothing found that would spoil a measurement")
-    left = session.MOST_LINES - 1 - len(notes)
-    warnings = [*map(_of_warning, found.warnings)]
-    console.lines([*shown(warnings, left, lambda n: _more_warnings(found.warnings[n:])), *notes])
-
-
-def _of_warning(warning: Warning_) -> list[str]:
-    """The remedy is in one piece: it may be a command to copy."""
-    remedy = [f"    remedy: {warning.remedy}"] if warning.remedy else []
-    return [*console.wrapped(f"{warning.text} [{warning.code}]"), *remedy]
-
-
-def _more_warnings(rest: Sequence[Warning_]) -> str:
-    codes = ", ".join(warning.code for warning in rest)
-    return f"{console.count(len(rest), 'more warning')}, with remedies by --all: {codes}"
-
-
-def _more_unable(number: int) -> str:
-    return f"{console.count(number, 'more thing')} cannot be done here: --all has the reasons"
-
-
-def _of_plugin(plugin: InstalledPlugin) -> list[str]:
-    used = f"is not used: {plugin.problem}" if plugin.problem else "is installed"
-    return console.wrapped(f"plugin {plugin.package} {plugin.version}: {plugin.noun} '{plugin.name}' {used}")
-
-
-def _more_plugins(rest: Sequence[InstalledPlugin]) -> str:
-    broken = sum(bool(plugin.problem) for plugin in rest)
-    unused = f", of which {broken} cannot be used" if broken else ""
-    return f"plugins: {console.count(len(rest), 'more name')}{unused}: --all lists them"
+    console.lines([*shown(warnings, session.MOST_LINES - 1 - len(notes), more_warnings), *notes])
 
 
 def _of_real_time(share: float | None) -> list[str]:

@@ -20,7 +20,6 @@ _WIDTH = 78
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command("help")(show)
 
 
@@ -84,7 +83,6 @@ def topic_of(word: str) -> str:
 
 
 def headings() -> dict[str, str]:
-    """What each document is about: its heading."""
     found = {}
     for name, path in topics().items():
         with path.open("rb") as file:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import ioassay
 from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, helptext, named
-from ioassay.cli.syntax import Command, Group, Parameter, summary
+from ioassay.cli.syntax import Command, Group, summary
 from ioassay.errors import UsageError
 
 _WIDTH = 60
@@ -44,14 +44,12 @@ _EXAMPLE_END = re.compile(r"; (?:then[^:]*: )?(?=ioassay )")
 
 
 def answer(words: Sequence[str]) -> None:
-    """Write the pages into the folder that is named."""
     if len(words) != 1:
         raise UsageError("--manual: expected one folder for the pages, such as: ioassay --manual man1")
     console.line(f"{len(write(Path(words[0])))} pages of the manual are in {words[0]}")
 
 
 def write(folder: Path) -> list[Path]:
-    """Write all pages into `folder`; their files."""
     texts = {"ioassay": overview(), **{f"ioassay-{name}": page(name) for name in COMMANDS}}
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -60,7 +58,6 @@ def write(folder: Path) -> list[Path]:
 
 
 def overview() -> str:
-    """The page of the program."""
     sections = {
         "SYNOPSIS": ["\\fBioassay\\fR [OPTIONS] COMMAND [ARGS]..."],
         "DESCRIPTION": _prose(_DESCRIPTION),
@@ -74,14 +71,17 @@ def overview() -> str:
 
 
 def page(name: str) -> str:
-    """The page of a command, with the commands that it has."""
     member = named(name)
     commands = dict(_commands(f"ioassay {name}", member))
     described = [parts(each.about) for each in commands.values()]
     text = " ".join(each.about for each in commands.values())
     near = [f"ioassay-{other}(1)" for other in COMMANDS if other != name and f"ioassay {other}" in text]
     sections = {
-        "SYNOPSIS": _synopsis(commands),
+        "SYNOPSIS": [
+            line
+            for path, each in commands.items()
+            for line in (".br", f"{_bold(path)} {_escaped(helptext.usage(each))}")
+        ][1:],
         "DESCRIPTION": _prose(parts(member.about)[0]),
         "OPTIONS": _grouped(commands) if isinstance(member, Group) else _parameters(member),
         "EXIT STATUS": _statuses(name),
@@ -92,7 +92,6 @@ def page(name: str) -> str:
 
 
 def _commands(path: str, member: Command | Group) -> Iterator[tuple[str, Command]]:
-    """The command itself, or those of a group, by what is typed for them."""
     if isinstance(member, Command):
         yield path, member
         return
@@ -125,15 +124,7 @@ def _date() -> str:
         raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970-01-01, such as 0") from None
 
 
-def _synopsis(commands: dict[str, Command]) -> Iterator[str]:
-    for number, (path, command) in enumerate(commands.items()):
-        if number:
-            yield ".br"
-        yield f"{_bold(path)} {_escaped(helptext.usage(command))}"
-
-
 def _grouped(commands: dict[str, Command]) -> Iterator[str]:
-    """The options of several commands, each under its name."""
     for path, command in commands.items():
         yield f'.SS "{_escaped(path)}"'
         yield from _prose(parts(command.about)[0])
@@ -145,13 +136,11 @@ def _parameters(command: Command) -> Iterator[str]:
     for heading, parameters in helptext.panels(command).items():
         if heading not in (helptext.ARGUMENTS, helptext.REST):
             yield f'.SS "{_escaped(heading)}"'
-        yield from _items((_term(each), helptext.described(each)) for each in parameters)
+        for each in parameters:
+            names, value = helptext.term(each)
+            term = (_bold(names) if names else "") + (f"\\fI{_escaped(value)}\\fR" if value else "")
+            yield from (".TP", term, *_wrapped(helptext.described(each)))
     yield from _items([(_bold(helptext.HELP_ROW[0]), helptext.HELP_ROW[1])])
-
-
-def _term(parameter: Parameter) -> str:
-    names, value = helptext.term(parameter)
-    return (_bold(names) if names else "") + (f"\\fI{_escaped(value)}\\fR" if value else "")
 
 
 def _statuses(name: str) -> Iterator[str]:

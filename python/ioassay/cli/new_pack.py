@@ -16,7 +16,6 @@ FILES = ("pyproject.toml", "README.md", "study.toml", "__init__.py", "driver.py"
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command("new-pack")(new_pack)
 
 

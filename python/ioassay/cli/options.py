@@ -79,13 +79,12 @@ def share(option: str, text: str) -> float:
 
 
 def study(
-    name: str | None,
-    scale: str,
-    settings: list[str] | None,
-    factors: list[str] | None,
-    repetitions: int | None = None,
+    name: str | None, scale: str, settings: list[str] | None, factors: list[str] | None, repetitions: int | None = None
 ) -> Study:
     """The study that the options of a command mean; UsageError where none is named."""
     if name is None:
-        raise UsageError("no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file")
+        raise UsageError(
+            "no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file. "
+            "'ioassay quick' needs none"
+        )
     return Study.read(name, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions)

@@ -47,13 +47,11 @@ class Bar:
             self._draw()
 
     def say(self, text: str) -> None:
-        """A line that stays, above the bar."""
         with self._lock:
             self._stream.write(f"\r{self._erase}{text}\n")
         self._draw()
 
     def end(self) -> None:
-        """Take the bar away."""
         with self._lock:
             self._stream.write(f"\r{self._erase}")
             self._stream.flush()
@@ -76,8 +74,6 @@ class Bar:
 
 
 class Log(Bar):
-    """For a log: a line a minute, from the end of the first on."""
-
     every_s = 60.0
 
     def __init__(self, stream: TextIO, total: int) -> None:
@@ -108,11 +104,9 @@ class Terminal(Progress):
         bar.update(left=units.format_duration(round(forecast_s)))
 
     def preparing(self, text: str, share: float) -> None:
-        """Show what is being made."""
         self._bar.update(point=f"{text} {share:.0%}")
 
     def started(self, trial: Trial) -> None:
-        """Show the point; numbers of the trial before go, their line stays."""
         self._running[trial.id] = trial
         self._left.start(trial.id)
         self._bar.update(point=self._latest(), rates="0 s" if self._bar.rates else "")
@@ -127,7 +121,6 @@ class Terminal(Progress):
         self._bar.update(left=left, point=self._latest(), rates=line)
 
     def ended(self, trial: Trial, status: str) -> None:
-        """Advance, and estimate the rest again."""
         self._running.pop(trial.id, None)
         self._left.end(trial.id)
         self._bar.completed += 1
@@ -138,7 +131,6 @@ class Terminal(Progress):
             self._bar.update(point=self._latest())
 
     def said(self, text: str) -> None:
-        """Above the bar."""
         self._bar.say(text)
 
     def _latest(self) -> str:
@@ -149,7 +141,6 @@ class Terminal(Progress):
 
 
 def _sources(driver: str, rates: CurrentRates) -> Iterator[str]:
-    """What each source says of the latest second."""
     for name, source in ((driver, rates.tool), (rates.device, rates.storage)):
         if source is not None:
             numbers = [f"{units.format_count(source.iops)} IOPS", units.format_rate(source.bytes_per_s)]

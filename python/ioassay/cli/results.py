@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def register(app: syntax.Group) -> None:
-    """Add the commands to `app`."""
     for command in (report, compare, export, sql):
         app.command()(command)
 
@@ -206,19 +205,15 @@ def _summary(run: Run, output: Path | None, *, redact: bool) -> None:
 
 
 def _say_tables(files: TableFiles) -> None:
-    _warn_of_names(
-        files.redacted, "the tables are", "reasons, warnings and levels may hold names of hosts and users, and folders"
-    )
+    why = "the tables are not redacted: reasons, warnings and levels may hold names of hosts and users, and folders"
     counts = ", ".join(f"{name} {number}" for name, number in files.rows.items())
-    _say_replaced(f"{files.path}: rows of {counts}", files.redacted, files.replaced)
+    _say_replaced(f"{files.path}: rows of {counts}", files.redacted, files.replaced, why)
 
 
 def _say_bundle(bundle: Bundle) -> None:
-    manifest = bundle.manifest
-    _warn_of_names(
-        manifest.redacted, "the bundle is", "it holds host and user names, folders and the tools' whole output"
-    )
-    _say_replaced(f"{bundle.path}: {console.count(manifest.files, 'file')}", manifest.redacted, manifest.replaced)
+    manifest, files = bundle.manifest, console.count(bundle.manifest.files, "file")
+    why = "the bundle is not redacted: it holds host and user names, folders and the tools' whole output"
+    _say_replaced(f"{bundle.path}: {files}", manifest.redacted, manifest.replaced, why)
     for kind, count in manifest.only_in_fields.items():
         console.note(
             f"note: {kind}: {console.count(count, 'value')} short, a number or a common word, replaced only in fields "
@@ -228,12 +223,9 @@ def _say_bundle(bundle: Bundle) -> None:
         console.note(f"note: left out: {console.count(count, 'file')}: {reason}")
 
 
-def _warn_of_names(redacted: bool, what: str, why: str) -> None:
+def _say_replaced(text: str, redacted: bool, replaced: Mapping[str, int], why: str) -> None:
     if not redacted:
-        console.note(f"warning: {what} not redacted: {why}; --redact replaces them")
-
-
-def _say_replaced(text: str, redacted: bool, replaced: Mapping[str, int]) -> None:
+        console.note(f"warning: {why}; --redact replaces them")
     console.line(f"{text}{', redacted' if redacted else ''}")
     for kind, count in replaced.items():
         console.line(f"  {kind}: {console.count(count, 'place')} replaced")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
 from ioassay.api import execution
+from ioassay.api.execution import RunOptions
 from ioassay.cli import completion_values, console, options, progress, session, syntax
 from ioassay.errors import UsageError
-from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     from ioassay.api.study import Plan
 
 
 def register(app: syntax.Group) -> None:
-    """Add the commands to `app`."""
     for command in (run, plan, studies):
         app.command()(command)
 
@@ -47,25 +45,17 @@ def run(
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
-    execution.at_once(executor, workers)
+    chosen = RunOptions(executor, workers, destroy_data or (), allow_exec, wait_quiet_s, blocks)
     if resume is not None:
         changes = (output, setting, factor, repetitions, scale)
         if study is not None or any(change not in (None, "full") for change in changes):
             raise UsageError(
                 "--resume goes on with a run as it was planned; expected no study and no other change with it"
             )
-        checks = execution.Checks(Consent(tuple(destroy_data or ()), allow_exec), executor=executor)
-        ready = session.ready(partial(execution.resume, resume, checks), live=live)
+        ended = session.measure(lambda announce: execution.resume(resume, chosen, announce), live=live)
     else:
-        if study is None:
-            raise UsageError(
-                "no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file. "
-                "'ioassay quick' needs none"
-            )
-        chosen = options.study(study, scale, setting, factor, repetitions)
-        begin = partial(chosen.begin, output, destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor)
-        ready = session.ready(begin, live=live)
-    ended = session.measure(ready, workers, wait_quiet_s, executor=executor, live=live, blocks=blocks)
+        planned = options.study(study, scale, setting, factor, repetitions)
+        ended = session.measure(lambda announce: planned.begin(output, announce, chosen), live=live)
     console.answer(ended.as_dict, lambda: session.say(ended))
     session.end(ended)
 
@@ -112,6 +102,12 @@ def plan(
 def _say_plan(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]) -> None:
     from ioassay.factors import level_word
 
+    def written(study: dict[str, Any]) -> str:
+        known = units.format_size(study["written_bytes"])
+        if not study["written_is_lower_bound"]:
+            return known
+        return f"> {known}" if study["written_bytes"] else "as fast as the disk takes it"
+
     console.warnings(planned.warnings)
     session.say_devices(planned.devices())
     console.line(result["title"])
@@ -122,7 +118,7 @@ def _say_plan(result: dict[str, Any], planned: Plan, order: list[dict[str, Any]]
             ("up to " if study["adaptive"] else "") + str(study["repetitions"]),
             str(study["trials"]),
             units.format_duration(study["seconds"]),
-            _volume(study),
+            written(study),
         ]
         for study in result["studies"]
     ]
@@ -168,13 +164,6 @@ def _relative_text(relative: dict[str, Any]) -> str:
     repeated = len(written) - len(here)
     were = "level was" if repeated == 1 else "levels were"
     return f"{text}; {repeated} {were} there already" if repeated else text
-
-
-def _volume(study: dict[str, Any]) -> str:
-    known = units.format_size(study["written_bytes"])
-    if not study["written_is_lower_bound"]:
-        return known
-    return f"> {known}" if study["written_bytes"] else "as fast as the disk takes it"
 
 
 def studies(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+import ioassay
 from ioassay import units
-from ioassay.api.execution import at_once
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, IoassayError, UsageError
 from ioassay.narrative import answers
@@ -19,24 +19,10 @@ from ioassay.roles import WRITE
 from ioassay.runner.progress import Several
 
 if TYPE_CHECKING:
-    from ioassay import LivePage
     from ioassay.api.execution import Announce, Execution
     from ioassay.api.run_results import Run
-    from ioassay.runner.hosts import KeptFile
+    from ioassay.runner.executors import KeptFile
     from ioassay.runner.preflight import Storage
-
-
-def ready(begin: Callable[[Announce], Execution], *, live: bool = False) -> Execution:
-    """What `begin` makes, under a line that shows what is examined; then the drives that are loaded.
-
-    UsageError, before anything is made, where the run is to be shown on a `live` page and there is none.
-    """
-    if live:
-        _live_page()
-    with progress.examining() as announce:
-        execution = begin(announce)
-    say_devices(execution.devices())
-    return execution
 
 
 def say_devices(devices: Sequence[Storage]) -> None:
@@ -52,24 +38,25 @@ def say_devices(devices: Sequence[Storage]) -> None:
             console.note(f"    {found}")
 
 
-def measure(
-    execution: Execution,
-    workers: int | None = None,
-    wait_quiet_s: float = 0.0,
-    *,
-    executor: str | None = None,
-    live: bool = False,
-    blocks: int | None = None,
-) -> Run:
-    """Run what is left under a bar and, with `live`, on a local page that follows all of it; then publish."""
-    total, forecast_s = execution.trials, execution.forecast_s(at_once(executor, workers))
-    with _live_page()() if live else nullcontext() as page:
+def measure(begin: Callable[[Announce], Execution], *, live: bool = False) -> Run:
+    """Run what `begin` makes, under a bar and, with `live`, on a local page that follows all of it; then publish.
+
+    A line shows what is examined before, and then the drives that are loaded. UsageError, before anything is made,
+    where the run is to be shown on a `live` page and there is none.
+    """
+    live_page = getattr(ioassay, "LivePage", None) if live else nullcontext
+    if live_page is None:
+        raise UsageError("--live needs the pack 'live', which this installation does not have; leave the option out")
+    with progress.examining() as announce:
+        execution = begin(announce)
+    say_devices(execution.devices())
+    total, forecast_s = execution.trials, execution.forecast_s
+    with live_page() as page:
         if page:
             console.note(f"live    {page.url}")
         try:
             with progress.shown(total, forecast_s) as shown:
-                views = Several([shown, page]) if page else shown
-                run = execution.run(views, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s, blocks=blocks)
+                run = execution.run(Several([shown, page]) if page else shown)
         except BaseException:
             with suppress(OSError, IoassayError):
                 console.notes(kept_lines(execution.kept_files()))
@@ -78,15 +65,6 @@ def measure(
             page.publishing()
         run.publish()
     return run
-
-
-def _live_page() -> type[LivePage]:
-    import ioassay
-
-    page: type[LivePage] | None = getattr(ioassay, "LivePage", None)
-    if page is None:
-        raise UsageError("--live needs the pack 'live', which this installation does not have; leave the option out")
-    return page
 
 
 def kept_lines(kept: Sequence[KeptFile]) -> Iterator[str]:
@@ -106,10 +84,10 @@ def end(run: Run) -> None:
     """
     refuse_contradicted(run)
     tally = run.tally
-    if tally.skipped and not (tally.ok or tally.failed or tally.unneeded):
+    is_empty = tally.skipped and not (tally.ok or tally.failed or tally.unneeded)
+    if is_empty:
         console.note("no trial was measured: the report has the reasons")
-        raise console.Exit(1)
-    if run.failed:
+    if is_empty or run.failed:
         raise console.Exit(1)
 
 
@@ -173,7 +151,6 @@ def _answers(run: Run, room: int) -> list[str]:
 
 
 def _reasons(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Why trials failed or were skipped, each reason once."""
     from ioassay.study import plan
 
     for number, reason in enumerate(found[:_MOST_REASONS]):

@@ -68,7 +68,6 @@ def option(said: str, help: str, values: Completer | None = None, **more: Any) -
 
 
 def argument(metavar: str, help: str, values: Completer | None = None) -> Argument:
-    """An argument as its help shows it. See Argument."""
     return Argument(metavar=metavar, help=help, values=values)
 
 
@@ -80,14 +79,12 @@ class Row(NamedTuple):
     info: Option
 
     def below(self, heading: str) -> Row:
-        """The same option below a heading of the help."""
         info = copy.copy(self.info)
         info.panel = heading
         return self._replace(info=info)
 
 
 def row(kind: Any, default: Any, said: str, help: str, values: Completer | None = None, **more: Any) -> Row:
-    """An option of that type. See option."""
     return Row(kind, default, option(said, help, values, **more))
 
 
@@ -110,8 +107,6 @@ def takes(rows: Mapping[str, Row]) -> Callable[[_Function], _Function]:
 
 
 class Parameter:
-    """One option or argument of a command."""
-
     def __init__(self, name: str, annotation: Any, default: Any) -> None:
         kind, *more = get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
         self.info = next((one for one in more if isinstance(one, Option)), Option())
@@ -161,12 +156,10 @@ class Parameter:
         if value is None:
             raise UsageError(f"{self.shown} is '{text}', expected a {'whole ' if self.kind is int else ''}number")
         low, high = self.info.min, self.info.max
-        if (low is not None and not value >= low) or (high is not None and not value <= high):
-            bounds = (
-                f"{low:g} or more" if high is None else f"at most {high:g}" if low is None else f"{low:g} to {high:g}"
-            )
-            raise UsageError(f"{self.shown} is {text}, expected {bounds}")
-        return value
+        if (low is None or value >= low) and (high is None or value <= high):
+            return value
+        bounds = f"{low:g} or more" if high is None else f"at most {high:g}" if low is None else f"{low:g} to {high:g}"
+        raise UsageError(f"{self.shown} is {text}, expected {bounds}")
 
 
 def _names(name: str, info: Option, is_flag: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -207,7 +200,6 @@ class Command:
         return {name: each for each in self.options for name in (*each.yes, *each.no)}
 
     def names(self) -> list[str]:
-        """Of all options that are shown."""
         shown = [each for each in self.options if not each.info.hidden]
         return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
 
@@ -331,8 +323,6 @@ def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str
 
 
 class Group:
-    """Commands by their names; a group may be one of them."""
-
     def __init__(self, about: str) -> None:
         self.about = about
         self.members: dict[str, Command | Group] = {}
@@ -349,14 +339,15 @@ class Group:
         return added
 
     def add(self, group: Group, name: str) -> None:
-        """Add a group as a command."""
         self.members[name] = group
+
+    def meanings(self) -> dict[str, str]:
+        return {name: summary(each.about) for name, each in self.members.items()}
 
     def run(self, words: Sequence[str], path: str) -> None:
         """Run the command that the first word names with the rest, or show the group's help."""
         if not words or words[0] in HELP:
-            about = {name: summary(each.about) for name, each in self.members.items()}
-            helptext.group(path, self.about, about, missing=not words)
+            helptext.group(path, self.about, self.meanings(), missing=not words)
             if not words:
                 raise console.Exit(UsageError.exit_code)
             return
@@ -366,14 +357,12 @@ class Group:
 
 
 def unknown(word: str, names: Sequence[str], path: str) -> UsageError:
-    """The error of a first word that is no command."""
     kind = "option" if word.startswith("-") else "command"
     named = f"{kind}: {word}" if kind == "option" else f"{kind} '{word}'"
     return UsageError(f"No such {named}{nearest(word, names)} (see: {path} --help)")
 
 
 def meanings(values: Iterable[str]) -> Mapping[str, str]:
-    """What each value means, '' where that is not known."""
     return values if isinstance(values, Mapping) else dict.fromkeys(values, "")
 
 

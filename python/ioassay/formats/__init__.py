@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import PurePath
 from typing import Protocol, cast
 
-from ioassay import plugins
+from ioassay import registry
 from ioassay.errors import InputError
 from ioassay.formats import tool_runs
 from ioassay.pack import listed
@@ -186,7 +186,7 @@ def _claims_of(
             words = argv if not own else printing[0].words if len(printing) == 1 else ()
             claims = _read(name, expanded(words, files), stdout, stderr, files)
     except Exception as error:
-        if isinstance(error, InputError) or not (fault := plugins.fault(error)):
+        if isinstance(error, InputError) or not (fault := registry.fault(error)):
             raise
         raise InputError(f"the claims of {name} cannot be read: {fault}") from error
     return claims if alone else [_marked(claim, "among-others") for claim in claims]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioassay import debug_log, plugins
+from ioassay import debug_log, registry
 from ioassay.analysis import OVERALL, REGISTRY, machine_conditions, questions_of
 from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import Interrupted, StudyError
@@ -90,7 +90,7 @@ def _in_own_words(question: str, records: Dataset, study: Study, conditions: Con
         source = next((one.plugin.source for one in REGISTRY.plugins() if one.plugin.name == question), "")
         if isinstance(error, Interrupted) or not source:
             raise
-        said = plugins.fault(error) or f"it returned no findings that can be stored: {error}"
+        said = registry.fault(error) or f"it returned no findings that can be stored: {error}"
         failed = f"The analysis '{question}' of {source} failed: {said}."
         return [Finding(study.name, question, "", "The analysis failed", failed, severity="warning")]
     if conditions is None or conditions.grade < Grade.UNFIT:

@@ -26,8 +26,7 @@ from ioassay.narrative.finding import NOTHING, Table
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.report import tables
 from ioassay.report.tables import Shown
-from ioassay.store.dataset import Dataset, section
-from ioassay.store.schema import Host
+from ioassay.store.dataset import Dataset, Host, section
 
 if TYPE_CHECKING:
     import polars as pl

@@ -52,13 +52,7 @@ class Hold:
     """
 
     def __init__(
-        self,
-        wanted: Conditions,
-        *,
-        tag: str,
-        timeout_s: float,
-        program: str = "",
-        margin_s: float = _WATCHDOG_MARGIN_S,
+        self, wanted: Conditions, *, tag: str, timeout_s: float, program: str = "", margin_s: float = _WATCHDOG_MARGIN_S
     ) -> None:
         self.warnings: list[Warning_] = []
         self.took_effect: dict[str, str | int | float] = {}
@@ -166,15 +160,16 @@ def check(wanted: Conditions) -> list[Warning_]:
         # Documentation/scheduler/sched-bwc.rst: the quota is of the fair scheduler.
         why = f"limits normal policies only, and has no effect under run.scheduler = {wanted.scheduler}"
         raise StudyError(f"is {wanted.cpu_limit:g}; {why}: remove one of them", key="run.cpu_limit")
+    processors = os.cpu_count() or 1
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    without_effect = wanted.real_time or wanted.scheduler == "idle"
     found = []
-    if wanted.nice is not None and (wanted.real_time or wanted.scheduler == "idle"):
+    if wanted.nice is not None and without_effect:
         text = f"run.nice = {wanted.nice} has no effect under run.scheduler = {wanted.scheduler} (sched(7))"
         found.append(Warning_("nice-unused", text, "remove it from the study"))
-    processors = os.cpu_count() or 1
     if wanted.cpu_limit is not None and wanted.cpu_limit >= processors:
         text = f"run.cpu_limit = {wanted.cpu_limit:g} processors limits nothing: this host has {processors}"
         found.append(Warning_("limit-unused", text))
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if wanted.memory_limit is not None and wanted.memory_limit >= memory_bytes:
         text = f"run.memory_limit = {wanted.memory_limit} bytes limits nothing: this host has {memory_bytes}"
         found.append(Warning_("limit-unused", text))
@@ -220,11 +215,9 @@ def share(wanted: Conditions, root: Path = Path("/")) -> Share:
             f"run.affinity = {wanted.affinity}: this host has no processor {format_processors(absent)}; "
             f"it has {format_processors(online)}"
         )
-    return _shared(wanted, asked, allowed) if wanted.real_time else Share(asked)
-
-
-def _shared(wanted: Conditions, asked: frozenset[int] | None, allowed: frozenset[int]) -> Share:
     load = allowed if asked is None else asked
+    if not wanted.real_time:
+        return Share(asked)
     if lab := allowed - load:
         return Share(load, lab)
     spared = min(allowed)  # the first, which has most of the interrupts

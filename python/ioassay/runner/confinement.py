@@ -57,13 +57,11 @@ class Net:
 
     @property
     def warnings(self) -> list[Warning_]:
-        """That the trial's processes could write anywhere."""
         text = f"the trial's processes were not confined to what they may write: {self.why}"
         return [Warning_(CODE, text)] if self.why else []
 
     @property
     def document(self) -> dict[str, Any]:
-        """What CONFINEMENT holds."""
         if self.ruleset is None:
             return {"confined": False, "why": self.why}
         granted = {rule.path for rule in self.ruleset.granted}

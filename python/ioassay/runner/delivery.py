@@ -21,7 +21,7 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
@@ -87,11 +87,6 @@ def identity() -> Identity:
     return Identity(ioassay.__version__, python, sources.hexdigest(), compiled.hexdigest())
 
 
-def host_name() -> str:
-    """Of the machine that this process runs on, for messages."""
-    return socket.gethostname()
-
-
 MOST_RETURNED_BYTES = 256 * 2**20
 """What a trial may leave in its raw folder to come back by value."""
 
@@ -124,8 +119,6 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Input files that are not where the trial was to be computed."""
-
     files: Sequence[InputFile]
     host: str
 
@@ -136,18 +129,19 @@ def compute(order: Order, folder: Path | None = None) -> Delivered | Lacking:
     UnfitWorker where this is not the program that planned the trial, and where the folder cannot be written.
     """
     if why := order.identity.difference(identity()):
-        raise UnfitWorker(f"the worker on {host_name()} has {why}")
-    cache = Cache(folder / INPUTS) if folder else own_cache()
+        raise UnfitWorker(f"the worker on {socket.gethostname()} has {why}")
+    own = Path(tempfile.gettempdir()) / f"ioassay-inputs-{os.geteuid()}"  # of this user on this host
+    cache, host = Cache(folder / INPUTS if folder else own), socket.gethostname()
     try:
         for part in order.contents:
             cache.receive(part)
         found = {file: cache.find(file) for file in order.inputs}
         if lacking := [file for file, path in found.items() if path is None]:
-            return Lacking(lacking, host_name())
+            return Lacking(lacking, host)
         with tempfile.TemporaryDirectory(prefix="ioassay-", dir=folder) as name:
             return _deliver(order, {file: str(path) for file, path in found.items()}, Path(name))
     except OSError as error:
-        raise UnfitWorker(f"the worker on {host_name()} fails: {error}") from None
+        raise UnfitWorker(f"the worker on {host} fails: {error}") from None
 
 
 def _deliver(order: Order, places: Mapping[InputFile, str], raw: Path) -> Delivered:
@@ -229,9 +223,7 @@ class InputFile:
 class Part:
     """A piece of a file on its way into a cache; `offset` is where in the file it belongs."""
 
-    digest: str
-    name: str
-    size_bytes: int
+    file: InputFile
     offset: int
     content: bytes
 
@@ -242,17 +234,12 @@ def described(key: str, path: Path) -> InputFile:
     return InputFile(key, str(path), str(whole), whole.stat().st_size, digest(whole))
 
 
-def parts(file: InputFile) -> list[tuple[int, int]]:
-    """Offset and length of each piece in which a file is sent; an empty file is one empty piece."""
-    starts = range(0, file.size_bytes, PART_BYTES) or (0,)
-    return [(start, min(PART_BYTES, file.size_bytes - start)) for start in starts]
-
-
-def part(file: InputFile, offset: int, length: int) -> Part:
-    """A piece of a file that is here."""
+def parts(file: InputFile) -> Iterator[Part]:
+    """The pieces in which a file that is here is sent; an empty file is one empty piece."""
     with Path(file.path).open("rb") as source:
-        source.seek(offset)
-        return Part(file.digest, Path(file.path).name, file.size_bytes, offset, source.read(length))
+        for offset in range(0, file.size_bytes, PART_BYTES) or (0,):
+            source.seek(offset)
+            yield Part(file, offset, source.read(min(PART_BYTES, file.size_bytes - offset)))
 
 
 def digest(path: Path) -> str:
@@ -271,13 +258,12 @@ def _digest(path: str, state: tuple[int, ...]) -> str:
 class Cache:
     """Files by content, in a folder that is made when something comes."""
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_CACHED_BYTES) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._most_bytes = most_bytes
 
     def find(self, file: InputFile) -> Path | None:
         """Where the content is: at the file's own path, or here; None where it is at neither."""
-        for path in (Path(file.path), self._place(file.digest, Path(file.path).name)):
+        for path in (Path(file.path), self._place(file)):
             with suppress(OSError):
                 if path.stat().st_size == file.size_bytes and digest(path) == file.digest:
                     if path.is_relative_to(self.folder):
@@ -286,44 +272,38 @@ class Cache:
         return None
 
     def receive(self, part: Part) -> bool:
-        """Take in a piece; True once the file is whole. ValueError where its content is not what was announced."""
-        place = self._place(part.digest, part.name)
-        self._open()
-        self._make_room(part.size_bytes, keep=place.parent)
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        unfinished = place.with_name(f".{part.name}.{os.getpid()}")
-        with unfinished.open("r+b" if part.offset else "wb") as file:
-            file.seek(part.offset)
-            file.write(part.content)
-        if part.offset + len(part.content) < part.size_bytes:
-            return False
-        if (seen := digest(unfinished)) != part.digest:
-            unfinished.unlink()
-            raise ValueError(f"{part.name}: arrived with digest {seen[:12]}; expected {part.digest[:12]}")
-        unfinished.rename(place)
-        return True
+        """Take in a piece; True once the file is whole. ValueError where its content is not what was announced.
 
-    def _place(self, digest: str, name: str) -> Path:
-        return self.folder / digest / name
-
-    def _open(self) -> None:
-        """Make the folder; PermissionError where another user could change what is in it."""
+        PermissionError where another user could change what is in the folder.
+        """
+        file, place = part.file, self._place(part.file)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = self.folder.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
             raise PermissionError(f"{self.folder}: is not a folder of this user alone; remove it")
+        self._make_room(file.size_bytes, keep=place.parent)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        unfinished = place.with_name(f".{place.name}.{os.getpid()}")
+        with unfinished.open("r+b" if part.offset else "wb") as target:
+            target.seek(part.offset)
+            target.write(part.content)
+        if part.offset + len(part.content) < file.size_bytes:
+            return False
+        if (seen := digest(unfinished)) != file.digest:
+            unfinished.unlink()
+            raise ValueError(f"{place.name}: arrived with digest {seen[:12]}; expected {file.digest[:12]}")
+        unfinished.rename(place)
+        return True
+
+    def _place(self, file: InputFile) -> Path:
+        return self.folder / file.digest / Path(file.path).name
 
     def _make_room(self, size_bytes: int, keep: Path) -> None:
         kept = [(folder.stat().st_mtime_ns, folder) for folder in self.folder.iterdir() if folder != keep]
         sizes = {folder: sum(path.stat().st_size for path in folder.iterdir()) for _, folder in kept}
         total_bytes = sum(sizes.values()) + size_bytes
         for _, folder in sorted(kept):
-            if total_bytes <= self._most_bytes:
+            if total_bytes <= MOST_CACHED_BYTES:
                 return
             shutil.rmtree(folder, ignore_errors=True)
             total_bytes -= sizes[folder]
-
-
-def own_cache() -> Cache:
-    """The cache of this user on this host."""
-    return Cache(Path(tempfile.gettempdir()) / f"ioassay-inputs-{os.geteuid()}")

@@ -85,15 +85,12 @@ class PreparedStudy:
         return self.targets[key]
 
     def points(self) -> Iterable[Trial]:
-        """The first repetition of each point."""
         return (plan.make_trial(self.study, point, 0, 0) for point in plan.points(self.study))
 
     def all_targets(self) -> list[Target]:
-        """Those of all points, each once."""
         return list({id(target): target for target in map(self.target, self.points())}.values())
 
     def access(self) -> str:
-        """The strongest thing that any point does to the target."""
         found = (self.driver.access(trial.params) for trial in self.points())
         return max(found, key=_STRENGTH.__getitem__, default=NOTHING)
 
@@ -132,7 +129,6 @@ class PreparedStudy:
         return [path for path in dict.fromkeys(map(safety.resolve, named)) if ownership_mark.read(path) is not None]
 
     def close(self) -> None:
-        """Give back what the targets took."""
         for target in self.targets.values():
             target.close()
 
@@ -151,24 +147,22 @@ def assemble(
     Relative paths start from `folder`, by default the working directory. Studies that name hosts are measured there,
     and not here unless `on_host`.
     """
-    place = (folder or Path()).absolute()
-    return [_assemble(study, consent, place, elsewhere=bool(study.hosts) and not on_host) for study in suite.studies]
-
-
-def _assemble(study: Study, consent: Consent, folder: Path, *, elsewhere: bool) -> PreparedStudy:
-    for name in study.watch.monitors:
-        if why := monitors.REGISTRY.refusal(name):
-            raise StudyError(why, source=study.name, key="watch.monitors")
-    for question in analysis.questions_of(study):
-        if why := analysis.REGISTRY.refusal(question):
-            raise StudyError(why, source=study.name, key="analysis.questions")
-    with _placed(study.name):
-        driver = make_driver(study.driver)
-        metrics.declare(driver.declared_metrics(study.params))
-        if study.hosts and not driver.measures:
-            why = f"the driver '{study.driver}' computes and measures no host; --executor says where"
-            raise StudyError(f"names hosts; expected none: {why}", key="run.hosts")
-        return PreparedStudy(study, driver, consent, folder, elsewhere=elsewhere)
+    place, benches = (folder or Path()).absolute(), []
+    for study in suite.studies:
+        named = [("watch.monitors", monitors.REGISTRY, name) for name in study.watch.monitors]
+        named += [("analysis.questions", analysis.REGISTRY, name) for name in analysis.questions_of(study)]
+        for key, registry, name in named:
+            if why := registry.refusal(name):
+                raise StudyError(why, source=study.name, key=key)
+        with _placed(study.name):
+            driver = make_driver(study.driver)
+            metrics.declare(driver.declared_metrics(study.params))
+            if study.hosts and not driver.measures:
+                why = f"the driver '{study.driver}' computes and measures no host; --executor says where"
+                raise StudyError(f"names hosts; expected none: {why}", key="run.hosts")
+            elsewhere = bool(study.hosts) and not on_host
+            benches.append(PreparedStudy(study, driver, consent, place, elsewhere=elsewhere))
+    return benches
 
 
 def ready_tools(benches: Sequence[PreparedStudy]) -> dict[str, str]:
@@ -191,7 +185,6 @@ def ready_tools(benches: Sequence[PreparedStudy]) -> dict[str, str]:
 
 
 def missing_tools() -> list[Warning_]:
-    """The drivers whose tool is not here."""
     return [
         Warning_(
             "tool-missing",
@@ -220,12 +213,7 @@ def _captured(argv: Sequence[str]) -> supervisor.Captured:
 
 
 def inspect(
-    suite: Suite,
-    consent: Consent,
-    folder: Path | None = None,
-    *,
-    without_tools: bool = False,
-    on_host: bool = False,
+    suite: Suite, consent: Consent, folder: Path | None = None, *, without_tools: bool = False, on_host: bool = False
 ) -> tuple[list[PreparedStudy], list[Warning_]]:
     """A suite's benches (`assemble`), everything about them examined, and what is suspicious; nothing was touched.
 
@@ -248,7 +236,8 @@ def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious. Studies
     that are measured elsewhere are examined there.
     """
-    _load_frames_where_they_may_not_run()
+    if system.lacks_avx2(Path("/")):  # says now, and not after the last trial, whether the build of polars runs here
+        import polars  # noqa: F401
     found: dict[Warning_, None] = {}
     benches = [bench for bench in benches if not bench.elsewhere]
     for bench in benches:
@@ -292,12 +281,6 @@ def _obstacle(bench: PreparedStudy, trial: Trial) -> str | None:
     return None
 
 
-def _load_frames_where_they_may_not_run(root: Path = Path("/")) -> None:
-    """On a processor without AVX2 polars says now, and not after the last trial, whether its build runs there."""
-    if system.lacks_avx2(root):
-        import polars  # noqa: F401
-
-
 def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     """Whether system calls can be counted here; trials that are for nothing else will be skipped.
 
@@ -312,10 +295,8 @@ def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     except ToolError as error:
         text = f"{studies}: {error}; trials that count them will be skipped"
         return [Warning_("calls-uncounted", text, "apt-get install strace")]
-    if who == STRACE:
-        text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
-        return [Warning_("calls-by-strace", text, f"{document('backends')} says what BPF needs")]
-    return []
+    text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
+    return [Warning_("calls-by-strace", text, f"{document('backends')} says what BPF needs")] if who == STRACE else []
 
 
 def _examine_points(bench: PreparedStudy) -> list[Warning_]:
@@ -338,22 +319,23 @@ def _examine_points(bench: PreparedStudy) -> list[Warning_]:
 
 def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
     """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
-    if (kind := trial.target.get("kind", "null")) != "null":
-        why = f"the driver '{study.driver}' computes and loads nothing"
-        raise StudyError(f"is '{kind}'; expected 'null': {why}", key="target.kind")
-    if study.watch.twins:
-        why = f"the driver '{study.driver}' computes, and the witness has no effect on it"
-        raise StudyError(f"is true; expected false: {why}", key="watch.twins")
-    if study.watch.calls:
-        why = f"the driver '{study.driver}' computes, in a process that is not its own"
-        raise StudyError(f"asks for system calls; expected false: {why}", key="watch.calls")
+    kind, driver = trial.target.get("kind", "null"), f"the driver '{study.driver}' computes"
+    for is_wrong, key, why in (
+        (kind != "null", "target.kind", f"is '{kind}'; expected 'null': {driver} and loads nothing"),
+        (study.watch.twins, "watch.twins", f"is true; expected false: {driver}, and the witness has no effect on it"),
+        (
+            study.watch.calls,
+            "watch.calls",
+            f"asks for system calls; expected false: {driver}, in a process that is not its own",
+        ),
+    ):
+        if is_wrong:
+            raise StudyError(why, key=key)
     conditions = Run().model_dump()
     named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
     if study.watch.monitors and study.watch.monitors != Watch().monitors:
         named.append("watch.monitors")
-    text = (
-        f"{study.name}: {', '.join(named)}: not used, since the driver '{study.driver}' computes and measures nothing"
-    )
+    text = f"{study.name}: {', '.join(named)}: not used, since {driver} and measures nothing"
     return [Warning_("not-measured", text, "remove it from the study")] if named else []
 
 
@@ -527,27 +509,16 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
             resolved = safety.resolve(path)
             if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
                 strongest[resolved] = access
-    return [_storage(path, access) for path, access in strongest.items()]
-
-
-def _storage(path: Path, access: str) -> Storage:
-    device = safety.require_device(path)
-    seen = data_consent.label(path, device)
-    return Storage(
-        path=str(path),
-        name=seen.name,
-        model=seen.model,
-        serial=seen.serial,
-        size_bytes=device.size_bytes,
-        access=access,
-        content=safety.content(path, device),
-    )
+    found = []
+    for path, access in strongest.items():
+        device = safety.require_device(path)
+        seen, content = data_consent.label(path, device), safety.content(path, device)
+        found.append(Storage(str(path), seen.name, seen.model, seen.serial, device.size_bytes, access, content))
+    return found
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a suite is expected to cost."""
-
     trials: int
     seconds: float
     written_bytes: int
@@ -592,7 +563,6 @@ _SCHEDULER = "proc/sys/kernel/sched_rt_{}_us"
 
 
 def refused_conditions() -> list[Warning_]:
-    """Conditions of `[run]` that this host refuses to this user."""
     found = []
     for wanted in _TRIED:
         try:

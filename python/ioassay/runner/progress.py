@@ -55,13 +55,10 @@ def _handed_on(method: str) -> Callable[..., None]:
 
 
 class Several(Progress):
-    """Hands everything on to several views of a run."""
-
     def __init__(self, views: Sequence[Progress]) -> None:
         self._views = views
 
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
-        """See Progress."""
         plan = list(trials)
         for view in self._views:
             view.opened(folder, suite, plan)
@@ -85,7 +82,6 @@ class RemainingTime:
         self._began_s: dict[str, float] = {}
 
     def start(self, trial_id: str) -> None:
-        """A trial begins."""
         self._began_s[trial_id] = self._clock()
 
     def end(self, trial_id: str) -> None:

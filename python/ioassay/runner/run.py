@@ -10,33 +10,39 @@ A failed trial is a record, not an exception; what ends a run is safety, a full 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from ioassay import debug_log
+from ioassay import debug_log, metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
-from ioassay.errors import InputError, RunError
+from ioassay.errors import InputError, RunError, StudyError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
-from ioassay.records.record import FAILED, Record, Warning_
+from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
 from ioassay.roles import Parsed, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.delivery import UnfitWorker
-from ioassay.runner.hosts import Gate, Hosts, Measured
+from ioassay.runner.executors import Gate, Hosts, Measured
 from ioassay.runner.preflight import PreparedStudy, rehearse
 from ioassay.runner.progress import Progress
 from ioassay.runner.sites import Flight, ForeignExecutor, HostFlight, OwnWorkers, Site
-from ioassay.runner.trial_sources import Following, Patience, Planned, Source
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan, relative_levels
+from ioassay.study.model import Study, Suite
 from ioassay.targets.job_guard import Guard, Reserve, guarded
 from ioassay.units import format_duration
+
+if TYPE_CHECKING:
+    from ioassay._core import Histogram
+    from ioassay.study.model import Until
+
 
 _MOST_REPEATED = 2
 """Times that a disturbed trial is measured again where a quiet machine is waited for."""
@@ -55,13 +61,11 @@ class Tally:
     unneeded: int = 0
 
     def add(self, status: str) -> None:
-        """Count one trial."""
         self.planned += 1
         setattr(self, status, getattr(self, status) + 1)
 
     @property
     def missing(self) -> int:
-        """The number of trials without a record."""
         return self.planned - self.ok - self.failed - self.skipped - self.unneeded
 
     def __str__(self) -> str:
@@ -127,14 +131,20 @@ def execute(
             site = OwnWorkers(number, one.tag(store))
         about = f"up to {site.workers} trials that only compute at once, {len(benches)} studies"
         debug_log.info("run", f"{store.root}: {about}")
-        flight = stack.enter_context(Flight(site, progress))
-        abroad = stack.enter_context(HostFlight(hosts, progress)) if hosts is not None else None
         follows = any(map(relative_levels.follows, store.suite().studies))
-        given = source or (Following(store, by_name) if follows else Planned(store))
-        patience = {name: Patience(bench.study.until, bench.study.watch.twins) for name, bench in by_name.items()}
-        noted = [*settings.warnings, *of_groups], of_pool
         return _RunLoop(
-            store, given, by_name, guards, progress, flight, patience, *noted, wait_quiet_s, abroad, gate or Gate()
+            store,
+            source or (Following(store, by_name) if follows else Planned(store)),
+            by_name,
+            guards,
+            progress,
+            stack.enter_context(Flight(site, progress)),
+            {name: Patience(bench.study.until, bench.study.watch.twins) for name, bench in by_name.items()},
+            [*settings.warnings, *of_groups],
+            of_pool,
+            wait_quiet_s,
+            stack.enter_context(HostFlight(hosts, progress)) if hosts is not None else None,
+            gate or Gate(),
         ).run()
 
 
@@ -158,8 +168,6 @@ def _governor(benches: Sequence[PreparedStudy]) -> str:
 
 @dataclass
 class _RunLoop:
-    """One pass over the trials."""
-
     store: RunStore
     source: Source
     benches: dict[str, PreparedStudy]
@@ -254,7 +262,6 @@ class _RunLoop:
             self._adopt(self.abroad.rest())
 
     def _adopt(self, ended: Iterator[tuple[Trial, Future[Measured]]]) -> None:
-        """Make durable what other hosts answered."""
         for trial, future in ended:
             measured = future.result()
             try:
@@ -352,3 +359,167 @@ class _RunLoop:
         self.patience[trial.study].note(record, self.store.folder(trial.id))
         self.source.told(trial, record)
         self.tally.add(record.status)
+
+
+# Where trials come from, and which of them are not needed
+
+
+class Source(Protocol):
+    """Where the trials of a run come from. What only some have to do, the others inherit."""
+
+    def trials(self) -> Iterator[Trial | None]:
+        """One trial after another; None where all before must have their records before it can say more."""
+
+    def told(self, trial: Trial, record: Record) -> None:
+        return
+
+    def notes(self, study: str) -> Sequence[Warning_]:
+        """What each trial of a study bears, asked before its first one."""
+        return ()
+
+
+class GrowingPlan(Source, Protocol):
+    """A plan whose trials follow from the records before them, such as that of a search."""
+
+    @property
+    def most(self) -> int:
+        """The number of trials that there can be at most."""
+
+    def announce(self, said: Callable[[str], None]) -> None:
+        """Call `said` from now on with lines about how it goes."""
+
+
+@dataclass(frozen=True)
+class Planned(Source):
+    store: RunStore
+    blocks: int | None = None
+    """With a number only the trials of the first randomised blocks of each study, and those that have a record; the
+    others stay for whoever resumes the run."""
+
+    def trials(self) -> Iterator[Trial | None]:
+        for trial in self.store.trials():
+            if self.blocks is None or trial.repetition < self.blocks or self.store.has(trial.id):
+                yield trial
+
+
+@dataclass
+class Following(Source):
+    """The plan of a suite in which a study takes the best level of an earlier one."""
+
+    store: RunStore
+    benches: Mapping[str, PreparedStudy]
+    _notes: dict[str, list[Warning_]] = field(default_factory=dict)
+
+    def trials(self) -> Iterator[Trial | None]:
+        """The trials of one study after another; what is new is in the plan before it is given."""
+        suite, order = self.store.suite(), 0
+        planned: dict[str, list[Trial]] = {}
+        for trial in self.store.trials():
+            planned.setdefault(trial.study, []).append(trial)
+        numbers = plan.count(suite)
+        for name in [study.name for study in suite.studies]:
+            study = next(one for one in suite.studies if one.name == name)
+            if relative_levels.references(study):
+                yield None
+                suite, study = self._settled(suite, study)
+            if name not in planned and relative_levels.follows(study):
+                made = plan.trials(suite.model_copy(update={"studies": [study]}))
+                planned[name] = [replace(trial, order=order + trial.order) for trial in made]
+                self.store.extend(planned[name])
+            yield from planned.get(name, ())
+            order += numbers[name]
+
+    def notes(self, study: str) -> Sequence[Warning_]:
+        """What each trial of a study bears: that the level it takes is not certainly the best."""
+        return self._notes.get(study, [])
+
+    def _settled(self, suite: Suite, study: Study) -> tuple[Suite, Study]:
+        """With the levels that it waited for; as it was, and all its points skipped, where one is not known."""
+        from ioassay.analysis import study_focus
+        from ioassay.store import frames
+
+        records, levels = frames.load(self.store), dict[str, Scalar]()
+        for wanted in relative_levels.references(study):
+            earlier = next(one for one in records.studies if one.name == wanted.study)
+            found = study_focus.choose(records, earlier, wanted.factor, wanted.response, study.params)
+            if found is None:
+                why = "no trial of that study tells a best level"
+                self._skip(study, f"{wanted.factor} = best of {wanted.study}: {why}")
+                return suite, study
+            levels[wanted.factor] = found.level
+            if not found.certain:
+                others = ", ".join(map(str, found.as_good))
+                text = f"{wanted.factor} = {found.level} is the smallest of {others}, which are as good or may be"
+                note = Warning_("best-level", f"{text}, for {found.response} in {wanted.study}")
+                self._notes.setdefault(study.name, []).append(note)
+        settled, found_study = relative_levels.settled(suite, study, levels)
+        for trial in (plan.make_trial(found_study, point, 0, 0) for point in plan.points(found_study)):
+            try:
+                self.benches[study.name].driver.validate(trial.params, trial.target)
+            except StudyError as error:
+                self._skip(found_study, str(error))
+        self.store.replace_suite(settled)
+        return settled, found_study
+
+    def _skip(self, study: Study, why: str) -> None:
+        bench = self.benches[study.name]
+        bench.cannot |= {plan.point_key(point): why for point in plan.points(study)}
+
+
+@dataclass
+class Patience:
+    """Adaptive repetition of one study: which points have been measured precisely enough.
+
+    A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
+    alike. The interval is the one that the report shows: of a percentile that of all requests together, wherever all
+    repetitions have kept their histograms.
+    """
+
+    until: Until | None
+    twins: bool = False
+    """Whether the trials that count are those without the witness."""
+    known: dict[str, dict[int, tuple[float, Histogram | None]]] = field(default_factory=dict)
+    """Point -> repetition -> value and, where the metric is a percentile of latencies, their distribution."""
+
+    def note(self, record: Record, folder: Path) -> None:
+        if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
+            return
+        if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
+            return
+        point, repetition = plan.point_key(record.trial["point"]), record.trial["repetition"]
+        self.known.setdefault(point, {})[repetition] = value, _latencies(folder, self.until.metric)
+
+    def decides(self, trial: Trial) -> bool:
+        """Whether earlier repetitions decide about this one, so that they must have been recorded."""
+        return self.until is not None and trial.repetition >= self.until.min
+
+    def enough(self, trial: Trial) -> bool:
+        """Whether a repetition is not needed, as the earlier ones of its point are precise enough."""
+        if self.until is None or not self.decides(trial):
+            return False
+        from ioassay.analysis.descriptive import relative_half_width
+        from ioassay.analysis.measurements import merged_histograms
+
+        known = self.known.get(plan.point_key(trial.point), {})
+        earlier = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
+        if len(earlier) < 2:
+            return False
+        values: Sequence[float] = [value for value, _ in earlier]
+        percentile = metrics.latency_percentile(self.until.metric)
+        parts = [histogram for _, histogram in earlier if histogram is not None]
+        if percentile is not None and len(parts) == len(earlier):
+            values = merged_histograms.pseudo_values(parts, [percentile.percent]).ravel().tolist()
+        return relative_half_width(values) <= self.until.ci
+
+
+def _latencies(folder: Path, metric: str) -> Histogram | None:
+    """The latencies of a trial whose percentile `metric` is; None of other metrics, and where none were kept."""
+    percentile, path = metrics.latency_percentile(metric), folder / "hist.parquet"
+    if percentile is None or not path.exists():
+        return None
+    import polars as pl
+
+    from ioassay.analysis.measurements import merged_histograms
+
+    found = merged_histograms.of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
+    return next(iter(found.values()), None)

@@ -21,7 +21,7 @@ from typing import Generic, Self, TypeVar
 from ioassay.roles import Portable, Trial
 from ioassay.runner import delivery, worker, worker_pool
 from ioassay.runner.delivery import Delivered, Lacking, Order
-from ioassay.runner.hosts import Hosts, Measured
+from ioassay.runner.executors import Hosts, Measured
 from ioassay.runner.progress import Progress
 from ioassay.runner.worker import Computed
 
@@ -41,7 +41,6 @@ class OwnWorkers:
         return 2 * self.workers
 
     def submit(self, trial: Trial, raw: Path) -> Future[Computed]:
-        """Begin with a trial. The future may have worker_pool.WorkerLost and NoWorker."""
         self._executor = self._executor or worker_pool.executor(self.workers, self.tag)
         return self._executor.submit(worker.compute, trial.driver, trial, raw)
 
@@ -80,28 +79,24 @@ class ForeignExecutor:
         return max(4 * self.workers, _LEAST_WAITING)
 
     def submit(self, trial: Trial, raw: Path) -> Future[Computed]:
-        """See OwnWorkers."""
         future: Future[Computed] = Future()
         with self._lock:
             self._waiting.add(future)
+        needs = self.portable(trial)
+        inputs = [delivery.described(key, path) for key, path in needs.inputs.items()]
+        order = Order(dataclasses.replace(trial, params=needs.params), delivery.identity(), inputs)
         try:
-            self._send(self._order(trial), raw, future)
+            self._send(order, raw, future)
         except RuntimeError as error:  # it was shut down, or is broken
             self._end(future, error=worker_pool.NoWorker(f"the executor takes no trials: {error}"))
         return future
 
     def close(self, *, cancel: bool) -> None:
-        """See OwnWorkers; what an executor cannot cancel ends without effect."""
         with self._lock:
             given_up = list(self._waiting)
             self._waiting.clear()
         for future in given_up:
             future.cancel()
-
-    def _order(self, trial: Trial) -> Order:
-        needs = self.portable(trial)
-        inputs = [delivery.described(key, path) for key, path in needs.inputs.items()]
-        return Order(dataclasses.replace(trial, params=needs.params), delivery.identity(), inputs)
 
     def _send(self, order: Order, raw: Path, future: Future[Computed]) -> None:
         sent = self.executor.submit(delivery.compute, order)
@@ -109,7 +104,6 @@ class ForeignExecutor:
         future.add_done_callback(lambda kept: kept.cancelled() and sent.cancel())
 
     def _receive(self, done: Future[Delivered | Lacking], order: Order, raw: Path, future: Future[Computed]) -> None:
-        """Called by a thread of the executor."""
         try:
             result = done.result()
             if isinstance(result, Lacking):
@@ -144,7 +138,7 @@ def _with_contents(order: Order, lacking: Lacking) -> Order:
                 f"{file.named}: is not on {lacking.host} and cannot be sent; expected the same file at "
                 f"{file.path} there"
             )
-    pieces = [delivery.part(file, *piece) for file in lacking.files for piece in delivery.parts(file)]
+    pieces = [piece for file in lacking.files for piece in delivery.parts(file)]
     return dataclasses.replace(order, contents=pieces)
 
 
@@ -157,8 +151,6 @@ R = TypeVar("R")
 
 
 class _Trials(Generic[R]):
-    """Trials that were submitted, each with the future of what it comes to."""
-
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._trials: dict[Future[R], Trial] = {}
@@ -169,7 +161,6 @@ class _Trials(Generic[R]):
         return self
 
     def holds(self, trial: Trial) -> bool:
-        """Whether another repetition of the trial's point is in flight."""
         return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
 
     def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[R]]]:
@@ -182,7 +173,6 @@ class _Trials(Generic[R]):
             yield trial, future
 
     def rest(self) -> Iterator[tuple[Trial, Future[R]]]:
-        """All that are left, as they end."""
         while self._trials:
             yield from self.ended(block=True)
 
@@ -212,24 +202,20 @@ class Flight(_Trials[Computed]):
 
     @property
     def full(self) -> bool:
-        """Whether one has to end before the next is submitted."""
         return len(self._trials) >= self._site.most
 
     def submit(self, trial: Trial, raw: Path) -> None:
-        """Begin with a trial, whose files are to be in `raw`."""
         if len(self._trials) < self._site.workers:
             self._begin(trial)
         self._trials[self._site.submit(trial, raw)] = trial
 
     def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[Computed]]]:
-        """See _Trials; each that ends lets the next begin."""
         for trial, future in super().ended(block=block):
             yield trial, future
             for oldest in islice(self._trials.values(), self._site.workers):
                 self._begin(oldest)
 
     def land(self) -> Iterator[tuple[Trial, Future[Computed]]]:
-        """The rest; afterwards no worker is left."""
         yield from self.rest()
         self._site.close(cancel=False)
 
@@ -252,19 +238,15 @@ class HostFlight(_Trials[Measured]):
 
     @property
     def full(self) -> bool:
-        """Whether one has to end before the next is submitted."""
         return len(self._trials) >= self._hosts.most
 
     def submit(self, trial: Trial) -> None:
-        """Have a trial measured on the host of its point."""
         self._trials[self._hosts.submit(trial)] = trial
 
     def submit_together(self, trials: Sequence[Trial]) -> None:
-        """Have trials of several hosts measured, whose tools start at one instant."""
         self._trials.update(zip(self._hosts.submit_together(trials), trials, strict=True))
 
     def _done(self, *, block: bool) -> Set[Future[Measured]]:
-        """Hands on meanwhile what happens on the hosts."""
         while True:
             self._hand_on_news()
             done = wait(self._trials, _TICK_S if block else 0, FIRST_COMPLETED).done

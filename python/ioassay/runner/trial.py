@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import host, plugins, validation
+from ioassay import host, registry, validation
 from ioassay.errors import ConditionError, InputError, Interrupted, RunError, SafetyRefusal, ToolError
 from ioassay.hints import document
 from ioassay.host import interference
@@ -29,21 +29,10 @@ from ioassay.monitors.sampler import Sampler
 from ioassay.process import sequence, supervisor
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, OK, SKIPPED, Environment, Record, Samples, Warning_
-from ioassay.roles import (
-    Command,
-    Counted,
-    CurrentRates,
-    Driver,
-    EndedStep,
-    Load,
-    Outcome,
-    Parsed,
-    Rates,
-    Trial,
-)
+from ioassay.roles import Command, Counted, CurrentRates, Driver, EndedStep, Load, Outcome, Parsed, Rates, Trial
 from ioassay.runner import confinement
 from ioassay.runner.conditions import Conditions, Hold
-from ioassay.runner.hosts import Gate, Start
+from ioassay.runner.executors import Gate, Start
 from ioassay.runner.preflight import PreparedStudy
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore
@@ -99,7 +88,7 @@ def measure(
         status = SKIPPED if isinstance(error, ConditionError) else FAILED
         command, outcome, parsed = None, None, Parsed(status, str(error))
     except Exception as error:
-        if isinstance(error, Interrupted | RunError | SafetyRefusal) or not (fault := plugins.fault(error)):
+        if isinstance(error, Interrupted | RunError | SafetyRefusal) or not (fault := registry.fault(error)):
             raise
         command, outcome, parsed = None, None, Parsed(FAILED, fault)
     began_unix_s, lasted_s = started_unix_s, time.monotonic() - started_s
@@ -405,12 +394,10 @@ class RateReader:
         self._counted: Mapping[str, float] = {}
 
     def begin(self) -> None:
-        """The tool begins now."""
         self._began_s = self._reported_s = self._written_s = self._clock()
         self._counted = self._counters()
 
     def report(self) -> None:
-        """Hand over the rates since the last time, once that is long enough ago."""
         now_s = self._clock()
         seconds = now_s - self._reported_s
         if seconds < (INTERVAL_S if now_s - self._began_s > SHORT_S else SHORT_INTERVAL_S):

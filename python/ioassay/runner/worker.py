@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import GC_THRESHOLD, plugins
+from ioassay import GC_THRESHOLD, registry
 from ioassay.drivers import driver
 from ioassay.errors import ToolError
 from ioassay.process import piped_child
@@ -46,11 +46,10 @@ def compute(driver_name: str, trial: Trial, raw: Path) -> Computed:
     except ToolError as error:
         parsed = Parsed(FAILED, str(error))
     except MemoryError as error:
-        parsed = Parsed(
-            FAILED, f"not enough memory{f': {error}' if str(error) else ''}; --workers 1 leaves it the most"
-        )
+        why = f": {error}" if str(error) else ""
+        parsed = Parsed(FAILED, f"not enough memory{why}; --workers 1 leaves it the most")
     except Exception as error:
-        if not (fault := plugins.fault(error)):
+        if not (fault := registry.fault(error)):
             raise
         parsed = Parsed(FAILED, fault)
     return Computed(parsed, started_unix_s, time.monotonic() - started_s)

@@ -53,7 +53,6 @@ class NoWorker(RunError):
 
 
 def processors() -> int:
-    """Processors that this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
@@ -87,10 +86,7 @@ def executor(workers: int, tag: str) -> Executor:
 
 
 class InlineExecutor(Executor):
-    """Computes in this process, while it is being asked."""
-
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See Executor.submit; the future is done."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -116,11 +112,9 @@ class Workers(ThreadPoolExecutor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See Executor.submit; function, arguments and result are pickled."""
         return super().submit(self._ask, partial(fn, *args, **kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See Executor.shutdown; to cancel ends what runs as well."""
         if cancel_futures:
             with self._lock:
                 self._closed = True
@@ -155,7 +149,6 @@ class Workers(ThreadPoolExecutor):
         return answer
 
     def _worker(self) -> PipedChild:
-        """This thread's worker, started where there is none."""
         worker: PipedChild | None = getattr(self._own, "worker", None)
         ends: list[str] = []
         while worker is None:
@@ -185,26 +178,21 @@ class Workers(ThreadPoolExecutor):
             return worker
 
     def _lost(self, worker: PipedChild) -> str:
-        """How a worker that answers no more ended."""
         self._own.worker = None
         status, said = worker.end(_GRACE_S), worker.said().strip()
         self._end(worker)
-        hint = f"; {self._relief} N runs fewer at once" if self._relief and status == -signal.SIGKILL else ""
-        return _described(status) + hint + (f"; it said: {_told(said.splitlines())}" if said else "")
+        how = f"ended with code {status}"
+        if status == -signal.SIGKILL:
+            hint = f"; {self._relief} N runs fewer at once" if self._relief else ""
+            how = f"was ended by SIGKILL, as the kernel does when memory runs out (see dmesg){hint}"
+        elif status < 0:
+            how = f"was ended by signal {-status} ({signal.strsignal(-status)})"
+        lines = said.splitlines()
+        is_traceback = any(line.startswith("Traceback") for line in lines)  # whose last line says why
+        return how + (f"; it said: {lines[-1 if is_traceback else 0]}" if lines else "")
 
     def _end(self, worker: PipedChild) -> None:
         worker.end()
         worker.close()
         with self._lock:
             self._started.discard(worker)
-
-
-def _told(lines: Sequence[str]) -> str:
-    """The line that says why: of a traceback the last one."""
-    return lines[-1 if any(line.startswith("Traceback") for line in lines) else 0]
-
-
-def _described(status: int) -> str:
-    if status == -signal.SIGKILL:
-        return "was ended by SIGKILL, as the kernel does when memory runs out (see dmesg)"
-    return f"was ended by signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"ended with code {status}"

@@ -64,10 +64,6 @@ class Manifest:
     """Reason to how many files."""
     schema: int = _SCHEMA
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-able form."""
-        return dict(vars(self))
-
 
 def require_resumable(root: Path) -> None:
     """UsageError for an unpacked redacted bundle, whose paths are placeholders."""
@@ -79,15 +75,10 @@ def require_resumable(root: Path) -> None:
         raise UsageError(f"{root}: is a redacted bundle, whose paths are placeholders; expected the run it was made of")
 
 
-def require_free(output: Path, root: Path) -> None:
-    """UsageError where the archive's name cannot be used; `root` is the run's folder."""
-    if not output.name.endswith(SUFFIXES):
-        raise UsageError(f"--output {output}: expected a name that ends with {', '.join(SUFFIXES)}")
-    require_new(output, root)
-
-
-def require_new(output: Path, root: Path) -> None:
-    """UsageError where something is called so already, or where it would lie in the run's folder `root`."""
+def require_new(output: Path, root: Path, endings: tuple[str, ...] = ("",)) -> None:
+    """UsageError for a name that cannot be used: it ends otherwise, is there, or lies in the run's folder `root`."""
+    if not output.name.endswith(endings):
+        raise UsageError(f"--output {output}: expected a name that ends with {', '.join(endings)}")
     if output.exists() or output.is_symlink():
         raise UsageError(f"--output {output}: exists already; expected a new name")
     if not output.absolute().parent.is_dir():
@@ -106,8 +97,17 @@ def time_of(store: RunStore) -> int:
 
 def redaction_of(store: RunStore, known: Iterable[Secret]) -> Redaction:
     """What replaces the secrets of a run: those of this machine, and those that the run's own files name."""
-    own = _Secrets(store)
-    own.collect()
+    own = _Secrets()
+    own.folder(str(store.root.resolve() / "x"))
+    with suppress(InputError):
+        if folder := store.working_directory():
+            own.folder(str(folder / "x"))
+    kernel = store.raw_host().get("kernel")
+    if isinstance(kernel, Mapping) and isinstance(line := kernel.get("cmdline"), str):
+        own.found += [Secret(secrets.BOOT, hidden) for hidden in secrets.hidden_values(line)]
+    for path in _files(store, Manifest(True, "")):
+        if path.relative_to(store.root).parts[0] != _REPORT and (text := _text(path)) is not None:
+            own.read(path, text)
     return Redaction([*known, *own.found], own.vocabulary, root=str(store.root.resolve()))
 
 
@@ -136,7 +136,7 @@ def seal(folder: Path, manifest: Manifest, redaction: Redaction | None) -> None:
         require_clean(folder, redaction)
         manifest.replaced = {KINDS[kind]: count for kind, count in sorted(redaction.counts.items())}
     manifest.files = sum(path.is_file() for path in folder.rglob("*")) + 1
-    text = json.dumps(manifest.as_dict(), indent=1) + "\n"
+    text = json.dumps(vars(manifest), indent=1) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
@@ -199,34 +199,17 @@ def _place(content: bytes, path: Path) -> None:
 class _Secrets:
     """Collects from the files of a run the folders and names in it, and the words that mean something there."""
 
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self.found: list[Secret] = []
         self.vocabulary: set[str] = set()
 
-    def collect(self) -> None:
-        """Read every text of the run once."""
-        store = self._store
-        self._folder(str(store.root.resolve() / "x"))
-        with suppress(InputError):
-            if folder := store.working_directory():
-                self._folder(str(folder / "x"))
-        kernel = store.raw_host().get("kernel")
-        if isinstance(kernel, Mapping) and isinstance(line := kernel.get("cmdline"), str):
-            self.found += [Secret(secrets.BOOT, hidden) for hidden in secrets.hidden_values(line)]
-        for path in _files(store, Manifest(True, "")):
-            if path.relative_to(store.root).parts[0] != _REPORT:
-                self._read(path)
-
-    def _read(self, path: Path) -> None:
-        text = _text(path)
-        if text is None:
-            return
+    def read(self, path: Path, text: str) -> None:
         for table in _tables(path, text):
             self._walk(table, "")
         for key, value in _LINE.findall(text):
             self.found.append(Secret(_TELLING[key.lower()], value))
-        self._assigned(text)
+        for named in _ASSIGNED.findall(text):
+            self.folder(named)
 
     def _walk(self, value: Any, key: str) -> None:
         if isinstance(value, Mapping):
@@ -240,14 +223,11 @@ class _Secrets:
             if kind := _TELLING.get(key.lower()):
                 self.found.append(Secret(kind, value))
             if value.startswith("/") and "\n" not in value:
-                self._folder(value)
-            self._assigned(value)
+                self.folder(value)
+            for named in _ASSIGNED.findall(value):
+                self.folder(named)
 
-    def _assigned(self, text: str) -> None:
-        for path in _ASSIGNED.findall(text):
-            self._folder(path)
-
-    def _folder(self, path: str) -> None:
+    def folder(self, path: str) -> None:
         """The folder of a path; `:` parts the files of fio's lists. Prose that begins with a path has a space after."""
         for piece in re.split(r"(?<!\\):(?=/)", path):
             prose = re.search(r": |; |, ", piece)
@@ -255,13 +235,11 @@ class _Secrets:
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file; None for one that is binary."""
     content = path.read_bytes()
     return None if b"\0" in content or content[:4] == b"PAR1" else content.decode("utf-8", "surrogateescape")
 
 
 def _tables(path: Path, text: str) -> Iterator[Any]:
-    """What JSON, lines of JSON, or TOML hold; nothing for other texts."""
     with suppress(ValueError, RecursionError):
         if path.suffix == ".jsonl":
             yield from (json.loads(line) for line in text.split("\n") if line)
@@ -322,7 +300,6 @@ def _in_strings(text: str, redaction: Redaction) -> str:
 
 
 def _values(value: Any, redaction: Redaction, key: str) -> Any:
-    """The same of a table of TOML."""
     if isinstance(value, Mapping):
         return {redaction.text(str(name)): _values(inner, redaction, str(name)) for name, inner in value.items()}
     if isinstance(value, list):

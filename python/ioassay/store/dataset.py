@@ -5,23 +5,28 @@ Deliberately not here: reading the run's files (`ioassay.store.frames`) and comp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
 
 from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim, Scalar
 from ioassay.roles import DriverFacts, UnknownDriver
-from ioassay.store.schema import Host, Search
 from ioassay.study.model import Figure, Study
+from ioassay.validation import Finite, Whole
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.records.observation import Observation
     from ioassay.records.record import Environment
+
 
 _USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
 """What is worth answering where a study names no responses, most telling first."""
@@ -158,5 +163,135 @@ class Dataset:
         return not self.driver(study).deterministic
 
     def driver(self, study: Study) -> DriverFacts:
-        """What the study's driver states of its trials."""
         return self.drivers.get(study.driver) or UnknownDriver()
+
+
+# What the JSON files of a run must hold
+
+Level = str | bool | Annotated[int, Field(ge=-(2**63), lt=2**63)] | Finite
+Point = dict[str, Level]
+
+
+def _trial_id(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{16}", text):
+        raise ValueError("expected 16 hexadecimal digits")
+    return text
+
+
+TrialId = Annotated[str, AfterValidator(_trial_id)]
+"""What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
+
+
+class _Planned(TypedDict):
+    id: TrialId
+    study: str
+    point: Point
+    repetition: Whole
+    order: Whole
+    twin: NotRequired[bool]
+    calls: NotRequired[bool]
+    search: NotRequired[str]
+
+
+class Identity(_Planned):
+    """`Record.trial`."""
+
+    driver: NotRequired[str]
+    seed: NotRequired[Whole]
+
+
+class Planned(_Planned):
+    """A line of plan.jsonl: `roles.Trial`."""
+
+    driver: str
+    params: dict[str, Any]
+    target: dict[str, Any]
+    run: dict[str, Any]
+    seed: Whole
+
+
+class Processor(TypedDict, total=False):
+    cpus: Whole
+    governors: dict[str, Whole]
+
+
+class _Clock(TypedDict, total=False):
+    source: str
+
+
+class _Memory(TypedDict, total=False):
+    total_bytes: Whole
+
+
+class _Disk(TypedDict, total=False):
+    mount: dict[str, Any]
+    devices: list[dict[str, Any]]
+
+
+class Host(TypedDict, total=False):
+    """host.json, as far as more is done with it than to show it."""
+
+    cpu: Processor
+    clock: _Clock
+    memory: _Memory
+    disk: _Disk
+    virtualisation: dict[str, Any]
+    kernel: dict[str, Any]
+    ioassay: dict[str, Any]
+    working_directory: str
+    hosts: dict[str, Host]
+    """Of a run on several hosts the facts of each by its name; the others are those of the machine that started it."""
+
+
+class Bound(TypedDict):
+    """A constraint of a search, in the unit of its metric."""
+
+    metric: str
+    sense: Literal["<=", ">=", "<", ">"]
+    bound: Finite
+    text: str
+
+
+class _Axis(TypedDict):
+    name: str
+    levels: Annotated[list[Level], Field(min_length=1)]
+    numbers: list[Finite] | None
+    log: bool
+
+
+class Tuning(TypedDict):
+    """tune.json: what a search was asked."""
+
+    schema: Annotated[int, Field(ge=1)]
+    metric: str
+    maximize: bool
+    constraints: list[Bound]
+    points: Annotated[int, Field(ge=1)]
+    axes: Annotated[list[_Axis], Field(min_length=1)]
+    default: Point
+    trials: Annotated[int, Field(ge=1)]
+    seed: Whole
+    confirm: Annotated[int, Field(ge=0)]
+    batch: Annotated[int, Field(ge=1)]
+    pruning: bool
+    budget_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    margin: Annotated[float, Field(gt=0, lt=1)]
+    confirm_most: NotRequired[Whole]
+    source: str
+
+
+class Outcome(TypedDict):
+    """found.json: what a search came to."""
+
+    ended: str
+    asked: Whole
+    winner: Point | None
+    feasible: bool
+    candidates: NotRequired[list[Point]]
+    """Runs of older versions have none: they confirmed the winner only."""
+
+
+class Search(Tuning):
+    """A search: what was asked, and what it came to once it has ended."""
+
+    found: Outcome | None

@@ -24,42 +24,31 @@ from ioassay.store.dataset import Dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Study
 
-KEY = {"study": pl.String(), "trial": pl.String()}
-SCHEMAS: dict[str, dict[str, pl.DataType]] = {
-    "hist": {
-        **KEY,
-        "direction": pl.String(),
-        "kind": pl.String(),
-        "job": pl.Int64(),
-        "value_ns": pl.Int64(),
-        "count": pl.Int64(),
-    },
-    "series": {**KEY, "metric": pl.String(), "job": pl.Int64(), "time_s": pl.Float64(), "value": pl.Float64()},
-    "samples": {**KEY, "monitor": pl.String(), "name": pl.String(), "time_s": pl.Float64(), "value": pl.Float64()},
+_TEXT, _WHOLE, _NUMBER = pl.String(), pl.Int64(), pl.Float64()
+Schema = dict[str, pl.DataType]
+KEY: Schema = {"study": _TEXT, "trial": _TEXT}
+SCHEMAS: dict[str, Schema] = {
+    "hist": {**KEY, "direction": _TEXT, "kind": _TEXT, "job": _WHOLE, "value_ns": _WHOLE, "count": _WHOLE},
+    "series": {**KEY, "metric": _TEXT, "job": _WHOLE, "time_s": _NUMBER, "value": _NUMBER},
+    "samples": {**KEY, "monitor": _TEXT, "name": _TEXT, "time_s": _NUMBER, "value": _NUMBER},
 }
-TRIALS: dict[str, pl.DataType] = {
+TRIALS: Schema = {
     **KEY,
-    "status": pl.String(),
-    "reason": pl.String(),
-    "repetition": pl.Int64(),
-    "order": pl.Int64(),
-    "started_unix_s": pl.Float64(),
-    "duration_s": pl.Float64(),
+    "status": _TEXT,
+    "reason": _TEXT,
+    "repetition": _WHOLE,
+    "order": _WHOLE,
+    "started_unix_s": _NUMBER,
+    "duration_s": _NUMBER,
 }
 SEARCH = "search"
 """Column of the frame of trials of a search: what each was for."""
 SHORT, PRUNED = "short", "pruned"
-CALLS: dict[str, pl.DataType] = {
-    "name": pl.String(),
-    "count": pl.Int64(),
-    "errors": pl.Int64(),
-    "per_second": pl.Float64(),
-    "by": pl.String(),
-}
+CALLS: Schema = {"name": _TEXT, "count": _WHOLE, "errors": _WHOLE, "per_second": _NUMBER, "by": _TEXT}
 """Beside KEY and the factors."""
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """A damaged page ends in a panic of the reader's threads, which is no PolarsError."""
-WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+WARNINGS: Schema = {**KEY, "code": _TEXT, "text": _TEXT, "remedy": _TEXT}
 
 
 class Frame(pl.DataFrame):
@@ -75,7 +64,6 @@ class Frame(pl.DataFrame):
 
 
 def load(store: RunStore) -> Dataset:
-    """Every record of a run as a Dataset."""
     records = list(store.records())
     suite = store.suite()
     plain = [record for record in records if not record.trial.get("calls")]
@@ -138,7 +126,6 @@ class _Observations(Mapping[str, Observation]):
 
 
 def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a record: its identity, its factors' levels, its metrics."""
     factors = _factors(records)
     metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
     columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
@@ -153,13 +140,10 @@ def _searched(records: Sequence[Record]) -> Iterator[str | None]:
     """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
     for place, record in enumerate(records):
         kind = record.trial.get(SEARCH)
-        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
+        own = record.trial["study"], record.trial["point"]
+        later = (other.trial for other in records[place + 1 :] if kind == SHORT)
+        followed = any((one["study"], one["point"]) == own and one.get(SEARCH) != SHORT for one in later)
         yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
-
-
-def _follows(short: Record, later: Record) -> bool:
-    one, other = short.trial, later.trial
-    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
 
 
 def calls_frame(
@@ -185,7 +169,6 @@ def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
 
 
 def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a warning of a record."""
     rows = [
         {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
         for record in records

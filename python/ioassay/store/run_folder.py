@@ -33,9 +33,9 @@ from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.host import privacy
 from ioassay.records import observation
 from ioassay.records.observation import Observation
-from ioassay.records.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series
+from ioassay.records.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Record, Samples, Series
 from ioassay.roles import Trial
-from ioassay.store import schema
+from ioassay.store import dataset
 from ioassay.study import catalog, plan
 from ioassay.study.model import Suite
 
@@ -125,7 +125,6 @@ class RunStore:
         return (self.root / TUNE).is_file()
 
     def suite(self) -> Suite:
-        """The resolved suite of this run."""
         path = self.root / STUDY
         try:
             table = validation.toml(path.read_bytes())
@@ -135,15 +134,15 @@ class RunStore:
             raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
         return catalog.from_table(table, path, stored=True)
 
-    def host(self) -> schema.Host:
+    def host(self) -> dataset.Host:
         """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""
-        return cast(schema.Host, privacy.published(self.raw_host()))
+        return cast(dataset.Host, privacy.published(self.raw_host()))
 
     def raw_host(self) -> dict[str, Any]:
         """The same as they lie on disk; old runs have host name, serial numbers and the kernel's command line there."""
         path, remedy = self.root / HOST, "it holds the host's facts; restore it from a copy of the run"
         found = _read_json(path, remedy)
-        validation.typed(schema.Host, found, str(path), remedy)
+        validation.typed(dataset.Host, found, str(path), remedy)
         return found
 
     def working_directory(self) -> Path | None:
@@ -154,13 +153,12 @@ class RunStore:
         return Path(folder) if isinstance(folder, str) else None
 
     def trials(self) -> Iterator[Trial]:
-        """The plan, streamed."""
         path, number = self.root / PLAN, 0
         try:
             with path.open("rb") as lines:
                 for line in lines:
                     number += 1
-                    yield Trial(**validation.read(schema.Planned, line, "the trial"))
+                    yield Trial(**validation.read(dataset.Planned, line, "the trial"))
         except InputError as error:
             raise InputError(
                 f"{path}: line {number} is corrupted: {error}; restore it from a copy of the run"
@@ -174,38 +172,34 @@ class RunStore:
         """Add trials to the plan. The plan is replaced as a whole, so that no kill leaves half of a line."""
         path = self.root / PLAN
         with self.writing(path):
-            atomic_file.write_pieces(path, (path.read_text(encoding="utf-8"), *map(_line, trials)))
+            atomic_file.write_pieces(path, (path.read_text(encoding="utf-8"), *_lines(trials)))
 
     def replace_suite(self, suite: Suite) -> None:
-        """Make durable what became known of a study since the run began."""
         import tomli_w
 
         path = self.root / STUDY
         with self.writing(path):
             atomic_file.write(path, tomli_w.dumps(catalog.to_table(suite)))
 
-    def tuning(self) -> schema.Search | None:
+    def tuning(self) -> dataset.Search | None:
         """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
         if not self.is_search:
             return None
         remedy = "restore it from a copy of the run"
         tune, found = self.root / TUNE, self.root / FOUND
-        asked = validation.typed(schema.Tuning, _read_json(tune, remedy), str(tune), remedy)
+        asked = validation.typed(dataset.Tuning, _read_json(tune, remedy), str(tune), remedy)
         if not found.exists():
             return {**asked, "found": None}
-        return {**asked, "found": validation.typed(schema.Outcome, _read_json(found, remedy), str(found), remedy)}
+        return {**asked, "found": validation.typed(dataset.Outcome, _read_json(found, remedy), str(found), remedy)}
 
-    def write_found(self, found: schema.Outcome) -> None:
-        """Make durable what a search came to."""
+    def write_found(self, found: dataset.Outcome) -> None:
         with self.writing(self.root / FOUND):
             atomic_file.write(self.root / FOUND, json.dumps(found, indent=1))
 
     def planned(self) -> dict[str, int]:
-        """Number of planned trials by study name."""
         return dict(Counter(trial.study for trial in self.trials()))
 
     def folder(self, trial_id: str) -> Path:
-        """Where a trial's files are."""
         return self.root / "trials" / trial_id
 
     def begin(self, trial_id: str) -> Path:
@@ -232,7 +226,6 @@ class RunStore:
             ) from error
 
     def has(self, trial_id: str) -> bool:
-        """Whether the trial has its record."""
         return (self.folder(trial_id) / RECORD).exists()
 
     def write(
@@ -291,7 +284,6 @@ class RunStore:
         return record
 
     def records(self) -> Iterator[Record]:
-        """The records that exist, in the order of the plan."""
         for trial in self.trials():
             if self.has(trial.id):
                 yield self.record(trial.id)
@@ -314,7 +306,6 @@ class RunStore:
         return validation.typed(Observation, table, str(path), remedy)
 
     def was_witnessed(self, trial_id: str) -> bool:
-        """Whether there is an observation of the trial."""
         return (self.folder(trial_id) / WITNESS).exists()
 
     @contextmanager
@@ -327,9 +318,14 @@ class RunStore:
             lock_file = (self.root / "run.lock").open("a+")
         with lock_file as lock:
             give_up_s = time.monotonic() + _CLEARING_S
-            while not _locks(lock):
-                if _lives(lock) or time.monotonic() > give_up_s:
-                    raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it")
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if _lives(lock) or time.monotonic() > give_up_s:
+                        text = f"{self.root}: another ioassay is running this run; wait for it or end it"
+                        raise RunError(text) from None
                 time.sleep(0.02)
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
@@ -338,15 +334,6 @@ class RunStore:
                 yield lock.fileno()
             finally:
                 lock.truncate(0)  # who is killed leaves its number
-
-
-def _locks(file: IO[str]) -> bool:
-    """Whether no other process has the lock: it is ours then."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _lives(file: IO[str]) -> bool:
@@ -370,16 +357,12 @@ def new_folder(parent: Path, name: str, now: float | None = None) -> Path:
     return next(path for path in paths if not path.exists())
 
 
-def _line(trial: Trial) -> str:
-    return f"{json.dumps(dataclasses.asdict(trial))}\n"
+def _lines(trials: Iterable[Trial]) -> Iterator[str]:
+    return (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in trials)
 
 
 def _write_plan(
-    root: Path,
-    suite: Suite,
-    host: Mapping[str, Any],
-    trials: Iterable[Trial] | None,
-    tuning: Mapping[str, Any] | None,
+    root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None, tuning: Mapping[str, Any] | None
 ) -> None:
     import tomli_w
 
@@ -391,7 +374,7 @@ def _write_plan(
             atomic_file.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))
         kept = {name: value for name, value in host.items() if name != FOLDER}
         atomic_file.write(root / HOST, json.dumps(privacy.published(kept), indent=1))
-        atomic_file.write_pieces(root / PLAN, map(_line, trials or plan.known_trials(suite)))
+        atomic_file.write_pieces(root / PLAN, _lines(trials or plan.known_trials(suite)))
         with suppress(PermissionError):  # a folder that may be entered and not read
             atomic_file.sync(root.absolute().parent)
     except OSError as error:
@@ -410,16 +393,15 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
     if unknown := sorted(fields.keys() - {entry.name for entry in dataclasses.fields(Record)}):
         raise InputError(f"{path}: is not a record ({unknown[0]}: unknown key); {remedy}")
     record = validation.typed(Record, fields, str(path), remedy)
-    validation.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
+    validation.typed(dataset.Identity, record.trial, f"{path}: trial", remedy)
     if record.status not in (OK, FAILED, SKIPPED):
         raise InputError(f"{path}: status is '{record.status}'; expected {OK}, {FAILED} or {SKIPPED}; {remedy}")
 
-    def as_written(claim: Claim) -> Claim:
-        """Equal to the claim before it was stored: JSON knows no tuples."""
+    claims = []
+    for claim in record.claims:  # equal to those before they were stored: JSON knows no tuples
         lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
-        return dataclasses.replace(claim, **lists)
-
-    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(as_written, record.claims)))
+        claims.append(dataclasses.replace(claim, **lists))
+    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(claims))
 
 
 def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -435,19 +417,18 @@ def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "schema": SCHEMA}
 
 
-def _with_claims(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema 2 knows what tools claim, and twins."""
-    trial = table.get("trial")
-    return {**table, "trial": {"twin": False, **trial} if isinstance(trial, dict) else trial, "claims": []}
+MIGRATIONS: dict[int, Any] = {
+    1: lambda table: {
+        **table,
+        "trial": {"twin": False, **table["trial"]} if isinstance(table.get("trial"), dict) else table.get("trial"),
+        "claims": [],
+    },
+    2: lambda table: {**table, "environment": None},
+}
+"""schema n -> function that turns a table of schema n into one of n + 1.
 
-
-def _with_environment(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema 3 knows what else used the machine."""
-    return {**table, "environment": None}
-
-
-MIGRATIONS: dict[int, Any] = {1: _with_claims, 2: _with_environment}
-"""schema n -> function that turns a table of schema n into one of n + 1."""
+Schema 2 knows what tools claim, and twins; schema 3 what else used the machine.
+"""
 
 
 def _read_json(path: Path, remedy: str) -> dict[str, Any]:

@@ -386,7 +386,6 @@ class Study(_Strict):
 
     @property
     def witness_level(self) -> str:
-        """The level at which the trials are observed."""
         if not self.watch.witness.startswith("auto"):
             return self.watch.witness
         given = [case["direct"] for case in self.case if "direct" in case]
@@ -410,7 +409,6 @@ class Study(_Strict):
 
     @property
     def max_repetitions(self) -> int:
-        """Repetitions of each point at most."""
         if self.until is not None:
             return self.until.max
         return self.repetitions or 1
@@ -601,10 +599,4 @@ def study_error(error: ValidationError, source: str, below: str = "") -> StudyEr
 
 
 _SCALES = TypeAdapter(dict[str, Scale])
-_MODELS: dict[str, type[BaseModel]] = {
-    "until": Until,
-    "run": Run,
-    "watch": Watch,
-    "analysis": Analysis,
-    "scale": Scale,
-}
+_MODELS: dict[str, type[BaseModel]] = {"until": Until, "run": Run, "watch": Watch, "analysis": Analysis, "scale": Scale}

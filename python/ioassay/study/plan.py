@@ -30,12 +30,9 @@ Point = Mapping[str, Scalar]
 
 def points(study: Study) -> list[dict[str, Scalar]]:
     """Every combination of the cases and the factors' levels, in the order that the study lists them."""
-    axes: list[tuple[str, list[Scalar]]] = []
-    if study.case:
-        axes.append((CASE, [case["name"] for case in study.case]))
-    axes += [(name, list(levels)) for name, levels in study.factors.items()]
-    names = [name for name, _ in axes]
-    return [dict(zip(names, levels, strict=True)) for levels in itertools.product(*(levels for _, levels in axes))]
+    cases: dict[str, list[Scalar]] = {CASE: [case["name"] for case in study.case]} if study.case else {}
+    axes = {**cases, **study.factors}
+    return [dict(zip(axes, levels, strict=True)) for levels in itertools.product(*axes.values())]
 
 
 def trials(suite: Suite) -> Iterator[Trial]:
@@ -55,12 +52,12 @@ def known_trials(suite: Suite) -> Iterator[Trial]:
 
 
 def count(suite: Suite) -> dict[str, int]:
-    """Number of trials by study name; the cap where repetition is adaptive."""
-    numbers = {}
-    for study in suite.studies:
-        each = study.max_repetitions * study.runs_per_trial
-        numbers[study.name] = sum(each + counts_calls(study, point) for point in points(study))
-    return numbers
+    return {
+        study.name: sum(
+            study.max_repetitions * study.runs_per_trial + counts_calls(study, point) for point in points(study)
+        )
+        for study in suite.studies
+    }
 
 
 def counts_calls(study: Study, point: Point) -> bool:
@@ -120,19 +117,14 @@ def make_trial(
 
     `search` is what a search wants it for, which is no content.
     """
-    parts: dict[str, dict[str, Any]] = {
-        "params": dict(study.params),
-        "target": study.target.model_dump(),
-        "run": _run(study.run),
-    }
-    for key, value in study.settings(point).items():
-        part, _, name = key.partition(".")
-        if name:
-            parts[part][name] = value
-        else:
-            parts["params"][key] = value
-    if any(key.startswith("run.") for key in study.settings(point)):
-        parts["run"] = _run(Run.model_validate(parts["run"]))
+    settings = study.settings(point)
+    target, run = study.target.model_dump(), _run(study.run)
+    parts: dict[str, dict[str, Any]] = {"params": dict(study.params), "target": target, "run": run}
+    for key, value in settings.items():
+        part, dot, name = key.partition(".")
+        parts[part if dot else "params"][name or key] = value
+    if any(key.startswith("run.") for key in settings):
+        parts["run"] = _run(Run.model_validate(run))
     seed = _digest([study.seed, study.name, dict(point), repetition])
     content: dict[str, Any] = {
         "study": study.name,
@@ -169,5 +161,4 @@ def point_key(point: Point) -> str:
 
 
 def describe(point: Point) -> str:
-    """A point in words for people: `bs=4KiB rw=randread`."""
     return " ".join(f"{name}={level_word(level)}" for name, level in point.items()) or "(one point)"

@@ -10,7 +10,7 @@ has the numbers, and beside them what was written (`model.Relative`), so that a 
 
 A reference is a parameter that is the best level of an earlier study of the same suite. Until that one has its records,
 the parameter has a stand-in, the first level there: it is checked and estimated with it, and no trial runs with it.
-Which level is best is found by `analysis.optimum.study_focus`, when `runner.trial_sources` asks.
+Which level is best is found by `analysis.optimum.study_focus`, when `runner.run` asks.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ _WANTED = "expected for example 'nproc', 'nproc*2', 'nproc/2', 'ram*0.5' or 'ram
 
 @dataclass(frozen=True)
 class Machine:
-    """What expressions are relative to."""
-
     processors: int
     memory_bytes: int
 
@@ -166,7 +164,6 @@ class Reference:
 
 
 def references(study: Study) -> list[Reference]:
-    """What the parameters of a study wait for."""
     pending = study.relative.pending if study.relative else {}
     return [_read(name, text) for name, text in pending.items()]
 

@@ -52,7 +52,6 @@ class Conditions:
 
     @property
     def limits(self) -> bool:
-        """Whether a cgroup is needed."""
         return self.cpu_limit is not None or self.memory_limit is not None
 
     @property
@@ -89,7 +88,6 @@ def affinity(value: Any) -> str:
 
 
 def nice(value: Any) -> int:
-    """-20 (most favourable) to 19."""
     if isinstance(value, bool) or not isinstance(value, int) or value not in _NICE:
         raise ValueError("expected a whole number from -20 to 19")
     return value

@@ -290,18 +290,7 @@ def trial(
     params: Mapping[str, Any], *, driver: str = "", target: Mapping[str, Any] | None = None, repetition: int = 0
 ) -> Trial:
     """The first trial of a study with these parameters."""
-    return Trial(
-        id="0" * 16,
-        study="contract",
-        driver=driver,
-        point={},
-        params=params,
-        target=target or {},
-        run={},
-        repetition=repetition,
-        seed=1,
-        order=0,
-    )
+    return Trial("0" * 16, "contract", driver, {}, params, target or {}, {}, repetition, seed=1, order=0)
 
 
 def outcome(

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ioassay as ia
-from ioassay.api.execution import Checks, begin, resume
+from ioassay.api.execution import RunOptions, begin, resume
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, SafetyRefusal, StudyError, UsageError
 from ioassay.packs.hosts import host_worker
@@ -27,7 +27,7 @@ from ioassay.packs.hosts.executors import dask_clusters
 from ioassay.packs.hosts.fleet import ClockOffset, CommonStart, clock_offset, warnings_of
 from ioassay.packs.hosts.host_worker import Examined, Opening, Session
 from ioassay.roles import Consent
-from ioassay.runner.hosts import Measured
+from ioassay.runner.executors import Measured
 from ioassay.runner.progress import Progress
 from ioassay.study import plan as trial_plan
 from ioassay.study.model import Suite
@@ -84,7 +84,7 @@ def pair(mortals: tuple[str, dict[str, Host], Path]) -> Iterator[Fleet]:
 
 
 def measure(root: Path, suite: Suite, executor: str, names: Sequence[str] = (), *, allow_exec: bool = False) -> Run:
-    return begin(suite, root, Checks(Consent(tuple(names), allow_exec), executor=executor)).run(executor=executor)
+    return begin(suite, root, RunOptions(executor, destroy_data=names, allow_exec=allow_exec)).run()
 
 
 def records(run: Run, *hosts: str) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def test_tools_start_at_one_instant_and_who_is_measured_later_is_told_who_was_ab
     # As if it had been killed between two records.
     lost = records(run, "b")[0]["trial"]["id"]
     (run.root / "trials" / lost / "record.json").unlink()
-    again = resume(run.root, Checks(Consent((), True), executor=pair[0])).run(executor=pair[0])
+    again = resume(run.root, RunOptions(pair[0], allow_exec=True)).run()
     (second,) = [record for record in records(again) if record["trial"]["id"] == lost]
     assert absent(second) == ["a did not start with this host; expected all at one instant"]
 
@@ -202,7 +202,7 @@ def test_a_host_that_dies_fails_its_trials_and_no_others(
     monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=4, params={"sleep": "500ms"})
-    run = begin(suite, tmp_path / "run", Checks(executor=executor)).run(Killer(hosts["b"]), executor=executor)
+    run = begin(suite, tmp_path / "run", RunOptions(executor=executor)).run(Killer(hosts["b"]))
     assert statuses(run, "a") == ["ok"] * 4
     assert statuses(run, "b") == sorted(statuses(run, "b"), reverse=True)  # those that ended before it, then failed
     reasons = [record["reason"] for record in records(run, "b") if record["status"] == "failed"]
@@ -212,7 +212,7 @@ def test_a_host_that_dies_fails_its_trials_and_no_others(
 def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: Fleet) -> None:
     executor, hosts = pair
     suite = made.suite(["a", "b"], repetitions=5, params={"sleep": "500ms"})
-    ready = begin(suite, tmp_path / "run", Checks(executor=executor))
+    ready = begin(suite, tmp_path / "run", RunOptions(executor=executor))
     killer = Killer(hosts["b"])
 
     def revive() -> None:
@@ -222,7 +222,7 @@ def test_a_host_that_comes_back_goes_on(tmp_path: Path, pair: Fleet) -> None:
     reviver = threading.Thread(target=revive)
     reviver.start()
     try:
-        run = ready.run(killer, executor=executor)
+        run = ready.run(killer)
     finally:
         reviver.join()
         killer.host.stop()
@@ -235,19 +235,19 @@ def test_a_group_starts_without_a_host_that_dies(tmp_path: Path, pair: Fleet, mo
     monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 15.0)
     executor, hosts = pair
     suite = made.suite(["a", "b"], **SLEEP, repetitions=2, run={"together": True})
-    ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
+    ready = begin(suite, tmp_path / "run", RunOptions(executor, allow_exec=True))
     hosts["b"].kill()
-    run = ready.run(executor=executor)
+    run = ready.run()
     assert (statuses(run, "a"), statuses(run, "b")) == (["ok"] * 2, ["failed"] * 2)
     assert all(map(absent, records(run, "a")))
 
 
 def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: Fleet) -> None:
     executor, _ = fleet
-    first = begin(made.suite(["a"]), tmp_path / "first", Checks(executor=executor))
+    first = begin(made.suite(["a"]), tmp_path / "first", RunOptions(executor=executor))
     try:
         with pytest.raises(RunError, match=r"^a: measures for another run \('s', since ..:..:..\)"):
-            begin(made.suite(["a"]), tmp_path / "second", Checks(executor=executor))
+            begin(made.suite(["a"]), tmp_path / "second", RunOptions(executor=executor))
         assert not (tmp_path / "second").exists()
     finally:
         first.close()
@@ -303,11 +303,13 @@ def test_hosts_that_are_not_there_are_named(tmp_path: Path, fleet: Fleet, monkey
 
 def test_studies_of_hosts_need_their_scheduler(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"run.hosts is a, b; expected the scheduler .* --executor dask://HOST:PORT"):
-        begin(made.suite(["a", "b"]), tmp_path / "run", Checks())
+        begin(made.suite(["a", "b"]), tmp_path / "run", RunOptions())
     with pytest.raises(UsageError, match="--executor dask:local computes, and measures no hosts"):
-        begin(made.suite(["a", "b"]), tmp_path / "run", Checks(executor="dask:local"))
+        begin(made.suite(["a", "b"]), tmp_path / "run", RunOptions(executor="dask:local"))
     with pytest.raises(StudyError, match="run.hosts: names hosts; expected none: the driver 'null_pure' computes"):
-        begin(made.suite(["a"], driver="null_pure", watch={}), tmp_path / "run", Checks(executor="dask://127.0.0.1:1"))
+        begin(
+            made.suite(["a"], driver="null_pure", watch={}), tmp_path / "run", RunOptions(executor="dask://127.0.0.1:1")
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -343,7 +345,7 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
     monkeypatch.setattr("ioassay.packs.hosts.fleet.PATIENCE_S", 1.0)
     executor, hosts = pair
     suite = made.suite(["a"], driver="command", params={"argv": ["sleep", LONG], "expected_time": "1s"})
-    ready = begin(suite, tmp_path / "run", Checks(Consent((), True), executor=executor))
+    ready = begin(suite, tmp_path / "run", RunOptions(executor, allow_exec=True))
     worker = hosts["a"].process
 
     def stop() -> None:
@@ -352,7 +354,7 @@ def test_a_stopped_worker_ends_what_it_measures_and_puts_it_back(
 
     stopper = threading.Thread(target=stop)
     stopper.start()
-    run = ready.run(executor=executor)
+    run = ready.run()
     stopper.join()
     assert worker.wait() == 0
     assert set(statuses(run)) == {"failed"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
+from ioassay.api.execution import USUAL, RunOptions
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
 from ioassay.records.record import Warning_
@@ -44,16 +45,10 @@ class QuickStudy(Study):
     _folder: Path
 
     def begin(
-        self,
-        output: str | Path | None = None,
-        announce: Announce | None = None,
-        *,
-        destroy_data: object = (),
-        allow_exec: bool = False,
-        executor: object = None,
+        self, output: str | Path | None = None, announce: Announce | None = None, options: RunOptions = USUAL
     ) -> Execution:
-        """As `Study.begin`; files that killed runs left below the folder are warnings. It destroys nothing."""
-        ready = super().begin(output, announce)
+        """As `Study.begin`; files that killed runs left below the folder are warnings."""
+        ready = super().begin(output, announce, options)
         return replace(ready, warnings=[*ready.warnings, *_left_behind(self._folder)])
 
 

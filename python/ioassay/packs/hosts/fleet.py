@@ -27,9 +27,8 @@ from ioassay.packs.hosts.executors.dask_clusters import Worker
 from ioassay.packs.hosts.host_worker import Examined, Opening, Refusal, Release, State
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent, Trial
-from ioassay.runner import hosts
-from ioassay.runner.executors import Said
-from ioassay.runner.hosts import KeptFile, Measured, News
+from ioassay.runner import executors
+from ioassay.runner.executors import KeptFile, Measured, News, Said
 from ioassay.runner.preflight import Storage
 from ioassay.study.model import ALL_HOSTS, Study, Suite
 from ioassay.targets import filesystem
@@ -162,7 +161,7 @@ class _Wanted:
 
 
 class Fleet:
-    """See the module, and runner.hosts.Hosts. RunError where no scheduler answers."""
+    """See the module, and runner.executors.Hosts. RunError where no scheduler answers."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._stack = ExitStack()
@@ -473,7 +472,7 @@ class Fleet:
 def opened(
     scheduler: Scheduler, executor: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
 ) -> tuple[Suite, Fleet]:
-    """See runner.hosts.opened: those that have joined a scheduler."""
+    """See runner.executors.open_hosts: those that have joined a scheduler."""
     fleet = Fleet(scheduler)
     try:
         if any(ALL_HOSTS in study.hosts for study in suite.studies):
@@ -487,7 +486,7 @@ def opened(
         token = secrets.token_hex(8)
         openings = [
             Opening(f"{token}-{name}", name, suite, replace(consent, names=own), without_tools)
-            for name in hosts.names(suite)
+            for name in executors.host_names(suite)
             for own in [tuple(one.removeprefix(f"{name}:") for one in consent.names if one.startswith(f"{name}:"))]
         ]
         fleet.open(openings, said)

@@ -36,8 +36,8 @@ from ioassay.packs.hosts.executors import Scheduler, dask_clusters, requires
 from ioassay.process import supervisor
 from ioassay.records.record import Record, Warning_
 from ioassay.roles import Consent, CurrentRates, Trial
-from ioassay.runner import hosts, preflight, run
-from ioassay.runner.hosts import Gate, KeptFile, Measured, Start
+from ioassay.runner import preflight, run
+from ioassay.runner.executors import Gate, KeptFile, Measured, Start, gathered, kept_files
 from ioassay.runner.preflight import PreparedStudy, Storage
 from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
@@ -122,7 +122,7 @@ class Session(Gate, Progress):
         self._benches, warnings = preflight.inspect(
             self._suite, self.opening.consent, self._folder, without_tools=self.opening.without_tools, on_host=True
         )
-        facts = hosts.gathered(self._benches)
+        facts = gathered(self._benches)
         return Examined(facts, warnings, preflight.devices(self._benches))
 
     @property
@@ -161,7 +161,7 @@ class Session(Gate, Progress):
         self._released.set()
         if self._thread is not None:
             self._thread.join()
-        return hosts.kept_files(self._benches)
+        return kept_files(self._benches)
 
     # What follows runs in the session's own thread.
 
@@ -187,7 +187,7 @@ class Session(Gate, Progress):
                 future.set_result(Measured(reason=why, is_over=True, began_unix_s=time.time()))
 
     def trials(self) -> Iterator[Trial | None]:
-        """See trial_sources.Source: the trials that are asked for."""
+        """See run.Source: the trials that are asked for."""
         while not self.withdrawn():
             try:
                 asked = self._wanted.get(timeout=_PAUSE_S)
@@ -201,7 +201,7 @@ class Session(Gate, Progress):
             yield replace(asked[0], params=_in_folder(asked[0].driver, asked[0].params, self._folder))
 
     def told(self, trial: Trial, record: Record) -> None:
-        """See trial_sources.Source: hands over what the trial left, and removes it here."""
+        """See run.Source: hands over what the trial left, and removes it here."""
         folder = self._store.folder(trial.id)
         paths = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
         size_bytes = sum(path.stat().st_size for path in paths.values())

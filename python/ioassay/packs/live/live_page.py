@@ -23,7 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,36 +61,9 @@ Point = tuple[float, float | None, float | None, float | None]
 
 @dataclass(frozen=True)
 class Cursor:
-    """What a reader has seen."""
-
     version: int = -1
     changes: int = 0
     points: int = 0
-
-
-@dataclass(frozen=True)
-class _Running:
-    """A trial that runs, the number of its row, and its start."""
-
-    trial: Trial
-    row: int
-    began_s: float
-
-
-@dataclass(frozen=True)
-class _Now:
-    """The latest of what is replaced, and never added to."""
-
-    note: str = ""
-    rates: CurrentRates | None = None
-    rates_at_s: float = 0.0
-    measured: Trial | None = None
-    """Whose rates they are."""
-    conditions: str = ""
-    grade: str = ""
-    end: str = ""
-    end_text: str = ""
-    report: Path | None = None
 
 
 @dataclass
@@ -119,13 +92,16 @@ class RunState(Progress):
         self._points: deque[Point] = deque(maxlen=_MOST_POINTS)
         self._point_count = self._version = 0
         self._counts: dict[str, int] = {}
-        self._running: dict[str, _Running] = {}
-        self._now = _Now()
+        self._running: dict[str, tuple[Trial, int, float]] = {}
+        """The trials that run by their ids, with the numbers of their rows and their starts."""
+        self._rates: tuple[CurrentRates, float, Trial] | None = None
+        """The latest rates, when they came, and whose they are."""
+        self._now = dict.fromkeys(("note", "conditions", "grade", "end", "end_text", "report", "report_uri"), "")
+        """What is replaced and never added to, as the page takes it."""
         for trial in self.trials:
             self._number(trial)
 
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
-        """The run has its folder, its studies and a plan."""
         with self._changed:
             self.title, self.folder = suite.title or suite.name, folder.absolute()
             self.responses = {study.name: study.analysis.responses for study in suite.studies}
@@ -141,13 +117,12 @@ class RunState(Progress):
         self._replace()
 
     def preparing(self, text: str, share: float) -> None:
-        """A target is being made, or something is waited for."""
         self._replace(note=f"{text} {share:.0%}")
 
     def started(self, trial: Trial) -> None:
         with self._changed:
             number = self._number(trial)
-            self._running[trial.id] = _Running(trial, number, self.clock())
+            self._running[trial.id] = trial, number, self.clock()
             self._left.start(trial.id)
             self._set(number, RUNNING)
         self._replace(note="")
@@ -158,7 +133,8 @@ class RunState(Progress):
             return
         tool, device = (source.iops if source else None for source in (rates.tool, rates.storage))
         self._add_point(tool, device, rates.latency_ns)
-        self._replace(rates=rates, rates_at_s=self.clock(), measured=trial, note="")
+        self._rates = rates, self.clock(), trial
+        self._replace(note="")
 
     def ended(self, trial: Trial, status: str) -> None:
         with self._changed:
@@ -182,21 +158,22 @@ class RunState(Progress):
         self._replace(grade=conditions_text.GRADES[conditions.grade], conditions=" ".join(others))
 
     def said(self, text: str) -> None:
-        """A line about how it goes."""
         self._replace(note=text)
 
     def publishing(self) -> None:
-        """All trials have ended; what is left is the report."""
-        self._replace(note="analysing the records and writing the report", rates=None)
+        self._rates = None
+        self._replace(note="analysing the records and writing the report")
 
     def end(self, how: str, text: str, report: Path | None = None) -> None:
         """The run ended: `how` is complete, interrupted or failed. Later ends change nothing."""
-        if not self._now.end:
-            self._replace(end=how, end_text=text, report=report, note="", rates=None)
+        if not self.has_ended:
+            self._rates = None
+            files = {"report": str(report), "report_uri": report.as_uri()} if report else {}
+            self._replace(end=how, end_text=text, note="", **files)
 
     @property
     def has_ended(self) -> bool:
-        return bool(self._now.end)
+        return bool(self._now["end"])
 
     def await_change(self, cursor: Cursor, timeout_s: float) -> bool:
         """Wait for something that is new behind the cursor; False where nothing came in time."""
@@ -204,7 +181,6 @@ class RunState(Progress):
             return self._changed.wait_for(lambda: self._version != cursor.version, timeout_s)
 
     def await_end(self, timeout_s: float) -> None:
-        """Wait for the end of the run, at most so long."""
         with self._changed:
             self._changed.wait_for(lambda: self.has_ended, timeout_s)
 
@@ -216,38 +192,33 @@ class RunState(Progress):
             points = list(islice(self._points, len(self._points) - missed, None))
             seen = Cursor(self._version, len(self._changes), self._point_count)
             rows = [self._rows[number] for number in changed]
-            now, running, counts = self._now, list(self._running.values()), dict(self._counts)
+            now, running, counts = dict(self._now), list(self._running.values()), dict(self._counts)
+            rates, rates_at_s, measured = self._rates or (CurrentRates(0.0), 0.0, None)
             left_s = self._left.seconds()
-        latest, name = running[-1] if running else None, ""
-        if latest:
+        name, row, began_s = "", None, None
+        if running:
+            trial, row, began_s = running[-1]
             others = f" and {len(running) - 1} more" if len(running) > 1 else ""
-            name = f"{latest.trial.study} {plan.describe(latest.trial.point)} #{latest.trial.repetition + 1}{others}"
-        rates = now.rates or CurrentRates(0.0)
+            name = f"{trial.study} {plan.describe(trial.point)} #{trial.repetition + 1}{others}"
         return {
+            **now,
             "title": self.title,
             "folder": str(self.folder or ""),
             "total": self.total,
             "counts": counts,
             "elapsed_s": self.clock() - self._began_s,
             "left_s": left_s,
-            "note": now.note,
             "running": name,
-            "running_row": latest.row if latest else None,
-            "running_s": self.clock() - latest.began_s if latest else None,
-            "rates_age_s": self.clock() - now.rates_at_s,
-            "rates_row": self._numbers[now.measured.id] if now.measured else None,
-            "tool": _source(now.measured.driver if now.measured else "", rates.tool),
+            "running_row": row,
+            "running_s": None if began_s is None else self.clock() - began_s,
+            "rates_age_s": self.clock() - rates_at_s,
+            "rates_row": self._numbers[measured.id] if measured else None,
+            "tool": _source(measured.driver if measured else "", rates.tool),
             "device": _source(rates.device, rates.storage),
             "latency_ns": rates.latency_ns,
-            "conditions": now.conditions,
-            "grade": now.grade,
             "whole": cursor == Cursor(),
             "rows": rows,
             "points": points,
-            "end": now.end,
-            "end_text": now.end_text,
-            "report": str(now.report or ""),
-            "report_uri": now.report.as_uri() if now.report else "",
         }, seen
 
     def _number(self, trial: Trial) -> int:
@@ -268,9 +239,9 @@ class RunState(Progress):
             self._points.append((round(self.clock() - self._began_s, 1), tool, device, latency_ns))
             self._point_count += 1
 
-    def _replace(self, **parts: Any) -> None:
+    def _replace(self, **parts: str) -> None:
         with self._changed:
-            self._now = replace(self._now, **parts)
+            self._now |= parts
             self._version += 1
             self._changed.notify_all()
 
@@ -321,8 +292,6 @@ _FILES = {
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page of `state` from `start` to `stop`."""
-
     daemon_threads = True
     block_on_close = False
     request_queue_size = _MOST_CLIENTS
@@ -387,7 +356,6 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*connection)
 
     def do_GET(self) -> None:
-        """Answer with a file of the page or with the run's news."""
         if not _OWN_NAMES.fullmatch(self.headers.get("Host", "")):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "expected 127.0.0.1 or localhost as Host")
             return
@@ -402,7 +370,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def end_headers(self) -> None:
-        """Add what every answer bears, errors included."""
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
@@ -466,7 +433,6 @@ class LivePage(Several):
         return self._server.url
 
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
-        """See Progress; UsageError for a second run, of which other browsers would see a part."""
         if self._state.folder is not None:
             raise UsageError(
                 f"the page shows the run {self._state.folder}; expected a LivePage of its own for {folder}"
@@ -474,7 +440,6 @@ class LivePage(Several):
         super().opened(folder, suite, trials)
 
     def publishing(self) -> None:
-        """Show that all trials have ended, and that the report is being made."""
         self._state.publishing()
 
     def __enter__(self) -> Self:

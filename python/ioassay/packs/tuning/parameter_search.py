@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ioassay import drivers
 from ioassay.api import execution
-from ioassay.api import study as studies
-from ioassay.api.execution import Announce, Checks, Execution
+from ioassay.api.execution import Announce, Execution, Inspection, RunKeys, RunOptions
 from ioassay.api.run_results import Run
 from ioassay.api.study import Study
 from ioassay.errors import StudyError, UsageError
@@ -20,7 +18,6 @@ from ioassay.packs.tuning.search import campaign, request
 from ioassay.packs.tuning.search.campaign import Campaign, Script
 from ioassay.packs.tuning.search.request import Goal, Request, examined
 from ioassay.records.record import Warning_
-from ioassay.roles import Consent
 from ioassay.runner import worker_pool
 from ioassay.runner.progress import Progress
 from ioassay.store import bundle
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Scalar
-    from ioassay.runner.preflight import PreparedStudy
     from ioassay.study import model
 
 FEWEST_TRIALS = 2
@@ -41,8 +37,9 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Where a search looks and how much it may try; UsageError names what is wrong."""
+    """What is searched for, where, and with how many trials; UsageError names what is wrong."""
 
+    goal: Goal
     trials: int | None
     ranges: Mapping[str, str] = field(default_factory=dict)
     """Parameter -> `LOW..HIGH`, `LOW..HIGH:STEP`, `LOW..HIGH:*2`, `log:LOW..HIGH` or `A,B,C`."""
@@ -57,6 +54,7 @@ class SearchSettings:
     """Abandon candidates that are bad after a quarter of their time."""
     margin: float = MARGIN
     """The relative difference below which two points count as the same."""
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.trials is None or self.trials < FEWEST_TRIALS:
@@ -116,26 +114,6 @@ class Search(Run):
         """What the search was asked."""
         return campaign.resumed(self._store)
 
-    def resume(
-        self,
-        *,
-        progress: Progress | None = None,
-        executor: Executor | str | None = None,
-        workers: int | None = None,
-        destroy_data: Sequence[str] = (),
-        allow_exec: bool = False,
-        wait_quiet_s: float = 0.0,
-        blocks: int | None = None,
-    ) -> Search:
-        """Continue the search where it stopped. Arguments and errors as of `tune`; a search has no `blocks`."""
-        if blocks is not None:
-            raise UsageError(f"blocks is {blocks}; expected none, since the trials of a search follow from each other")
-        progress = progress or Progress()
-        execution.at_once(executor, workers)
-        with execution.interruptible():
-            ready = resume(self.root, Consent(tuple(destroy_data), allow_exec), progress.preparing)
-        return _searched(ready, progress, executor, workers, wait_quiet_s)
-
 
 def tune(
     study: Study | str | Path,
@@ -154,11 +132,7 @@ def tune(
     seed: int | None = None,
     output: str | Path | None = None,
     progress: Progress | None = None,
-    executor: Executor | str | None = None,
-    workers: int | None = None,
-    destroy_data: Sequence[str] = (),
-    allow_exec: bool = False,
-    wait_quiet_s: float = 0.0,
+    **options: Unpack[RunKeys],
 ) -> Search:
     """Search for a study's best parameters in few `trials`, and confirm them against the default.
 
@@ -168,49 +142,38 @@ def tune(
     runs. Other arguments are those of `SearchSettings` and `Study.run`, and so are the errors; UsageError for a suite
     of several studies.
     """
-    progress = progress or Progress()
+    progress, chosen = progress or Progress(), RunOptions(**options)
     given = (ranges or {}).items()
     words = {name: levels if isinstance(levels, str) else ",".join(map(str, levels)) for name, levels in given}
-    settings = SearchSettings(trials, words, default or {}, listed, confirm, budget_s, pruning, margin)
     goal = request.make_goal(maximize, minimize, subject_to)
-    consent = Consent(tuple(destroy_data), allow_exec)
-    at_once = execution.at_once(executor, workers)
+    settings = SearchSettings(goal, trials, words, default or {}, listed, confirm, budget_s, pruning, margin, seed)
     with execution.interruptible():
-        chosen = studies.of(study)
-        ready = begin(chosen, goal, settings, consent, output, progress.preparing, seed=seed, workers=at_once)
-    return _searched(ready, progress, executor, workers, wait_quiet_s)
-
-
-def _searched(
-    ready: Execution, progress: Progress, executor: Executor | str | None, workers: int | None, wait_quiet_s: float
-) -> Search:
-    found = ready.run(progress, executor=executor, workers=workers, wait_quiet_s=wait_quiet_s)
+        chosen_study = study if isinstance(study, Study) else Study.read(study)
+        ready = begin(chosen_study, settings, output, chosen, progress.preparing)
+    found = ready.run(progress)
     assert isinstance(found, Search)
     return found
 
 
 def begin(
     chosen: Study,
-    goal: Goal,
     settings: SearchSettings,
-    consent: Consent,
-    output: str | Path | None = None,
+    output: str | Path | None,
+    options: RunOptions,
     announce: Announce | None = None,
-    *,
-    seed: int | None = None,
-    workers: int | None = None,
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
+    from ioassay.analysis.threats import different_work
+    from ioassay.narrative import threats_text
+
     first, *others = chosen.suite.studies
     if others:
         number, names = len(chosen.studies), ", ".join(chosen.studies)
         raise UsageError(
             f"{chosen.source}: is a suite of {number} studies; expected one study to tune, such as {names}"
         )
-    from ioassay.analysis.threats import different_work
-    from ioassay.narrative import threats_text
-
     assert settings.trials is not None
+    goal = settings.goal
     odd = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     with execution.named(chosen.source):
         if first.hosts:
@@ -223,14 +186,14 @@ def begin(
         if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
             remedy = f"--range {differ[0]}=NAME keeps to one"
             odd.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
-        at_once = workers or worker_pool.processors()
+        at_once = options.at_once or worker_pool.processors()
         asked = Request(
             goal=goal,
             axes=axes,
             default=default,
             trials=settings.trials,
-            seed=study.seed if seed is None else seed,
-            confirm=settings.confirm or request.repetitions(study),
+            seed=study.seed if settings.seed is None else settings.seed,
+            confirm=settings.confirm or max(request.REPETITIONS, min(study.max_repetitions, request.MOST_REPETITIONS)),
             confirm_most=0 if settings.confirm else request.NOISY_REPETITIONS,
             batch=1 if driver.measures else min(at_once, settings.trials),
             pruning=settings.pruning,
@@ -239,34 +202,41 @@ def begin(
             source=chosen.arguments,
         )
         searched = request.searched(study, asked)
-        bench, warnings = _checked(searched, asked, Checks(consent), announce)
+        checked = _inspect(searched, asked, options, announce)
         root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
-        opening = campaign.opening(searched, asked, bench.driver)
-        store = RunStore.create(root, _alone(searched), execution.facts([bench]), opening, asked.as_table())
-    return _execution(store, asked, bench, [*chosen.left_out, *odd, *warnings])
+        opening = campaign.opening(searched, asked, checked.benches[0].driver)
+        facts = execution.facts(checked.benches)
+        store = RunStore.create(root, _alone(searched), facts, opening, asked.as_table())
+    return _execution(store, asked, options, checked, [*chosen.left_out, *odd])
 
 
-def resume(root: Path, consent: Consent, announce: Announce | None = None) -> Execution:
+def resume(root: Path, options: RunOptions, announce: Announce | None = None) -> Execution:
     """A search that was stopped, checked as a new one is; UsageError for a run that is none."""
+    if options.blocks is not None:
+        why = "the trials of a search follow from each other"
+        raise UsageError(f"blocks is {options.blocks}; expected none, since {why}")
     store = RunStore.open(root)
     bundle.require_resumable(root)
     asked = campaign.resumed(store)
-    checks = Checks(consent, store.working_directory())
-    bench, warnings = _checked(store.suite().studies[0], asked, checks, announce)
-    return _execution(store, asked, bench, warnings)
+    checked = _inspect(store.suite().studies[0], asked, options, announce, store.working_directory())
+    return _execution(store, asked, options, checked)
 
 
-def _execution(store: RunStore, asked: Request, bench: PreparedStudy, warnings: Sequence[Warning_]) -> Execution:
-    script = Script(store.suite().studies[0], asked, bench.driver)
-    return Execution(store, [bench], warnings, Campaign(store, script))
+def _execution(
+    store: RunStore, asked: Request, options: RunOptions, checked: Inspection, odd: Sequence[Warning_] = ()
+) -> Execution:
+    script = Script(store.suite().studies[0], asked, checked.benches[0].driver)
+    return Execution(store, checked.benches, options, [*odd, *checked.warnings], Campaign(store, script))
 
 
-def _checked(
-    searched: model.Study, request: Request, checks: Checks, announce: Announce | None
-) -> tuple[PreparedStudy, list[Warning_]]:
-    benches, warnings = checks.benches(_alone(examined(searched, request)), announce)
-    return benches[0], warnings
+def _inspect(
+    study: model.Study, asked: Request, options: RunOptions, announce: Announce | None, folder: Path | None = None
+) -> Inspection:
+    return execution.inspect(_alone(examined(study, asked)), options, announce, folder)
 
 
 def _alone(study: model.Study) -> Suite:
     return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
+
+
+Search._resumed = staticmethod(resume)

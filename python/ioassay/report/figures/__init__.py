@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ioassay import plugins
+from ioassay import registry
 from ioassay.errors import StudyError
 from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
@@ -109,7 +109,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
         problem = str(missing)
         chart = _placeholder(spec, problem)
     except Exception as error:
-        if not (problem := plugins.fault(error)):
+        if not (problem := registry.fault(error)):
             raise
         chart = _placeholder(spec, problem)
     return drawn(source, spec.name, spec.kind, chart, problem)

@@ -14,8 +14,7 @@ from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.chart import Rows, channel
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
-from ioassay.store.dataset import Dataset
-from ioassay.store.schema import Host
+from ioassay.store.dataset import Dataset, Host
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,14 +35,14 @@ def quick(
 
     Examples: ioassay quick; ioassay quick /mnt/disk
     """
+    from ioassay.api.execution import RunOptions
     from ioassay.packs.fio.quick_study import QuickStudy
 
     console.use_json(json)
     began_s = time.monotonic()
-    wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
+    quiet = RunOptions(wait_quiet_s=options.seconds("--wait-quiet", wait_quiet))
     study = QuickStudy.fitting(path, options.seconds("--budget", budget))
-    execution = session.ready(partial(study.begin, output), live=live)
-    run = session.measure(execution, wait_quiet_s=wait_quiet_s, live=live)
+    run = session.measure(lambda announce: study.begin(output, announce, quiet), live=live)
     if json:
         from ioassay.analysis import descriptive
 

@@ -27,8 +27,7 @@ from ioassay.runner import executors, worker_pool
 if TYPE_CHECKING:
     from ioassay.packs.hosts.executors.dask_clusters import SubmittedJobs
     from ioassay.roles import Consent
-    from ioassay.runner.executors import Said
-    from ioassay.runner.hosts import Hosts
+    from ioassay.runner.executors import Hosts, Said
     from ioassay.study.model import Suite
 
 

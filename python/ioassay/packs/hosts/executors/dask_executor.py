@@ -381,8 +381,7 @@ class DaskExecutor(Executor):
         def send() -> None:
             why = ""
             try:
-                for offset, length in delivery.parts(file):
-                    piece = delivery.part(file, offset, length)
+                for piece in delivery.parts(file):
                     self._client.run(dask_clusters.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"

@@ -5,7 +5,6 @@ Every number that it says is the analysis's.
 
 from __future__ import annotations
 
-import json as texts
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,29 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import units
-from ioassay.api import execution
+from ioassay.api.execution import RunOptions
 from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.factors import CASE, level_word
-from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     from ioassay.packs.tuning.parameter_search import Search
     from ioassay.packs.tuning.search.request import Request
-    from ioassay.records.record import Scalar
 
 _MARGIN, _FULL = "5%", "full"
 _FEW = 12
 """Levels of an axis that are listed one by one."""
-_Goal = partial(syntax.Option, panel="Goal", values=completion_values.responses)
-_Space = partial(syntax.Option, panel="Where to search")
-_Effort = partial(syntax.Option, panel="Effort")
+_Goal = partial(syntax.option, panel="Goal", values=completion_values.responses)
+_Space = partial(syntax.option, panel="Where to search")
+_Effort = partial(syntax.option, panel="Effort")
 _CONFIRM = "Fresh repetitions of winner and default at the end. [5, or the study's own up to 10; up to 20 by noise]"
 _RANGE = (
     "Values of one parameter to search: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; log:LOW..HIGH is "
     "logarithmic; may be repeated. By default everything from a factor's lowest to its highest level."
 )
 _DEFAULT = "Value that the winner is compared with; by default the study's parameter or a factor's first level."
+_Text = str | None
+_Number = int | None
 _Many = list[str] | None
 
 
@@ -45,46 +44,33 @@ def register(app: syntax.Group) -> None:
 
 def tune(
     study: Annotated[
-        str | None,
-        syntax.Argument(
-            metavar="STUDY", values=completion_values.studies, help="A built-in study, a .toml study, or a .fio file."
-        ),
+        _Text, syntax.argument("STUDY", "A built-in study, a .toml study, or a .fio file.", completion_values.studies)
     ] = None,
-    maximize: Annotated[str | None, _Goal(metavar="METRIC", help="Metric to maximize, such as read.iops.")] = None,
-    minimize: Annotated[str | None, _Goal(metavar="METRIC", help="Metric to minimize, such as read.lat.p99.")] = None,
+    maximize: Annotated[_Text, _Goal("METRIC", "Metric to maximize, such as read.iops.")] = None,
+    minimize: Annotated[_Text, _Goal("METRIC", "Metric to minimize, such as read.lat.p99.")] = None,
     subject_to: Annotated[
-        _Many, _Goal(metavar="CONSTRAINT", help="Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.")
+        _Many, _Goal("CONSTRAINT", "Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.")
     ] = None,
-    ranges: Annotated[
-        _Many, _Space("--range", metavar="NAME=LOW..HIGH", values=completion_values.axes, help=_RANGE)
-    ] = None,
-    listed: Annotated[
-        bool, _Space("--listed", help="Use only levels that the study lists, none between them.")
-    ] = False,
-    default: Annotated[_Many, _Space(metavar="NAME=VALUE", values=completion_values.factors, help=_DEFAULT)] = None,
-    trials: Annotated[
-        int | None, _Effort(metavar="N", help="Number of trials of the search; the confirmation adds its own.")
-    ] = None,
-    confirm: Annotated[int | None, _Effort(metavar="K", min=2, help=_CONFIRM)] = None,
+    ranges: Annotated[_Many, _Space("--range NAME=LOW..HIGH", _RANGE, completion_values.axes)] = None,
+    listed: Annotated[bool, _Space("--listed", "Use only levels that the study lists, none between them.")] = False,
+    default: Annotated[_Many, _Space("NAME=VALUE", _DEFAULT, completion_values.factors)] = None,
+    trials: Annotated[_Number, _Effort("N", "Number of trials of the search; the confirmation adds its own.")] = None,
+    confirm: Annotated[_Number, _Effort("K", _CONFIRM, min=2)] = None,
     budget: Annotated[
-        str | None,
-        _Effort(metavar="TIME", help="Stop the search after this time, such as 10m; the confirmation still runs."),
+        _Text, _Effort("TIME", "Stop the search after this time, such as 10m; the confirmation still runs.")
     ] = None,
     pruning: Annotated[
-        bool,
-        _Effort("--pruning/--no-pruning", help="Abandon candidates that are bad after a quarter of their time."),
+        bool, _Effort("--pruning/--no-pruning", "Abandon candidates that are bad after a quarter of their time.")
     ] = True,
     margin: Annotated[
-        str, _Effort(metavar="SHARE", help="Relative differences below this count as the same, as for compare.")
+        str, _Effort("SHARE", "Relative differences below this count as the same, as for compare.")
     ] = _MARGIN,
-    seed: Annotated[int | None, _Effort(metavar="N", min=0, help="Seed of the search and of its trials.")] = None,
+    seed: Annotated[_Number, _Effort("N", "Seed of the search and of its trials.", min=0)] = None,
     setting: options.Set = None,
     factor: options.Factor = None,
     scale: options.Scale = _FULL,
     output: options.Output = None,
-    resume: Annotated[
-        Path | None, syntax.Option(metavar="RUN", values=completion_values.runs, help="Resume a stopped search.")
-    ] = None,
+    resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped search.", completion_values.runs)] = None,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
@@ -97,11 +83,9 @@ def tune(
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
     from ioassay.packs.tuning import parameter_search
-    from ioassay.packs.tuning.search import request
+    from ioassay.packs.tuning.search import request, space
 
-    console.use_json(json)
-    consent = Consent(tuple(destroy_data or ()), allow_exec)
-    at_once = execution.at_once(executor, workers)
+    chosen = RunOptions(executor, workers, destroy_data or (), allow_exec)
     if resume is not None:
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]
@@ -110,23 +94,26 @@ def tune(
             raise UsageError(
                 "--resume goes on with a search as it was begun; expected no study and no other change with it"
             )
-        begin = partial(parameter_search.resume, resume, consent)
+        found = session.measure(lambda announce: parameter_search.resume(resume, chosen, announce), live=live)
     else:
+        goal = request.make_goal(maximize, minimize, subject_to or ())
         named = _pairs("--default", default, "1")
         settings = parameter_search.SearchSettings(
+            goal,
             trials,
             ranges=_pairs("--range", ranges, "1..64"),
-            defaults={name: _scalar(value) for name, value in named.items()},
+            defaults={name: space.scalar(value) for name, value in named.items()},
             listed=listed,
             confirm=confirm,
             budget_s=_budget_s(budget),
             pruning=pruning,
             margin=options.share("--margin", margin),
+            seed=seed,
         )
-        goal = request.make_goal(maximize, minimize, subject_to or ())
-        chosen = options.study(study, scale, setting, factor)
-        begin = partial(parameter_search.begin, chosen, goal, settings, consent, output, seed=seed, workers=at_once)
-    found = session.measure(session.ready(begin, live=live), workers, executor=executor, live=live)
+        tuned = options.study(study, scale, setting, factor)
+        found = session.measure(
+            lambda announce: parameter_search.begin(tuned, settings, output, chosen, announce), live=live
+        )
     assert isinstance(found, parameter_search.Search)
     if json:
         console.emit(_result(found))
@@ -153,15 +140,6 @@ def _pairs(option: str, assignments: Sequence[str] | None, example: str) -> dict
             raise UsageError(f"{option} {assignment}: '{name}' is named twice; expected one of them")
         found[name] = value
     return found
-
-
-def _scalar(text: str) -> Scalar:
-    """As in a study: numbers, true and false; everything else is text."""
-    try:
-        value = texts.loads(text)
-    except texts.JSONDecodeError:
-        return text
-    return value if isinstance(value, bool | int | float) else text
 
 
 def _budget_s(text: str | None) -> float | None:

@@ -19,7 +19,7 @@ from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.chart import channel, hconcat, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
-from ioassay.store import schema
+from ioassay.store import dataset
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -48,7 +48,6 @@ class _Trial:
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
-    """Trials with the confirmation beside them, and the axes below."""
     selection.select(records, study, spec.where)  # says why where nothing went well
     if records.tuning is None:
         raise NoData(f"the study '{study.name}' is no search; `ioassay tune` makes one")
@@ -61,9 +60,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 
 class _Layers:
-    """The charts of one search, with the channels that they share."""
-
-    def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
+    def __init__(self, records: Dataset, study: Study, asked: dataset.Search, spec: Spec) -> None:
         self.spec, self.axes = spec, asked["axes"]
         self.constraints = [Constraint(**constraint) for constraint in asked["constraints"]]
         self.columns = max(1, min(3, len(self.axes)))
@@ -178,7 +175,6 @@ class _Layers:
         return panels
 
     def _bare_y(self, **axis: Any) -> Any:
-        """The value axis of a panel beside another."""
         return {**self.y, "title": None, "axis": {"ticks": False, **axis}}
 
     def _points(self, rows: Sequence[VegaLite], x: Any, y: Any) -> list[Any]:
@@ -195,7 +191,6 @@ class _Layers:
         return drawn
 
     def notes(self) -> list[str]:
-        """What was found and how to read the marks."""
         found = self.found
         told = f"winner: {_phrase(self.winner.point)}" if self.winner else ""
         if found.winner is not None and not found.feasible:

@@ -27,7 +27,7 @@ from ioassay.records.record import OK, Scalar
 from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined, as_floats, mean_of, plain
 from ioassay.stats.sample import mean_interval
-from ioassay.store import schema
+from ioassay.store import dataset
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -187,7 +187,6 @@ class Tuned:
 
 
 def measure(records: Dataset, study: Study) -> Tuned:
-    """The result of a search, as far as it has run."""
     tuning = records.tuning
     assert tuning is not None
     search, found = _Search(records, study, tuning), tuning.get("found")
@@ -241,16 +240,14 @@ def measure(records: Dataset, study: Study) -> Tuned:
 
 
 class _Search:
-    """What the trials of a search measured at its points."""
-
-    def __init__(self, records: Dataset, study: Study, tuning: schema.Search) -> None:
+    def __init__(self, records: Dataset, study: Study, tuning: dataset.Search) -> None:
         self.records, self.study, self.tuning = records, study, tuning
         self.constraints = [Constraint(**constraint) for constraint in tuning["constraints"]]
         self.metric, self.confidence, self.key = str(tuning["metric"]), study.analysis.confidence, study.design.key
         self.rows = list(records.trials_of(study).iter_rows(named=True))
         self.searched = [row for row in self.rows if row.get("search") in WHOLE]
 
-    def confirmed(self, found: schema.Outcome) -> tuple[list[Dropped], _Point | None]:
+    def confirmed(self, found: dataset.Outcome) -> tuple[list[Dropped], _Point | None]:
         """The candidates that violate a constraint in their confirmation, and the first other, else the last."""
         dropped: list[Dropped] = []
         candidates = found.get("candidates") or ([found["winner"]] if found["winner"] is not None else [])
@@ -328,7 +325,6 @@ HEADING = "What did the search find? Winner, default and confirmation"
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for a search, none for other runs."""
     return [] if records.tuning is None else [finding(measure(records, study))]
 
 
@@ -348,7 +344,6 @@ def finding(found: Tuned) -> Finding:
 
 
 def statistics(found: Tuned) -> dict[str, Any]:
-    """The numbers of a search under stable names."""
     ratio = found.row.ratio if found.row is not None and isinstance(found.row.ratio, Ratio) else None
     compared = {
         "ratio": ratio.ratio if ratio else None,
@@ -469,7 +464,6 @@ def _role(found: Tuned) -> str:
 
 
 def _tried(found: Tuned) -> Table:
-    """The ten best points by the search's own trials."""
     own: dict[str, list[float]] = {}
     for one in found.history:
         if one["search"] in WHOLE and one["value"] is not None:

@@ -69,8 +69,6 @@ class Prior:
 
 
 class Surrogate:
-    """A fitted process; `posterior` of any rows of coordinates."""
-
     def __init__(self, observed: Observed, ordered: Sequence[bool], prior: Prior) -> None:
         self._rows, self._ordered = observed.rows, tuple(ordered)
         self._centre = float(np.average(observed.means, weights=observed.counts))
@@ -91,7 +89,6 @@ class Surrogate:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of one repetition."""
         return float(math.exp(self._theta[-1])) * self._scale
 
     def posterior(self, rows: Array, among: Array) -> tuple[Array, Array, Array]:
@@ -243,7 +240,6 @@ class Model:
         return self._value.noise
 
     def belief(self, rows: Array) -> Belief:
-        """What is believed of points; rows of coordinates."""
         mean, *_ = self._value.posterior(rows, rows[:1])
         return Belief(mean, np.exp(_log_likely(self._limits, rows)))
 

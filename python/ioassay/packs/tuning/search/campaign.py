@@ -58,7 +58,7 @@ from ioassay.factors import CASE
 from ioassay.packs.tuning.search.request import Request, from_table
 from ioassay.records.record import OK, Record, Scalar, Warning_
 from ioassay.roles import Driver, Trial
-from ioassay.store import schema
+from ioassay.store import dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
@@ -85,8 +85,6 @@ Steps = Generator[list[Trial], None, None]
 
 @dataclass
 class Script:
-    """The trials of one search."""
-
     study: Study
     request: Request
     driver: Driver
@@ -109,7 +107,7 @@ class Script:
         single = {**cases, **{name: levels[0] for name, levels in self.study.factors.items()}}
         return {**single, **point}
 
-    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, schema.Outcome]:
+    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, dataset.Outcome]:
         """The trials of the search, in steps: all of one must have their records before the next is asked for.
 
         `over` says before each step whether the time is.
@@ -140,12 +138,12 @@ class Script:
             yield from self._try(search, asks, shorts, asked)
         best = search.best()
         if best is None:
-            return schema.Outcome(ended=ended, asked=asked, winner=None, feasible=False, candidates=[])
+            return dataset.Outcome(ended=ended, asked=asked, winner=None, feasible=False, candidates=[])
         # The best points that seem to keep the constraints; none that the default precedes.
         better = takewhile(lambda one: one.feasible and one.point != wanted.default, search.ranking())
         most = MOST_CANDIDATES if wanted.goal.constraints else 1
         candidates = [self.whole(one.point) for one in islice(better, most)]
-        return schema.Outcome(
+        return dataset.Outcome(
             ended=ended, asked=asked, winner=self.whole(best.point), feasible=best.feasible, candidates=candidates
         )
 
@@ -256,8 +254,6 @@ def _key(trial: Trial) -> str:
 
 @dataclass
 class Shorts:
-    """The values of short runs, and how they foretold the whole ones."""
-
     maximize: bool
     values: dict[str, float] = field(default_factory=dict)
     """Point's key -> value of its short run."""
@@ -265,7 +261,6 @@ class Shorts:
     """Natural logarithm of whole over short value, of each candidate that had both."""
 
     def tell(self, key: str, whole: float) -> None:
-        """A candidate that had a short run has its whole one."""
         short = self.values.get(key)
         if short is not None and short > 0 and whole > 0:
             self.ratios.append(math.log(whole / short))
@@ -283,7 +278,6 @@ class Shorts:
         return worse > max(quantile * noise, math.log1p(LEAST_LOSS))
 
     def foretold(self, key: str) -> float:
-        """What the whole run would probably have given."""
         return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))
 
 
@@ -339,7 +333,7 @@ class Campaign:
         return wanted.trials + shorts + 2 * candidates * max(wanted.confirm, wanted.confirm_most)
 
     def trials(self) -> Iterator[Trial | None]:
-        """See trial_sources.Source. What is new is in the plan before it is given."""
+        """See run.Source. What is new is in the plan before it is given."""
         self._planned = list(self.store.trials())
         self.script.planned = tuple(self._planned)
         for step in self._steps():
@@ -347,7 +341,7 @@ class Campaign:
             yield None
 
     def told(self, trial: Trial, record: Record) -> None:
-        """See trial_sources.Source. UsageError where the first trial that went well has not the metrics of the goal."""
+        """See run.Source. UsageError where the first trial that went well has not the metrics of the goal."""
         self.script.records[trial.id] = record
         if not self._checked and record.status == OK:
             self.script.require_metrics(record)
@@ -357,8 +351,6 @@ class Campaign:
         return ()
 
     def announce(self, said: Callable[[str], None]) -> None:
-        """See trial_sources.GrowingPlan: each new best point."""
-
         def tell(best: Best, asked: int) -> None:
             value = metrics.format_metric(self.script.request.goal.metric, best.mean)
             rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
@@ -376,7 +368,7 @@ class Campaign:
             yield [trial for trial in self._planned if trial.search != CONFIRM]
         yield from self._confirmations(found, over)
 
-    def _confirmations(self, found: schema.Outcome, over: Callable[[], bool]) -> Steps:
+    def _confirmations(self, found: dataset.Outcome, over: Callable[[], bool]) -> Steps:
         """Of one candidate after another, until one keeps the constraints or the time is over."""
         winner = found["winner"]
         older = [winner] if winner is not None and found["feasible"] and winner != self.script.default else []

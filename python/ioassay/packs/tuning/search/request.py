@@ -15,6 +15,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from ioassay.errors import InputError, StudyError, UsageError
 from ioassay.factors import CASE, level_numbers, same_level
 from ioassay.packs.tuning.search.space import Axis, axes, points
 from ioassay.records.record import Scalar
-from ioassay.store import schema
+from ioassay.store import dataset
 from ioassay.study.model import MAX_TRIALS, Study, make_study
 from ioassay.validation import shown, suggestion
 
@@ -124,9 +125,24 @@ def _check_metric(name: str) -> None:
 
 
 def _read(unit: str, written: str) -> float:
-    """Raises ValueError, whose text is what was wanted."""
-    if unit in _PER_NS or unit in ("bytes", "bytes/s", "MB/s"):
-        return _time_or_size(unit, written)
+    """The bound in the metric's unit; ValueError, whose text is what was expected.
+
+    Of times and sizes bare numbers are read only where the unit is one that people write: s and MB/s.
+    """
+    is_time, is_rate = unit in _PER_NS, unit in ("bytes/s", "MB/s")
+    if is_time or is_rate or unit == "bytes":
+        bare = written.removesuffix("/s").strip() if is_rate else written
+        is_bare = _NUMBER.match(bare) is not None
+        if not is_bare or unit in ("s", "MB/s"):
+            with suppress(ValueError):
+                if is_time:
+                    return units.parse_duration_s(bare.replace("µ", "u")) * 1e9 * _PER_NS[unit]
+                return float(bare) if is_bare else units.parse_size(bare) / (1e6 if unit == "MB/s" else 1)
+        if is_time:
+            raise ValueError("a time with its unit, such as 500us or 5ms")
+        raise ValueError(
+            f"a {'rate' if is_rate else 'size'} with its unit, such as {'100MB/s' if is_rate else '64MiB'}"
+        )
     bare = written.removesuffix("%").strip() if unit in ("%", "") else written.removesuffix(unit).strip()
     match = _COUNT.match(bare)
     if match is None or not _NUMBER.match(match["number"]):
@@ -136,24 +152,6 @@ def _read(unit: str, written: str) -> float:
         raise ValueError(wanted.get(unit, f"a number, such as 5000 or 5k ({unit})"))
     number = float(match["number"]) * _PREFIX[match["prefix"]]
     return number / 100 if unit == "" and written.endswith("%") else number
-
-
-def _time_or_size(unit: str, written: str) -> float:
-    """Bare numbers are read only where the metric's own unit is one that people write: s and MB/s."""
-    wanted, bare = "a size with its unit, such as 64MiB", written
-    if unit in _PER_NS:
-        wanted = "a time with its unit, such as 500us or 5ms"
-    elif "/" in unit:
-        wanted, bare = "a rate with its unit, such as 100MB/s", written.removesuffix("/s").strip()
-    is_bare = _NUMBER.match(bare) is not None
-    if is_bare and unit not in ("s", "MB/s"):
-        raise ValueError(wanted)
-    try:
-        if unit in _PER_NS:
-            return units.parse_duration_s(bare.replace("µ", "u")) * 1e9 * _PER_NS[unit]
-        return float(bare) if is_bare else units.parse_size(bare) / (1e6 if unit == "MB/s" else 1)
-    except ValueError:
-        raise ValueError(wanted) from None
 
 
 SCHEMA = 1
@@ -203,7 +201,7 @@ class Request:
         return {"schema": SCHEMA, **goal, "constraints": constraints, "points": self.points, **rest}
 
 
-def from_table(table: schema.Tuning, place: str) -> Request:
+def from_table(table: dataset.Tuning, place: str) -> Request:
     """What `as_table` gave, as the store has checked it; InputError for that of a newer version."""
     if table["schema"] > SCHEMA:
         raise InputError(f"{place}: schema {table['schema']} is newer than this ioassay's {SCHEMA}; update ioassay")
@@ -282,7 +280,6 @@ def _place(axis: Axis, level: Scalar) -> int | None:
 
 
 def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
-    """The axis with the level on it, as the axis writes it."""
     if (place := _place(axis, level)) is not None:
         return axis, axis.levels[place]
     known = level_numbers(axis.name, (*axis.levels, level))
@@ -298,11 +295,6 @@ def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
     place = bisect.bisect(axis.numbers, number)
     levels = (*axis.levels[:place], level, *axis.levels[place:])
     return replace(axis, levels=levels, numbers=(*axis.numbers[:place], number, *axis.numbers[place:])), level
-
-
-def repetitions(study: Study) -> int:
-    """How often winner and default are repeated in the confirmation, unless the user says it."""
-    return max(REPETITIONS, min(study.max_repetitions, MOST_REPETITIONS))
 
 
 def searched(study: Study, request: Request) -> Study:

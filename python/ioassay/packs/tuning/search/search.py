@@ -42,8 +42,6 @@ _NEAR = 0.15
 
 
 class Grid:
-    """All points of some axes."""
-
     def __init__(self, axes: Sequence[Axis]) -> None:
         self.axes = tuple(axes)
         self.ordered = tuple(axis.numbers is not None for axis in axes)
@@ -51,7 +49,6 @@ class Grid:
         self.size = math.prod(len(axis.levels) for axis in axes)
 
     def rows(self, keys: Sequence[Key]) -> Array:
-        """Coordinates, a row for each key."""
         chosen = np.array(keys, dtype=int).reshape(len(keys), len(self.axes))
         return np.stack([places[chosen[:, axis]] for axis, places in enumerate(self.places)], axis=1)
 
@@ -111,7 +108,6 @@ class Grid:
         return np.stack(columns, axis=1)
 
     def uniform(self, count: int, random: Random) -> Array:
-        """Rows of coordinates anywhere."""
         columns = [
             random.random(count) if ordered else random.choice(places, count)
             for places, ordered in zip(self.places, self.ordered, strict=True)
@@ -214,8 +210,6 @@ class Measurement:
 
 @dataclass
 class History:
-    """Everything that was told."""
-
     sign: float
     """1 where large values are good, -1 where small ones are."""
     constraints: int
@@ -288,19 +282,16 @@ class History:
             for key, seen in self.points.items()
             if seen.violations
         }
-        groups = self._modelled(groups)
-        return _summed(grid, groups, {key: float(len(group)) for key, group in groups.items()})
+        return _summed(grid, self._modelled(groups))
 
     def failures(self, grid: Grid) -> Observed | None:
         """1 for each point that failed, -1 for each that did not; None where none did."""
         if not any(seen.failed for seen in self.points.values()):
             return None
         went_well = {key: bool(seen.values) or seen.foretold is not None for key, seen in self.points.items()}
-        groups = self._modelled({key: [-1.0 if well else 1.0] for key, well in went_well.items()})
-        return _summed(grid, groups, dict.fromkeys(groups, 1.0))
+        return _summed(grid, self._modelled({key: [-1.0 if well else 1.0] for key, well in went_well.items()}))
 
     def _modelled(self, groups: dict[Key, list[float]]) -> dict[Key, list[float]]:
-        """Of many points the best half that fits, and the latest others."""
         if len(groups) <= MODELLED:
             return groups
         best = sorted(self.measured(), key=lambda key: -self.sign * self.points[key].mean)[: MODELLED // 2]
@@ -308,12 +299,14 @@ class History:
         return {key: group for key, group in groups.items() if key in kept}
 
 
-def _summed(grid: Grid, groups: dict[Key, list[float]], counts: dict[Key, float]) -> Observed:
+def _summed(grid: Grid, groups: dict[Key, list[float]], counts: Mapping[Key, float] | None = None) -> Observed:
+    """`counts`: how many measurements each point is worth, by default as many as it has values."""
     keys = list(groups)
+    worth = [float(len(groups[key])) if counts is None else counts[key] for key in keys]
     means = [fmean(groups[key]) for key in keys]
     within = sum((value - mean) ** 2 for key, mean in zip(keys, means, strict=True) for value in groups[key])
     degrees = sum(len(group) - 1 for group in groups.values())
-    return Observed(grid.rows(keys), np.array(means), np.array([counts[key] for key in keys]), within, degrees)
+    return Observed(grid.rows(keys), np.array(means), np.array(worth), within, degrees)
 
 
 Point = dict[str, Scalar]
@@ -367,12 +360,18 @@ class Search:
         self._pending: list[Key] = []
         """What was asked and not told, in the order of the asks."""
         self._asks = 0
-        self._plan = deque(self._design())
+        random = self._random()
+        if self._grid.size <= budget:  # all points, default left out
+            keys = self._grid.all_keys()
+            design = [keys[place] for place in random.permutation(len(keys))]
+        else:
+            count = min(max(round(budget * _DESIGN), 2), _LARGEST_DESIGN) - (self._first is not None)
+            design = self._grid.design(max(count, 1), random)
+        self._plan = deque(design)
         self._models: dict[tuple[int, tuple[Key, ...]], Model] = {}
         self._tells = 0
 
     def ask(self) -> Ask:
-        """The next point. Raises RunError when every point failed."""
         if self._first is not None and not self._asks:
             return self._out(self._first, "default")
         while self._plan:
@@ -414,8 +413,7 @@ class Search:
 
     def best(self) -> Best | None:
         """The best point so far; one that is not feasible only where none is, and then the nearest."""
-        ranking = self.ranking()
-        return ranking[0] if ranking else None
+        return next(iter(self.ranking()), None)
 
     def ranking(self) -> list[Best]:
         """All points that were measured, best first: by the posterior mean, not by the best value.
@@ -433,15 +431,6 @@ class Search:
             doubt = len(_SURE) if excess > 0 else sum(likely < share for share in _SURE)
             ranked.append(((doubt, excess, -score), Best(self._point(key), seen.mean, excess <= 0)))
         return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
-
-    def _design(self) -> list[Key]:
-        """The points to begin with, default left out; all of them where there are no more than trials."""
-        random = self._random()
-        if self._grid.size <= self._budget:
-            keys = self._grid.all_keys()
-            return [keys[place] for place in random.permutation(len(keys))]
-        count = min(max(round(self._budget * _DESIGN), 2), _LARGEST_DESIGN) - (self._first is not None)
-        return self._grid.design(max(count, 1), random)
 
     def _random(self) -> np.random.Generator:
         """Chance that depends on nothing but the seed and how many were asked."""
@@ -487,7 +476,6 @@ class Search:
         raise RunError(f"all of {len(self._asked)} points failed; nothing is left to try")
 
     def _model(self, pending: tuple[Key, ...]) -> Model:
-        """Of what was told, and of what is believed of points that are out."""
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}
             if pending:

@@ -78,7 +78,6 @@ def scale_of(levels: Sequence[Scalar], *, distinct: bool = True) -> Scale | None
 
 
 def _places(text: str) -> int:
-    """Decimal places, of `1e-05` five."""
     return max(0, -int(Decimal(text).normalize().as_tuple().exponent))
 
 
@@ -164,7 +163,6 @@ class Axis:
 
 
 def as_listed(name: str, levels: Sequence[Scalar]) -> Axis:
-    """These levels and no others."""
     scale = scale_of(levels)
     if scale is None:
         return Axis(name, tuple(levels))
@@ -201,7 +199,6 @@ def is_geometric(numbers: Sequence[float]) -> bool:
 
 
 def _variation(numbers: Sequence[float]) -> float:
-    """Standard deviation as a share of the mean."""
     mean = sum(numbers) / len(numbers)
     return math.sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers)) / mean
 
@@ -235,7 +232,7 @@ def _unmarked(name: str, text: str, *, log: bool) -> Axis:
     # `0.9:0.1` has a step behind its end; the colon of `closed:64` belongs to the end.
     head, colon, tail = rest.rpartition(":")
     high, step = (head, tail.strip()) if colon and any(letter.isdecimal() for letter in head) else (rest, "")
-    ends = [_scalar(low), _scalar(high if _word(high) else _word(low) + high)]
+    ends = [scalar(low), scalar(high if _word(high) else _word(low) + high)]
     scale = scale_of(ends, distinct=False)
     if scale is None or "" in ends:
         raise wrong(name, text, f"numbers, sizes or times of one kind: {_FORMS}")
@@ -258,7 +255,7 @@ def _stepped(name: str, text: str, scale: Scale, ends: Sequence[Scalar], step: s
     first, last = map(scale.count, ends)
     if not step:
         return counted(name, scale, grid(first, last, scale.step([first, last]), log), ends, log=log)
-    width = _scalar(_word(str(ends[0])) + step)
+    width = scalar(_word(str(ends[0])) + step)
     finer = scale_of([*ends, width], distinct=False)
     if finer is None or finer.count(width) <= 0:
         raise wrong(name, text, "a step above 0 of the kind of the ends, such as 4KiB..1MiB:4KiB; or a factor, *2")
@@ -284,8 +281,7 @@ def _powers(name: str, text: str, first: int, last: int, factor: str) -> list[in
 
 
 def _written(name: str, text: str) -> Axis:
-    """`a,b,c`: these and no others."""
-    levels = [_scalar(part) for part in text.split(",")]
+    levels = [scalar(part) for part in text.split(",")]
     if "" in levels or len(levels) < 2:
         raise wrong(name, text, _FORMS)
     if repeated := repeated_level(name, levels):
@@ -294,8 +290,7 @@ def _written(name: str, text: str) -> Axis:
     return as_listed(name, levels)
 
 
-def _scalar(text: str) -> Scalar:
-    """As a TOML file would have it: 4, 0.5, true, or text."""
+def scalar(text: str) -> Scalar:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
@@ -309,7 +304,6 @@ def _scalar(text: str) -> Scalar:
 
 
 def wrong(name: str, text: str, wanted: str) -> UsageError:
-    """The range `text` of `name` is not what is wanted."""
     return UsageError(f"range of {name} is {shown(text)}, expected {wanted}")
 
 
