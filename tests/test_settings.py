@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay.host import settings
-from ioassay.host.settings import HostSettings, restore_all, restore_file
+from ioassay.host.settings import HostSettings, restore_all
 
 from .corpora import cases
 
@@ -64,7 +64,7 @@ class Runs:
     def __init__(self, machine: Path, patch: pytest.MonkeyPatch) -> None:
         self.machine, self.patch = machine, patch
         self.runs: dict[str, HostSettings] = {}
-        self.files: dict[str, restore_file.RestoreFile | None] = {}
+        self.files: dict[str, settings.RestoreFile | None] = {}
         self.put = settings.put
 
     def take(self, step: Mapping[str, Any]) -> None:
@@ -198,10 +198,10 @@ def test_a_restore_file_that_makes_no_sense_is_said_and_left_unless_forced(machi
 
 
 def test_a_number_that_now_belongs_to_another_process_is_not_the_owner(machine: Path) -> None:
-    me = restore_file.this_process(machine)
-    assert restore_file.is_alive(me, machine)
-    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
-    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks, "another boot"), machine)
+    me = settings.this_process(machine)
+    assert settings.is_alive(me, machine)
+    assert not settings.is_alive(settings.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
+    assert not settings.is_alive(settings.Owner(me.pid, me.start_ticks, "another boot"), machine)
 
 
 @contextlib.contextmanager
@@ -283,10 +283,10 @@ def test_restore_files_lie_in_run_for_root_and_in_the_state_folder_for_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert restore_file.state_folder() == Path("/run/ioassay")
+    assert settings.state_folder() == Path("/run/ioassay")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert restore_file.state_folder() == tmp_path / "ioassay"
+    assert settings.state_folder() == tmp_path / "ioassay"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert restore_file.state_folder() == Path("/home/ada/.local/state/ioassay")
+    assert settings.state_folder() == Path("/home/ada/.local/state/ioassay")

@@ -16,7 +16,7 @@ from ioassay.errors import UsageError
 from ioassay.monitors import monitor
 from ioassay.monitors import sampler as sampling
 from ioassay.monitors.sampler import Sampler, next_tick
-from ioassay.monitors.text_monitor import TextMonitor, Texts
+from ioassay.monitors.text_monitor import ProcFile, TextKind, TextMonitor, Texts
 from ioassay.process import supervisor
 
 
@@ -50,12 +50,9 @@ class Scripted(Counting):
 class Told(Counting, TextMonitor):
     """A monitor of texts: each says the number of its reading; `parsed` are those that were parsed already."""
 
-    name = "told"
-    paths = ("proc/stat",)
-
     def __init__(self, enough: int = 1) -> None:
         Counting.__init__(self, enough)
-        TextMonitor.__init__(self)
+        TextMonitor.__init__(self, TextKind("told", (), {}, lambda monitor, texts: {}), [ProcFile(Path("/proc/stat"))])
         self.parsed: list[int] = []
 
     def texts(self) -> Texts:

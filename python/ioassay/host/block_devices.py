@@ -153,7 +153,7 @@ def named(name: str, root: Path = ROOT) -> Device | None:
 
 def disks(root: Path = ROOT) -> Iterator[Device]:
     """All whole block devices."""
-    for link in _entries(root / "sys/block"):
+    for link in entries(root / "sys/block"):
         if (found := _read_device(link.resolve())) is not None:
             yield found
 
@@ -165,7 +165,7 @@ def disk_of(part: Device) -> Device:
 
 def partitions(disk: Device) -> list[Device]:
     """The partitions that the kernel knows of a disk, in their order."""
-    found = [_read_device(entry) for entry in _entries(disk.folder) if (entry / "partition").exists()]
+    found = [_read_device(entry) for entry in entries(disk.folder) if (entry / "partition").exists()]
     return sorted((part for part in found if part is not None), key=lambda part: part.partition)
 
 
@@ -182,7 +182,7 @@ def slaves(of: Device) -> list[Device]:
 def loops(root: Path = ROOT) -> list[Loop]:
     """All loop devices in use, with what lies under them."""
     found = []
-    for link in _entries(root / "sys/block"):
+    for link in entries(root / "sys/block"):
         folder = link.resolve()
         if (backing := text_of(folder / "loop/backing_file")) and (here := _read_device(folder)) is not None:
             found.append(_read_loop(here, backing, root))
@@ -201,12 +201,10 @@ def wwid(found: Device) -> str:
     return next((name for name in names if name.startswith(_UNIQUE_WWID)), "")
 
 
-def scsi_serial(disk: Device) -> str:
+def scsi_serial(disk: Path) -> str:
     """The serial number of a SCSI disk, empty where there is none (SPC-5, 7.7.9: unit serial number page)."""
     try:
-        return (
-            (disk.folder / "device/vpd_pg80").read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
-        )
+        return (disk / "device/vpd_pg80").read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
     except OSError:
         return ""
 
@@ -339,11 +337,12 @@ def _read_loop(here: Device, backing: str, root: Path) -> Loop:
 
 
 def _linked(folder: Path) -> list[Device]:
-    found = (_read_device(entry.resolve()) for entry in _entries(folder))
+    found = (_read_device(entry.resolve()) for entry in entries(folder))
     return [here for here in found if here is not None]
 
 
-def _entries(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder, by name; nothing where there is none."""
     try:
         return sorted(folder.iterdir())
     except OSError:

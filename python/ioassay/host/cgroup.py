@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import ConditionError, UsageError
-from ioassay.host.settings import restore_file
+from ioassay.host import settings
 from ioassay.process import supervisor
 from ioassay.study.run_conditions import Conditions
 
@@ -136,7 +136,7 @@ def make(wanted: Conditions, root: Path = Path("/")) -> Group:
     """A new group with the limits that are asked for; ConditionError says what this host does not allow."""
     needed = [name for name, limit in zip(_CONTROLLERS, (wanted.cpu_limit, wanted.memory_limit), strict=True) if limit]
     remove_leftovers(root)
-    owner = restore_file.this_process(root)
+    owner = settings.this_process(root)
     name = f"ioassay-{owner.pid}-{owner.start_ticks}-{time.monotonic_ns()}"
     places = {controller: _place(controller, needed, root) for controller in needed}
     group = Group({controller: (version, parent / name) for controller, (version, parent) in places.items()})
@@ -185,10 +185,10 @@ def remove_leftovers(root: Path = Path("/")) -> list[str]:
 
 def leftovers(root: Path = Path("/")) -> list[Path]:
     """Groups whose run is gone, wherever in the mounted trees."""
-    return [folder for folder, owner in _groups(root) if not restore_file.is_alive(owner, root)]
+    return [folder for folder, owner in _groups(root) if not settings.is_alive(owner, root)]
 
 
-def remove_of(owner: restore_file.Owner, root: Path = Path("/")) -> None:
+def remove_of(owner: settings.Owner, root: Path = Path("/")) -> None:
     """Remove the groups of one run, with the processes in them, once it was killed: nobody else knows it as well."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while folders := [folder for folder, of in _groups(root) if of == owner and not _removed(folder)]:
@@ -198,16 +198,16 @@ def remove_of(owner: restore_file.Owner, root: Path = Path("/")) -> None:
         time.sleep(0.02)
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, restore_file.Owner]]:
+def _groups(root: Path) -> Iterator[tuple[Path, settings.Owner]]:
     """All groups of ours, and the processes that made them."""
-    boot_id = restore_file.this_process(root).boot_id
+    boot_id = settings.this_process(root).boot_id
     mounts = {tree.mount for tree in hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
     for mount in sorted(mounts):
         for folder, below, _ in os.walk(mount):
             named = [(name, match) for name in below if (match := _NAME.match(name))]
             for name, match in named:
                 below.remove(name)
-                yield Path(folder, name), restore_file.Owner(int(match[1]), int(match[2]), boot_id)
+                yield Path(folder, name), settings.Owner(int(match[1]), int(match[2]), boot_id)
 
 
 def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:

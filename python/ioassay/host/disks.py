@@ -148,7 +148,7 @@ def _model(machine: Machine, device: Device) -> dict[str, Any]:
         firmware=machine.text(folder / "device/firmware_rev") or machine.text(folder / "device/rev"),
         serial=machine.text(folder / "serial")
         or machine.text(folder / "device/serial")
-        or (block_devices.scsi_serial(device) or None),
+        or (block_devices.scsi_serial(device.folder) or None),
         wwid=machine.text(folder / "wwid") or machine.text(folder / "device/wwid"),
     )
 

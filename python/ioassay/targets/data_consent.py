@@ -95,7 +95,7 @@ def _serials(device: Device, root: Path) -> list[str]:
 
 
 def _read_serials(disk: Device) -> list[str]:
-    found = [block_devices.scsi_serial(disk), *(text_of(disk.folder / name) for name in _SERIAL_FILES)]
+    found = [block_devices.scsi_serial(disk.folder), *(text_of(disk.folder / name) for name in _SERIAL_FILES)]
     return list(dict.fromkeys(name for name in found if name))
 
 
