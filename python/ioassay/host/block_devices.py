@@ -33,8 +33,6 @@ _UNIQUE_WWID = ("naa.", "eui.", "uuid.")
 
 
 class Number(NamedTuple):
-    """A device number."""
-
     major: int
     minor: int
 
@@ -58,8 +56,6 @@ class FileId(NamedTuple):
 
 @dataclass(frozen=True)
 class Device:
-    """One block device as the kernel knows it now."""
-
     number: Number
     name: str
     """The kernel's name: sda1, nvme0n1, dm-0."""
@@ -146,16 +142,12 @@ def device(number: Number, root: Path = ROOT) -> Device | None:
 
 
 def named(name: str, root: Path = ROOT) -> Device | None:
-    """What sysfs says of a kernel name such as sda1."""
     link = root / "sys/class/block" / name.replace("/", "!")
     return _read_device(link.resolve()) if link.exists() else None
 
 
 def disks(root: Path = ROOT) -> Iterator[Device]:
-    """All whole block devices."""
-    for link in entries(root / "sys/block"):
-        if (found := _read_device(link.resolve())) is not None:
-            yield found
+    yield from _linked(root / "sys/block")
 
 
 def disk_of(part: Device) -> Device:
@@ -175,7 +167,6 @@ def holders(of: Device) -> list[Device]:
 
 
 def slaves(of: Device) -> list[Device]:
-    """The devices that this one is built on."""
     return _linked(of.folder / "slaves")
 
 
@@ -230,7 +221,6 @@ class _Walk:
         self._loops = loops(root)
 
     def up(self, here: Device, role: str, via: str, overlaps: bool) -> None:
-        """This device and all that is built on it."""
         if not self._add(here, role, via, overlaps):
             return
         for part in () if here.partition else partitions(here):
@@ -242,7 +232,13 @@ class _Walk:
     def down(self, here: Device) -> None:
         """What this device lies on: its bytes overlap; what else lies there is beside it."""
         if here.partition:
-            self._down_to_disk(here)
+            disk = disk_of(here)
+            self._add(disk, DISK, here.name, True)
+            self._users(disk, True)
+            for twin in self._twins(disk):
+                self.up(twin, TWIN, disk.name, True)
+            for sibling in partitions(disk):
+                self.up(sibling, PARTITION, disk.name, False)
         loop = self._loop(here)
         if loop is not None and loop.block is not None and (backing := device(loop.block, self.root)) is not None:
             self.up(backing, BACKING, here.name, True)
@@ -257,15 +253,6 @@ class _Walk:
                 self.up(part, PARTITION, slave.name, False)
             for holder in holders(slave):
                 self.up(holder, HOLDER, slave.name, False)
-
-    def _down_to_disk(self, part: Device) -> None:
-        disk = disk_of(part)
-        self._add(disk, DISK, part.name, True)
-        self._users(disk, True)
-        for twin in self._twins(disk):
-            self.up(twin, TWIN, disk.name, True)
-        for sibling in partitions(disk):
-            self.up(sibling, PARTITION, disk.name, False)
 
     def _users(self, here: Device, overlaps: bool) -> None:
         for holder in holders(here):

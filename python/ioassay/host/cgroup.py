@@ -116,7 +116,6 @@ class Group:
         return told
 
     def members(self) -> set[int]:
-        """The processes that are in it."""
         return {pid for _, folder in self.folders.values() for pid in members_of(folder)}
 
     def remove(self) -> None:
@@ -128,7 +127,7 @@ class Group:
                 raise OSError(
                     f"{', '.join(map(str, sorted(folders)))}: cannot be removed; 'ioassay doctor --restore' tries again"
                 )
-            supervisor.end_processes(self.members())
+            supervisor.end_processes({pid for folder in folders for pid in members_of(folder)})
             time.sleep(0.02)
 
 
@@ -169,7 +168,6 @@ def groups_of(pid: int | str, root: Path = Path("/")) -> dict[str, tuple[int, Pa
 
 
 def is_ours(folder: Path) -> bool:
-    """True of a group that was made for a trial."""
     return _NAME.match(folder.name) is not None
 
 
@@ -307,7 +305,8 @@ def group_of(name: str, root: Path = Path("/")) -> Path:
     ids = {known for known, names in _names(root).items() if name in names}
     units = {pattern.format(name) for pattern in _UNITS}
     fitting: dict[str, Path] = {}
-    for folder in _all_groups(root):
+    below = (Path(at, name) for tree in _trees(root) for at, names, _ in os.walk(tree.mount) for name in sorted(names))
+    for folder in below:
         match = _OF_CONTAINER.match(folder.name)
         container = match[1] if match else ""
         is_begun = len(name) >= _SHORTEST_ID and container.startswith(name.lower())
@@ -342,12 +341,6 @@ def group_at(path: str, root: Path = Path("/")) -> Path:
 def _trees(root: Path) -> list[Hierarchy]:
     """Of version 2 first: it alone holds every process in a single group."""
     return sorted(hierarchies(root), key=lambda tree: -tree.version)
-
-
-def _all_groups(root: Path) -> Iterator[Path]:
-    for tree in _trees(root):
-        for folder, below, _ in os.walk(tree.mount):
-            yield from (Path(folder, name) for name in sorted(below))
 
 
 def _names(root: Path) -> dict[str, set[str]]:

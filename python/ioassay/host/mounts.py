@@ -23,8 +23,6 @@ _POOLED = ("btrfs", "bcachefs")
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of a mountinfo."""
-
     number: Number
     point: str
     kind: str
@@ -39,8 +37,6 @@ class Mount:
 
 @dataclass(frozen=True)
 class Swap:
-    """One active swap area: a device or a file."""
-
     path: str
     number: Number | None
     file: FileId | None
@@ -76,7 +72,6 @@ def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
 
 
 def swaps(root: Path = ROOT) -> list[Swap]:
-    """The active swap areas."""
     found = []
     for line in filter(str.strip, _text(root / "proc/swaps").split("\n")[1:]):
         path = _unescape(line.split()[0])

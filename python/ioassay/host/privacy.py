@@ -256,7 +256,6 @@ class Pseudonyms:
 
     @classmethod
     def of_user(cls, root: Path = Path("/")) -> Self:
-        """With the key in the state folder of this user."""
         try:
             return cls(folder=settings.lasting_folder(root))
         except RuntimeError:  # without a home folder
@@ -288,7 +287,6 @@ class Pseudonyms:
 
 
 def _read_key(path: Path) -> bytes | None:
-    """The key; None where there is none, or a damaged one."""
     with suppress(OSError, ValueError):
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
         return key if len(key) == _KEY_BYTES else None
@@ -354,8 +352,6 @@ PUBLIC = frozenset(
 
 
 class Strength(IntEnum):
-    """Where a value is replaced."""
-
     FIELD = 0
     """Only in fields that name it (`hostname: data`): it is short, a number, or a word that ioassay uses itself."""
     WORD = 1
@@ -393,10 +389,9 @@ def known(secrets: Iterable[Secret]) -> list[Secret]:
     return sorted(kept.values(), key=lambda secret: (secret.kind, secret.value))
 
 
-def of_host(root: Path = Path("/"), environment: Mapping[str, str] | None = None) -> list[Secret]:
+def of_host(root: Path = Path("/")) -> list[Secret]:
     """Everything that this machine and its people are known by."""
-    if environment is None:
-        environment = os.environ if root == Path("/") else {}
+    environment = os.environ if root == Path("/") else {}
     return known(Secret(kind, value) for kind, value in _values(root, environment))
 
 

@@ -18,11 +18,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ioassay import atomic_file
@@ -63,23 +62,14 @@ class Change:
 class HostSettings:
     """A context: inside it the host is set as asked, as far as that is possible; `warnings` says what was not.
 
-    `governor` is set on every processor (KEEP: left alone); `schedulers` maps a disk's kernel name to its I/O
-    scheduler. `state` is where the restore file lies. Raises nothing for what is not permitted.
+    `governor` is set on every processor (KEEP: left alone). Raises nothing for what is not permitted.
     """
 
-    def __init__(
-        self,
-        governor: str = "performance",
-        schedulers: Mapping[str, str] | None = None,
-        *,
-        root: Path = Path("/"),
-        state: Path | None = None,
-    ) -> None:
+    def __init__(self, governor: str = "performance", *, root: Path = Path("/")) -> None:
         self.warnings: list[Warning_] = []
         self._governor = governor
-        self._schedulers = schedulers or {}
         self._root = root
-        self._state = state or state_folder(root)
+        self._state = state_folder(root)
         self._file: RestoreFile | None = None
 
     def __enter__(self) -> Self:
@@ -95,9 +85,7 @@ class HostSettings:
                 self.warnings.append(Warning_("settings-unrecorded", text, "make that folder writable"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             with locked(self._state):
                 self._put_back(self._file)
@@ -105,9 +93,8 @@ class HostSettings:
 
     def _permitted(self) -> Iterator[Change]:
         """The changes that are asked for and may be made; what this machine or user does not have is a warning."""
-        governor = _governor(self._governor, self._root) if self._governor != KEEP else ()
         denied: dict[str, Change] = {}
-        for each in (*governor, *_scheduler(self._schedulers, self._root)):
+        for each in _governor(self._governor, self._root) if self._governor != KEEP else ():
             if isinstance(each, Warning_):
                 self.warnings.append(each)
             elif is_writable(each.path, self._root):
@@ -158,20 +145,19 @@ class HostSettings:
             file.remove()
 
 
-def restore_all(force: bool = False, *, root: Path = Path("/"), state: Path | None = None) -> list[str]:
+def restore_all(root: Path = Path("/")) -> list[str]:
     """Put back what killed runs left changed; a sentence for each setting, none when there was nothing to do.
 
-    Files of runs that still live are left to them. `force`: also put back what somebody changed since, and remove
-    restore files that cannot be read. OSError when the state folder cannot be used.
+    Files of runs that still live are left to them. OSError when the state folder cannot be used.
     """
-    folder = state or state_folder(root)
+    folder = state_folder(root)
     if not folder.is_dir():
         return []
     with locked(folder):
-        return sentences(replay(folder, root, force))
+        return sentences(replay(folder, root))
 
 
-def replay(folder: Path, root: Path, force: bool = False) -> list[Restored]:
+def replay(folder: Path, root: Path) -> list[Restored]:
     """The work of `restore_all`, under the lock: newest file first, so that the oldest original value wins."""
     for path in folder.glob(atomic_file.unfinished_of(Path(_PATTERN)).name):
         path.unlink(missing_ok=True)  # its run was killed before it changed anything
@@ -182,17 +168,13 @@ def replay(folder: Path, root: Path, force: bool = False) -> list[Restored]:
         if file in living:
             continue
         if file.owner.boot_id == _boot_id(root):
-            restored = put_back(file, living, root, force)
+            restored = put_back(file, living, root)
         else:
             restored = [Restored(each.path, REBOOTED, old=each.old, new=each.new) for each in file.changes]
         done += restored
         if not any(one.action == REFUSED for one in restored):
             file.remove()
-    for path in unreadable:
-        done.append(Restored(str(path), UNREADABLE))
-        if force:
-            path.unlink(missing_ok=True)
-    return done
+    return done + [Restored(str(path), UNREADABLE) for path in unreadable]
 
 
 def leftovers(root: Path = Path("/")) -> list[Path]:
@@ -222,13 +204,11 @@ def drop_caches(root: Path = Path("/")) -> Warning_ | None:
 
 
 def read_value(path: str, root: Path) -> str | None:
-    """The value now; of a file that shows its choices, the one in brackets. None when it cannot be read."""
+    """The value now; None when it cannot be read."""
     try:
-        text = _inside(path, root).read_text(errors="replace").partition("\n")[0].strip()
+        return _inside(path, root).read_text(errors="replace").partition("\n")[0].strip()
     except OSError:
         return None
-    chosen = re.search(r"\[([^]]*)\]", text)
-    return chosen[1] if chosen else text
 
 
 def put(path: str, value: str, root: Path) -> None:
@@ -273,21 +253,6 @@ def _governor(governor: str, root: Path) -> Iterator[Change | Warning_]:
             yield _wanted(path, "performance", root, follows=True)
 
 
-def _scheduler(schedulers: Mapping[str, str], root: Path) -> Iterator[Change | Warning_]:
-    """The I/O scheduler of each named disk; or why it cannot be had."""
-    for disk, scheduler in schedulers.items():
-        path = f"/sys/block/{disk.replace('/', '!')}/queue/scheduler"
-        try:
-            offered = _inside(path, root).read_text().replace("[", "").replace("]", "").split()
-        except OSError:
-            offered = []
-        if scheduler in offered:
-            yield _wanted(path, scheduler, root)
-        else:
-            known = ", ".join(offered) or "none: it has no request queue of its own"
-            yield Warning_("scheduler-unavailable", f"{disk} has no I/O scheduler '{scheduler}'; it offers {known}")
-
-
 # Putting back. A setting that another living run wants too stays as that run wants it: it knows the original value and
 # comes last. A setting whose value is no longer the one we set was changed by somebody else meanwhile: it is left, and
 # that is said
@@ -318,15 +283,12 @@ class Restored:
         return f"{path}: " + self.action.format(**vars(self))
 
 
-def put_back(file: RestoreFile, others: Sequence[RestoreFile], root: Path, force: bool = False) -> list[Restored]:
-    """Put back every change of `file`; `others` are the restore files of the runs that still live, oldest first.
-
-    `force`: also where somebody changed the value since.
-    """
-    return [Restored(each.path, *_put_back(each, others, root, force), each.old, each.new) for each in file.changes]
+def put_back(file: RestoreFile, others: Sequence[RestoreFile], root: Path) -> list[Restored]:
+    """Put back every change of `file`; `others` are the restore files of the runs that still live, oldest first."""
+    return [Restored(each.path, *_put_back(each, others, root), each.old, each.new) for each in file.changes]
 
 
-def _put_back(change: Change, others: Sequence[RestoreFile], root: Path, force: bool) -> tuple[str, str, str]:
+def _put_back(change: Change, others: Sequence[RestoreFile], root: Path) -> tuple[str, str, str]:
     """What became of a setting, the value that it has now, and why it was refused."""
     present = read_value(change.path, root)
     if present is None:
@@ -339,7 +301,7 @@ def _put_back(change: Change, others: Sequence[RestoreFile], root: Path, force: 
         wanted = holder.new
     if present == wanted:
         return ALREADY, present, ""
-    if present != change.new and not force:
+    if present != change.new:
         return CHANGED, present, ""
     try:
         put(change.path, wanted, root)

@@ -33,7 +33,6 @@ class _OfProcesses:
 
     @classmethod
     def make(cls, root: Path, devices: Sequence[str]) -> Self:
-        """For `ioassay.monitors.monitor`."""
         return cls(root)
 
 
@@ -65,7 +64,6 @@ class PerfMonitor(_OfProcesses):
                 self._counters.append(counter)
 
     def read(self) -> Mapping[str, float]:
-        """One reading of what is open."""
         reading: dict[str, float] = {}
         for counter in self._counters:
             name, count = counter.event.name, counter.read()
@@ -76,7 +74,6 @@ class PerfMonitor(_OfProcesses):
         return reading
 
     def detach(self) -> None:
-        """Close what is open."""
         while self._counters:
             self._counters.pop().close()
 
@@ -149,7 +146,6 @@ class SchedstatMonitor(_OfProcesses):
         return reading
 
     def detach(self) -> None:
-        """Close what is open."""
         for task in self._tasks.values():
             task.file.close()
         self._tasks.clear()
@@ -355,7 +351,6 @@ class CgroupMonitor(_OfProcesses):
             self.unavailable["cgroup"] = "not available: the processes are in the root group, which has no account"
 
     def read(self) -> Mapping[str, float]:
-        """One reading of all files that are there."""
         reading: dict[str, float] = {}
         for file, rule in self._files:
             with suppress(OSError):  # the group is gone
@@ -365,7 +360,6 @@ class CgroupMonitor(_OfProcesses):
         return reading
 
     def detach(self) -> None:
-        """Close what is open."""
         for file, _ in self._files:
             file.close()
 

@@ -11,16 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ioassay.monitors.text_monitor import (
-    COUNTER,
-    GAUGE,
-    Field,
-    SensorFile,
-    SensorKind,
-    TextKind,
-    TextMonitor,
-    Texts,
-)
+from ioassay.monitors.text_monitor import COUNTER, GAUGE, Field, SensorFile, TextKind, TextMonitor, Texts
 
 
 class NullMonitor:
@@ -35,7 +26,6 @@ class NullMonitor:
         return cls()
 
     def read(self) -> Mapping[str, float]:
-        """The number of this reading, from 1."""
         self._readings += 1
         return {"readings": self._readings}
 
@@ -79,7 +69,6 @@ def _cpu(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 CPU = TextKind(
     "cpu",
-    ("proc/stat",),
     {
         "user": Field(COUNTER, "ticks", "in user mode"),
         "nice": Field(COUNTER, "ticks", "in user mode at low priority"),
@@ -98,6 +87,7 @@ CPU = TextKind(
         "running": Field(GAUGE, "tasks", "tasks that run or could run"),
         "blocked": Field(GAUGE, "tasks", "tasks that wait for I/O"),
     },
+    ("proc/stat",),
     _cpu,
 )
 
@@ -126,7 +116,6 @@ def _disk(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 DISK = TextKind(
     "disk",
-    ("proc/diskstats",),
     {
         "reads": Field(COUNTER, "requests", "reads completed"),
         "reads_merged": Field(COUNTER, "requests", "reads merged into others"),
@@ -146,6 +135,7 @@ DISK = TextKind(
         "flushes": Field(COUNTER, "requests", "cache flushes completed (kernel 5.5)"),
         "flush_ms": Field(COUNTER, "ms", "time of all flushes, summed"),
     },
+    ("proc/diskstats",),
     _disk,
     remedy="name block devices as /proc/diskstats lists them",
 )
@@ -206,11 +196,11 @@ def _memory(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 MEMORY = TextKind(
     "memory",
-    ("proc/meminfo", "proc/vmstat"),
     {
         **{name: Field(GAUGE, "bytes", meaning) for name, meaning in _SIZES.values()},
         **{name: Field(COUNTER, unit, meaning) for name, unit, meaning in _EVENTS.values()},
     },
+    ("proc/meminfo", "proc/vmstat"),
     _memory,
 )
 
@@ -236,7 +226,6 @@ def _net(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 NET = TextKind(
     "net",
-    ("proc/net/dev",),
     {
         "rx_bytes": Field(COUNTER, "bytes", "received"),
         "rx_packets": Field(COUNTER, "packets", "received"),
@@ -252,6 +241,7 @@ NET = TextKind(
         "tx_collisions": Field(COUNTER, "packets", "that collided on the wire"),
         "tx_carrier_errors": Field(COUNTER, "packets", "lost for want of a carrier"),
     },
+    ("proc/net/dev",),
     _net,
 )
 
@@ -276,13 +266,13 @@ def _pressure(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 PRESSURE = TextKind(
     "pressure",
-    tuple(f"proc/pressure/{resource}" for resource in _RESOURCES),
     {
         "some_avg10": Field(GAUGE, "%", "share of the last ten seconds in which some task waited"),
         "some_total": Field(COUNTER, "µs", "time in which some task waited"),
         "full_avg10": Field(GAUGE, "%", "share of the last ten seconds in which all tasks waited"),
         "full_total": Field(COUNTER, "µs", "time in which all tasks waited"),
     },
+    tuple(f"proc/pressure/{resource}" for resource in _RESOURCES),
     _pressure,
     remedy="boot the kernel with psi=1",
 )
@@ -304,7 +294,6 @@ def _scheduler(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
 
 SCHEDULER = TextKind(
     "scheduler",
-    ("proc/loadavg",),
     {
         "load1": Field(GAUGE, "tasks", "that ran, could run or waited for I/O, averaged over a minute, falling off"),
         "load5": Field(GAUGE, "tasks", "the same over five minutes"),
@@ -312,6 +301,7 @@ SCHEDULER = TextKind(
         "runnable": Field(GAUGE, "tasks", "that run or could run"),
         "tasks": Field(GAUGE, "tasks", "that exist, threads counted"),
     },
+    ("proc/loadavg",),
     _scheduler,
 )
 
@@ -331,13 +321,13 @@ def _clocks(root: Path) -> Mapping[str, Path]:
     return dict(files.values())
 
 
-FREQUENCY = SensorKind(
+FREQUENCY = TextKind(
     "frequency",
     {
         "frequency_khz": Field(GAUGE, "kHz", "clock of the core, as the driver last knew it"),
         "throttles": Field(COUNTER, "events", "how often the core was slowed because it was too hot"),
     },
-    _clocks,
+    sensors=_clocks,
 )
 """How fast each core is clocked, from cpufreq, and how often heat slowed it, from its throttle counters (x86).
 
@@ -365,10 +355,10 @@ def _temperatures(root: Path) -> Mapping[str, Path]:
     return {f"{name}.temperature_mc": path for name, path in found.items()}
 
 
-THERMAL = SensorKind(
+THERMAL = TextKind(
     "thermal",
     {"temperature_mc": Field(GAUGE, "m°C", "thousandths of a degree Celsius")},
-    _temperatures,
+    sensors=_temperatures,
     least_pause_s=1.0,
 )
 """Temperatures, from the hardware monitoring chips (hwmon) and the thermal zones.

@@ -83,26 +83,38 @@ class SensorFile(ProcFile):
 class TextMonitor:
     """A monitor whose readings follow from the texts of `files`."""
 
-    often_absent = False
-    """Whether it is no surprise that a machine has nothing of it."""
-
-    def __init__(self, kind: TextKind | SensorKind, files: Sequence[ProcFile], devices: Sequence[str] = ()) -> None:
-        self.name, self.remedy, self.files = kind.name, kind.remedy, tuple(files)
+    def __init__(
+        self,
+        kind: TextKind,
+        root: Path = Path("/"),
+        devices: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        sensors = kind.sensors(root)
+        self.name, self.remedy, self.often_absent = kind.name, kind.remedy, not kind.paths
+        self.sensors = tuple(sensors)
+        """The field of each file that is a sensor."""
         self.devices = frozenset(device.encode() for device in devices)
-        self._kind = kind
+        files = [ProcFile(root / path) for path in kind.paths]
+        self.files: tuple[ProcFile, ...] = (*files, *map(SensorFile, sensors.values()))
+        self._kind, self._clock = kind, clock
         self._names: dict[bytes, tuple[str, ...]] = {}
+        self._asked_s = float("-inf")
+        self._known: Texts = ()
 
     def texts(self) -> Texts:
-        """What the files say now; OSError when one is there and may not be read."""
-        return tuple([file.read() for file in self.files])
+        """What the files say now, or said less than a sensor's pause ago; OSError when one may not be read."""
+        if self._kind.least_pause_s:
+            if self._clock() - self._asked_s < self._kind.least_pause_s:
+                return self._known
+            self._asked_s = self._clock()
+        self._known = tuple([file.read() for file in self.files])
+        return self._known
 
     def parse(self, texts: Texts) -> Mapping[str, float]:
-        """The reading that these texts hold."""
-        assert isinstance(self._kind, TextKind)
         return self._kind.reading(self, texts)
 
     def read(self) -> Mapping[str, float]:
-        """One reading, now."""
         return self.parse(self.texts())
 
     def names_of(self, instance: bytes) -> tuple[str, ...]:
@@ -113,57 +125,27 @@ class TextMonitor:
         return self._names[instance]
 
 
+def sensor_values(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
+    """A field for each sensor; one that has no value now is not in the reading."""
+    values = zip(monitor.sensors, texts, strict=False)
+    return {name: int(text) for name, text in values if re.fullmatch(rb"-?\d+\s*", text)}
+
+
 @dataclass(frozen=True)
 class TextKind:
-    """A row of the table: the files of a monitor, its fields, and how a reading follows from the texts."""
+    """A row of the table: a monitor's fields, the files that are read, and how a reading follows from their texts.
+
+    `sensors` are files by the names of their fields, of those that there are below a root at the start. They repeat
+    their value if they are asked again within `least_pause_s`. `remedy` says what makes a machine have the files.
+    """
 
     name: str
-    paths: tuple[str, ...]
     FIELDS: Mapping[str, Field]
-    reading: Callable[[TextMonitor, Texts], Mapping[str, float]]
+    paths: tuple[str, ...] = ()
+    reading: Callable[[TextMonitor, Texts], Mapping[str, float]] = sensor_values
+    sensors: Callable[[Path], Mapping[str, Path]] = lambda root: {}
+    least_pause_s: float = 0.0
     remedy: str = ""
-    """What makes a machine have what it reads."""
 
     def make(self, root: Path, devices: Sequence[str]) -> TextMonitor:
-        """For `ioassay.monitors.monitor`."""
-        return TextMonitor(self, [ProcFile(root / path) for path in self.paths], devices)
-
-
-class SensorMonitor(TextMonitor):
-    """A field for each sensor that there is at the start; one that has no value now is not in a reading."""
-
-    often_absent = True
-
-    def __init__(self, kind: SensorKind, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
-        sensors = kind.sensors(root)
-        super().__init__(kind, [SensorFile(path) for path in sensors.values()])
-        self._fields, self._least_pause_s, self._clock = tuple(sensors), kind.least_pause_s, clock
-        self._asked_s = float("-inf")
-        self._known: Texts = ()
-
-    def texts(self) -> Texts:
-        """What the sensors say, or said less than the least pause ago."""
-        if self.files and self._clock() - self._asked_s >= self._least_pause_s:
-            self._asked_s = self._clock()
-            self._known = super().texts()
-        return self._known
-
-    def parse(self, texts: Texts) -> Mapping[str, float]:
-        values = zip(self._fields, texts, strict=False)
-        return {name: int(text) for name, text in values if re.fullmatch(rb"-?\d+\s*", text)}
-
-
-@dataclass(frozen=True)
-class SensorKind:
-    """A row of the table: the fields of a monitor, and the files of its sensors below a root, by the fields' names."""
-
-    name: str
-    FIELDS: Mapping[str, Field]
-    sensors: Callable[[Path], Mapping[str, Path]]
-    least_pause_s: float = 0.0
-    """Sensors repeat their value if they are asked again within it."""
-    remedy: str = ""
-
-    def make(self, root: Path, devices: Sequence[str]) -> SensorMonitor:
-        """For `ioassay.monitors.monitor`."""
-        return SensorMonitor(self, root)
+        return TextMonitor(self, root, devices)

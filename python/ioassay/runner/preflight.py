@@ -44,7 +44,7 @@ from ioassay.runner import conditions, confinement, demand, worker_pool
 from ioassay.runner.conditions import Conditions
 from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
-from ioassay.targets import data_consent, filesystem, ownership_mark, safety
+from ioassay.targets import filesystem, ownership_mark, safety
 from ioassay.targets import target as make_target
 from ioassay.verify import witness
 
@@ -532,7 +532,7 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
 
 def _storage(path: Path, access: str) -> Storage:
     device = safety.require_device(path)
-    seen = data_consent.label(path, device)
+    seen = safety.label(path, device)
     return Storage(
         path=str(path),
         name=seen.name,

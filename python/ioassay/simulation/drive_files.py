@@ -16,17 +16,7 @@ from typing import Any
 
 from ioassay import hints
 from ioassay.errors import InputError, UsageError
-from ioassay.simulation.options import (
-    CHOICE,
-    CONTROLLER,
-    DRIVE,
-    FLAG,
-    NAMES,
-    SHARE,
-    SIZE,
-    Option,
-    read,
-)
+from ioassay.simulation.options import CHOICE, CONTROLLER, DRIVE, FLAG, NAMES, SHARE, SIZE, Option, read
 
 BASES = ("assumed", "measured", "fitted", "published", "data-sheet")
 """Where a value comes from: published is a parameter set that others gave, such as a simulator's configuration."""
@@ -74,8 +64,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Point:
-    """One row of public measurements."""
-
     operation: str
     pattern: str
     size_bytes: int
@@ -105,8 +93,6 @@ class Measurement:
 
 @dataclass(frozen=True)
 class DriveFile:
-    """A drive, as its file describes it."""
-
     name: str
     path: Path
     about: str

@@ -16,7 +16,6 @@ from ioassay.hints import nearest
 from ioassay.packs.ssd import simulator, traces
 from ioassay.packs.ssd.commands.trace import NO_CACHE, PREPARING, READING, cache_note, preparing, reading, trace_formats
 from ioassay.packs.ssd.simulator import results
-from ioassay.packs.ssd.traces import trace_file
 from ioassay.simulation import options as simulation_options
 from ioassay.simulation.options import OPTIONS
 from ioassay.units import format_count, format_duration, format_rate, format_size
@@ -103,7 +102,6 @@ _TABLE = {
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command()(simulate)
 
 
@@ -298,7 +296,7 @@ def _check_state(given: Mapping[str, Any], runs: int) -> None:
         name = "resume" if given["resume"] else "save-state"
         raise UsageError(f"--{name} goes with one simulation, and {runs} were asked for")
     if given["save_state"]:
-        trace_file.check(given["save_state"], force=given["force"])
+        traces.check_file(given["save_state"], force=given["force"])
 
 
 def _warn(found: Mapping[str, dict[str, Any]]) -> None:
