@@ -24,6 +24,7 @@ from typing import Any
 
 from ioassay.errors import ConditionError, UsageError
 from ioassay.host import settings
+from ioassay.host.block_devices import text_of
 from ioassay.process import supervisor
 from ioassay.study.run_conditions import Conditions
 
@@ -93,13 +94,13 @@ class Group:
         limits: dict[str, float] = {}
         for controller, (version, folder) in self.folders.items():
             if controller == "memory":
-                limits["memory_limit"] = _number(_read(folder / _MEMORY_FILES[version]["limit"]))
+                limits["memory_limit"] = _number(text_of(folder / _MEMORY_FILES[version]["limit"]))
             elif version == 2:
-                quota, period = _read(folder / "cpu.max").split()
+                quota, period = text_of(folder / "cpu.max").split()
                 limits["cpu_limit"] = _number(quota) / float(period)
             else:
-                period_us = _number(_read(folder / "cpu.cfs_period_us"))
-                limits["cpu_limit"] = _number(_read(folder / "cpu.cfs_quota_us")) / period_us
+                period_us = _number(text_of(folder / "cpu.cfs_period_us"))
+                limits["cpu_limit"] = _number(text_of(folder / "cpu.cfs_quota_us")) / period_us
         return limits
 
     def account(self) -> dict[str, int]:
@@ -112,7 +113,7 @@ class Group:
                 names = _MEMORY_FILES[version]
                 told["oom_kill"] = _table(folder / names["events"]).get("oom_kill", 0)
                 if (folder / names["peak"]).exists():
-                    told["peak_bytes"] = int(_read(folder / names["peak"]))
+                    told["peak_bytes"] = int(text_of(folder / names["peak"]))
         return told
 
     def members(self) -> set[int]:
@@ -162,7 +163,7 @@ def groups_of(pid: int | str, root: Path = Path("/")) -> dict[str, tuple[int, Pa
         if tree.version == 1:
             found |= dict.fromkeys(tree.controllers, (1, tree.own, tree.mount))
         else:
-            given = _read(tree.own / "cgroup.controllers").split()
+            given = text_of(tree.own / "cgroup.controllers").split()
             found = dict.fromkeys(given, (2, tree.own, tree.mount)) | found
     return found
 
@@ -219,7 +220,7 @@ def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
     of_second = {name for name in needed if not any(name in other.controllers for other in trees)}
     given = []
     for folder in (tree.own, *tree.own.parents):
-        if of_second <= set(_read(folder / "cgroup.subtree_control").split()):
+        if of_second <= set(text_of(folder / "cgroup.subtree_control").split()):
             given.append(folder)
         if folder == tree.mount:
             break
@@ -239,10 +240,10 @@ def _denied(controller: str, why: str) -> ConditionError:
 def hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
     """Return the mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
     own: dict[frozenset[str], str] = {}
-    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
+    for line in text_of(root / f"proc/{pid}/cgroup").splitlines():
         if len(words := line.split(":", 2)) == 3:
             own[frozenset(filter(None, words[1].split(",")))] = words[2]
-    return list(_mounted(_read(root / "proc/self/mountinfo"), own, root))
+    return list(_mounted(text_of(root / "proc/self/mountinfo"), own, root))
 
 
 def _mounted(mountinfo: str, own: Mapping[frozenset[str], str], root: Path) -> Iterator[Hierarchy]:
@@ -271,7 +272,7 @@ def _removed(folder: Path) -> bool:
 def members_of(folder: Path) -> Iterator[int]:
     """The processes of a group and of all groups below it."""
     for below, _, _ in os.walk(folder):
-        yield from map(int, _read(Path(below, "cgroup.procs")).split())
+        yield from map(int, text_of(Path(below, "cgroup.procs")).split())
 
 
 def _write(controller: str, path: Path, value: str) -> None:
@@ -281,19 +282,12 @@ def _write(controller: str, path: Path, value: str) -> None:
         raise _denied(controller, f"{path}: {error.strerror} when '{value}' was written") from None
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
 def _number(text: str) -> float:
     return float("inf") if text.strip() in ("max", "-1") else float(text or "nan")
 
 
 def _table(path: Path) -> dict[str, int]:
-    lines = (line.split() for line in _read(path).splitlines())
+    lines = (line.split() for line in text_of(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ioassay.host.block_devices import text_of
 from ioassay.process import process_table
 
 _KILLED = re.compile(r"Killed process \d+ \((?P<name>.*?)\)(?:,| total-vm)")
@@ -54,7 +55,7 @@ class Watch:
         count -= len(victims) - len(names)
         if count <= 0:
             return
-        leader = _name(self._root, pid)
+        leader = text_of(self._root / f"proc/{pid}/comm")
         programs = tuple(name[:_NAME_BYTES] for name in (self._program, leader) if name)
         ours = [name for name in names if programs and name.startswith(programs)]
         status = process_table.status(pid, self._root)  # not reaped yet
@@ -73,11 +74,8 @@ class Watch:
 
     def _killed(self) -> int:
         """Victims since the host started; 0 where the kernel does not count them (before 4.13)."""
-        with suppress(OSError):
-            for line in (self._root / "proc/vmstat").read_text().splitlines():
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-        return 0
+        lines = text_of(self._root / "proc/vmstat").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
     def _victims(self) -> Iterator[tuple[str, str | None]]:
         """Victims since the log was opened: the name, and the control group whose limit was exceeded, if one was."""
@@ -121,14 +119,6 @@ def _memory_group(root: Path) -> str | None:
     paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
     of_memory = [path for controllers, path in paths.items() if "memory" in controllers.split(",")]
     return next(iter([*of_memory, *([paths[""]] if "" in paths else [])]), None)
-
-
-def _name(root: Path, pid: int) -> str:
-    """The name of a program, as the kernel has it in its log."""
-    try:
-        return (root / f"proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _listed(names: list[str]) -> str:

@@ -44,7 +44,7 @@ _CPU_LINES = {
     b"procs_blocked": "blocked",
 }
 CPU_COLUMNS = 10
-"""So many of the fields are columns of a core's line."""
+"""Number of the first fields, which are columns of a line of a core."""
 _SOFTIRQS = tuple(
     f"{kind}.softirqs"
     for kind in ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu")

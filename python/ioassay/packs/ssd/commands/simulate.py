@@ -197,8 +197,20 @@ def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[s
     _warn(dict(zip(runs, found, strict=True)))
     if json:
         console.emit(found[0] if len(found) == 1 else {"samples": found})
-    else:
-        _sampled(found)
+        return
+    first = found[0]
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
+    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
+    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
+    rows = []
+    for each in found:
+        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}"]
+        for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio"):
+            cells += ["-" if share is None else f"{share:.2%}" for share in (each[name], each[f"{name}_error"])]
+        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
+    console.table(["policy", *names, "sample", "pages", *columns], rows)
 
 
 def _compare(
@@ -379,22 +391,6 @@ def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...
         bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
         rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
     console.table([columns[0], *names, *columns[1:]], rows)
-
-
-def _sampled(found: Sequence[Mapping[str, Any]]) -> None:
-    first = found[0]
-    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
-    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
-    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
-    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
-    rows = []
-    for each in found:
-        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}"]
-        for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio"):
-            cells += ["-" if share is None else f"{share:.2%}" for share in (each[name], each[f"{name}_error"])]
-        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
-    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
-    console.table(["policy", *names, "sample", "pages", *columns], rows)
 
 
 def _cells(found: Mapping[str, Any]) -> list[str]:
