@@ -64,7 +64,7 @@ from device_ways import (
 from monitor_cost import median_interval
 
 from ioassay import units
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 DEPTHS = (1, 32)
 DIRECTIONS = ("read", "write")
@@ -228,9 +228,9 @@ def precision(folder: Path, options: argparse.Namespace) -> None:
     for _ in range(options.rounds):
         with drive(folder, options.size, *SLOW) as served:
             for name, measure in clients(served, options.seconds).items():
-                control.ask(served.stats, "reset-stats")
+                serving.ask(served.stats, "reset-stats")
                 seen = measure()
-                counted = control.ask(served.stats, "stats")["stats"]
+                counted = serving.ask(served.stats, "stats")["stats"]
                 found.setdefault(name, []).append((seen, counted["late_ns"], counted["reads"]["latency_ns"]["p50"]))
     say_precision(found)
 
@@ -272,11 +272,11 @@ def processor(folder: Path, options: argparse.Namespace, depth: int = 8) -> None
             argv = argv_of(way, depth, "read", seconds * 2)
             stack.enter_context(ended(subprocess.Popen(argv, stdout=subprocess.DEVNULL, process_group=0)))
         time.sleep(seconds / 4)
-        control.ask(served.stats, "reset-stats")
+        serving.ask(served.stats, "reset-stats")
         before, began_s = cpu_s(pid), time.monotonic()
         time.sleep(seconds)
         after, took_s = cpu_s(pid), time.monotonic() - began_s
-        reads = control.ask(served.stats, "stats")["stats"]["reads"]["commands"]
+        reads = serving.ask(served.stats, "stats")["stats"]["reads"]["commands"]
     used = sorted(((after[task] - before.get(task, 0.0)) / took_s for task in after), reverse=True)
     print(f"\nall transports at once, depth {depth} each: {reads / took_s:,.0f} reads a second; of processors the"
           f" drive used {sum(used):.2f}, {used[0]:.2f} in one of its {len(used)} threads", flush=True)  # fmt: skip
@@ -291,7 +291,7 @@ def memory(folder: Path, options: argparse.Namespace) -> None:
             fill_file(served)
         for way in served.ways():
             run(way, DEPTHS[-1], "write", options.seconds)
-        counted = control.ask(served.stats, "stats")["stats"]
+        counted = serving.ask(served.stats, "stats")["stats"]
         peak_bytes, size_bytes = memory_bytes(served.process.pid, "VmHWM"), served.told["size_bytes"]
     pages = counted["buffer"]["capacity_pages"]
     print(f"\nwritten throughout twice, then at random by all transports, with a buffer of {pages:,d} pages:"

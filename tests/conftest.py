@@ -221,7 +221,7 @@ def browser(chromium: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders of the user's state and cache, so that no test makes or uses the user's own (`host.privacy.facts`)."""
+    """Folders of the user's state and cache, so that no test makes or uses the user's own (`host.privacy`)."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(folder))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay.host import settings
-from ioassay.host.settings import HostSettings, restore_all, restore_file
+from ioassay.host.settings import HostSettings, restore_all
 
 from .corpora import cases
 
@@ -64,11 +64,11 @@ class Runs:
     def __init__(self, machine: Path, patch: pytest.MonkeyPatch) -> None:
         self.machine, self.patch = machine, patch
         self.runs: dict[str, HostSettings] = {}
-        self.files: dict[str, restore_file.RestoreFile | None] = {}
+        self.files: dict[str, settings.RestoreFile | None] = {}
         self.put = settings.put
 
     def take(self, step: Mapping[str, Any]) -> None:
-        assert not step.keys() - {*ACTIONS, *REQUIRED, "governor", "schedulers", "force", "said"}
+        assert not step.keys() - {*ACTIONS, *REQUIRED, "governor", "said"}
         for key in ACTIONS:
             if key in step:
                 getattr(self, f"do_{key}")(step[key], step)
@@ -86,8 +86,7 @@ class Runs:
             assert settings.read_value(f"/{path}", self.machine) == text
 
     def do_begin(self, name: str, step: Mapping[str, Any]) -> None:
-        wanted = step.get("governor", "performance"), step.get("schedulers", {})
-        self.runs[name] = HostSettings(*wanted, root=self.machine)
+        self.runs[name] = HostSettings(step.get("governor", "performance"), root=self.machine)
         self.runs[name].__enter__()
         self.files[name] = self.runs[name]._file
 
@@ -125,7 +124,7 @@ class Runs:
         self.patch.setattr(settings, "is_writable", lambda path, root: False)
 
     def do_restore(self, _: bool, step: Mapping[str, Any]) -> None:
-        said = restore_all(step.get("force", False), root=self.machine)
+        said = restore_all(self.machine)
         if "said" in step:
             assert len(said) == len(step["said"])
             assert all(any(piece in text for text in said) for piece in step["said"])
@@ -186,22 +185,20 @@ def test_the_restore_file_is_there_before_the_first_change(machine: Path, monkey
 
 
 @cases("settings", "unreadable")
-def test_a_restore_file_that_makes_no_sense_is_said_and_left_unless_forced(machine: Path, case: dict[str, Any]) -> None:
+def test_a_restore_file_that_makes_no_sense_is_said_and_left(machine: Path, case: dict[str, Any]) -> None:
     folder = machine / "run/ioassay"
     folder.mkdir(parents=True)
     (folder / "restore-1-1-1.json").write_bytes(case["text"].encode("latin-1"))
     assert len(settings.leftovers(machine)) == 1
-    assert ["no restore file that can be read" in text for text in restore_all(root=machine)] == [True]
+    assert ["no restore file that can be read" in text for text in restore_all(machine)] == [True]
     assert len(restore_files(machine)) == 1
-    restore_all(force=True, root=machine)
-    assert restore_files(machine) == []
 
 
 def test_a_number_that_now_belongs_to_another_process_is_not_the_owner(machine: Path) -> None:
-    me = restore_file.this_process(machine)
-    assert restore_file.is_alive(me, machine)
-    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
-    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks, "another boot"), machine)
+    me = settings.this_process(machine)
+    assert settings.is_alive(me, machine)
+    assert not settings.is_alive(settings.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
+    assert not settings.is_alive(settings.Owner(me.pid, me.start_ticks, "another boot"), machine)
 
 
 @contextlib.contextmanager
@@ -235,7 +232,7 @@ def test_a_run_killed_at_any_instant_is_put_back(machine: Path, seed: int) -> No
             os.kill(pid, signal.SIGKILL)
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it is a zombie now, which counts as dead
             left, longest_s = (left + 1, longest_s) if restore_files(machine) else (left, longest_s * 1.2)
-            restore_all(root=machine)
+            restore_all(machine)
             assert present(machine) == POWERSAVE, f"seed {seed}"
             assert restore_files(machine) == []
 
@@ -251,9 +248,9 @@ def test_runs_killed_beside_a_live_one_do_not_disturb_it(machine: Path, seed: in
                     assert present(machine) == PERFORMANCE, f"seed {seed}"
                     os.kill(pid, signal.SIGKILL)
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-                    restore_all(root=machine)
+                    restore_all(machine)
                 assert present(machine) == PERFORMANCE, f"seed {seed}"
-            restore_all(root=machine)
+            restore_all(machine)
             assert present(machine) == POWERSAVE, f"seed {seed}"
             assert restore_files(machine) == []
 
@@ -283,10 +280,10 @@ def test_restore_files_lie_in_run_for_root_and_in_the_state_folder_for_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert restore_file.state_folder() == Path("/run/ioassay")
+    assert settings.state_folder() == Path("/run/ioassay")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert restore_file.state_folder() == tmp_path / "ioassay"
+    assert settings.state_folder() == tmp_path / "ioassay"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert restore_file.state_folder() == Path("/home/ada/.local/state/ioassay")
+    assert settings.state_folder() == Path("/home/ada/.local/state/ioassay")

@@ -18,7 +18,7 @@ import pytest
 
 from ioassay import packs
 from ioassay.errors import IoassayError
-from ioassay.packs.virtual_drive import drive_tables
+from ioassay.packs.virtual_drive import drive_options
 from ioassay.report import figures
 from ioassay.roles import Consent
 from ioassay.runner import preflight
@@ -64,12 +64,12 @@ def read(block: Block, folder: Path) -> None:
     path = folder / "table.toml"
     path.write_text(block.text)
     if "fault" in table:
-        assert drive_tables.read_faults(path)
+        assert drive_options.read_faults(path)
     elif "project" in table:
         groups = [importlib.import_module(name) for name in table["project"]["entry-points"]]
         assert all(hasattr(group, "REGISTRY") or group is packs for group in groups)
     elif isinstance(table.get("drive"), list):
-        assert drive_tables.read_drives(path)
+        assert drive_options.read_drives(path)
     else:
         read_study(table, path)
 

@@ -207,7 +207,7 @@ def _load() -> None:
     """Import what commands import, and make what is the same in each; nothing here may start a thread of Polars."""
     import ioassay
     from ioassay import _core, validation
-    from ioassay.host.privacy import secrets
+    from ioassay.host import privacy
     from ioassay.records.observation import Observation
     from ioassay.records.record import Record
     from ioassay.report import figures, page
@@ -222,7 +222,7 @@ def _load() -> None:
         figures.REGISTRY.load(kind)
     for name in page.environment().list_templates(extensions=["j2"]):
         page.environment().get_template(name)
-    for secret in secrets.of_host():
+    for secret in privacy.of_host():
         secret.strength()
     _core.witness_capability()
     for kind in (Record, Observation, dataset.Planned, dataset.Identity, dataset.Host):

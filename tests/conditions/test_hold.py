@@ -21,7 +21,6 @@ from ioassay import units
 from ioassay.cli.doctor import doctor
 from ioassay.errors import ConditionError, ToolError
 from ioassay.host import cgroup, oom_killer, settings
-from ioassay.host.settings import restore_file
 from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
 from ioassay.runner import conditions
@@ -299,8 +298,8 @@ def test_the_doctor_removes_the_groups_of_killed_runs(
 ) -> None:
     allowed_here(memory_limit=2**27)
     # Of this boot: with another one, all groups would be taken for dead, those of other tests as well.
-    dead = replace(restore_file.this_process(), start_ticks=1)
-    monkeypatch.setattr(restore_file, "this_process", lambda root: dead)
+    dead = replace(settings.this_process(), start_ticks=1)
+    monkeypatch.setattr(settings, "this_process", lambda root: dead)
     group = cgroup.make(Conditions(memory_limit=2**27))
     monkeypatch.undo()
     monkeypatch.setattr(settings, "restore_all", list)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 from ioassay.packs.virtual_drive.targets import nvme_host
 
 from ..packs.virtual_drive import drives
@@ -133,7 +133,7 @@ def test_linux_uses_a_zoned_drive(tmp_path: Path, shared: Path) -> None:
 def test_linux_uses_the_namespaces_of_a_drive_apart(tmp_path: Path, shared: Path) -> None:
     with served("--namespaces", "64MiB,48MiB,16MiB", "--policy", "epo", "--transport", TCP) as told:
         said = says(scripts.text("namespaces", **scripts.place(told)), tmp_path, shared)
-        counted = control.ask(Path(told["stats"]), "stats")["stats"]["namespaces"]
+        counted = serving.ask(Path(told["stats"]), "stats")["stats"]["namespaces"]
     for line in (
         *("namespaces 0x10x20x3", "identifiers 3"),
         *(f"namespace {id_} has {size * 2048} sectors" for id_, size in ((1, 64), (2, 48), (3, 16))),
@@ -154,7 +154,7 @@ def test_linux_is_connected_by_the_text_of_the_target_and_reads_through_every_en
         subsystem = nvme_host.Subsystem(f"{scripts.HOST}:{port}", told["nqn"], "IOASSAY1", told["size_bytes"])
         text = nvme_host.options(subsystem, 2, "00000000-0000-4000-8000-000000000001")
         said = says(scripts.text("engines", text=text), tmp_path, shared)
-        stats = control.ask(Path(told["stats"]), "stats")["stats"]
+        stats = serving.ask(Path(told["stats"]), "stats")["stats"]
     for line in (
         *(f"subsysnqn {told['nqn']}", "transport tcp", f"address traddr={scripts.HOST},trsvcid={port}"),
         *(f"of the disk subsysnqn {told['nqn']}", "of the disk serial IOASSAY1"),
@@ -197,7 +197,7 @@ def test_linux_goes_on_where_its_drive_lost_power_dropped_it_or_was_killed(tmp_p
         script = scripts.text("interrupted", **scripts.place(told))
         with machine.restored(found(), script, tmp_path, shared) as guest:
             guest.wait_for("GUEST: listens")
-            control.ask(Path(told["stats"]), "power-cut")
+            serving.ask(Path(told["stats"]), "power-cut")
             goes_on(guest, "after the power cut")
             with guest.frozen():
                 until_silent(Path(told["stats"]))
@@ -236,11 +236,11 @@ def test_linux_meets_the_faults_of_its_drive(tmp_path: Path, shared: Path) -> No
             guest.wait_for(f"GUEST: {number} {ended}")
 
         def fired(**fault: Any) -> None:
-            control.ask(stats, "fault-clear")
-            control.ask(stats, "fault-inject", faults=[fault])
+            serving.ask(stats, "fault-clear")
+            serving.ask(stats, "fault-inject", faults=[fault])
 
         def struck() -> int:
-            (fault,) = control.ask(stats, "fault-list")["faults"]
+            (fault,) = serving.ask(stats, "fault-list")["faults"]
             return int(fault["fired"])
 
         does("mkfs.xfs -q -f $drive && mount -t xfs $drive /mnt && cp /tmp/random /mnt/file && umount /mnt")
@@ -265,7 +265,7 @@ def test_linux_meets_the_faults_of_its_drive(tmp_path: Path, shared: Path) -> No
         does("time_out_after 2000 && same 0 1")
         does("kernel_says 'timeout' && same 0 256")
         assert struck() == 1
-        control.ask(stats, "fault-clear")
+        serving.ask(stats, "fault-clear")
         guest.tell("enough")
         said = guest.wait()
     assert machine.ENDED in said, said
@@ -273,4 +273,4 @@ def test_linux_meets_the_faults_of_its_drive(tmp_path: Path, shared: Path) -> No
 
 def until_silent(stats: Path) -> None:
     """Until the drive has let go of all its hosts."""
-    until(lambda: not any(way["connections"] for way in control.ask(stats, "stats")["stats"]["ways"]))
+    until(lambda: not any(way["connections"] for way in serving.ask(stats, "stats")["stats"]["ways"]))

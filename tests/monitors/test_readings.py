@@ -16,7 +16,8 @@ from ioassay.errors import UsageError
 from ioassay.host import perf_events
 from ioassay.monitors import COUNTER, GAUGE, MONITORS, field, fields, monitor, process_monitors
 from ioassay.monitors.sampler import Sampler
-from ioassay.monitors.sensors import ThermalMonitor
+from ioassay.monitors.system_monitors import THERMAL
+from ioassay.monitors.text_monitor import TextMonitor
 from ioassay.process import supervisor
 from ioassay.roles import Monitor, ProcessMonitor
 
@@ -56,7 +57,7 @@ def test_readings(fake_root: FakeRoot, case: dict[str, Any]) -> None:
 def test_sensors_are_asked_once_a_second_and_repeat_their_value(fake_root: FakeRoot) -> None:
     root = fake_root({"sys/class/thermal/thermal_zone0/type": "cpu\n", "sys/class/thermal/thermal_zone0/temp": "1\n"})
     now = [0.0]
-    thermal = ThermalMonitor(root, clock=lambda: now[0])
+    thermal = TextMonitor(THERMAL, root, clock=lambda: now[0])
     found = []
     for value in range(5):
         (root / "sys/class/thermal/thermal_zone0/temp").write_text(f"{value}\n")

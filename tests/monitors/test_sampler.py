@@ -16,7 +16,7 @@ from ioassay.errors import UsageError
 from ioassay.monitors import monitor
 from ioassay.monitors import sampler as sampling
 from ioassay.monitors.sampler import Sampler, next_tick
-from ioassay.monitors.text_monitor import TextMonitor, Texts
+from ioassay.monitors.text_monitor import TextKind, TextMonitor, Texts
 from ioassay.process import supervisor
 
 
@@ -50,12 +50,9 @@ class Scripted(Counting):
 class Told(Counting, TextMonitor):
     """A monitor of texts: each says the number of its reading; `parsed` are those that were parsed already."""
 
-    name = "told"
-    paths = ("proc/stat",)
-
     def __init__(self, enough: int = 1) -> None:
         Counting.__init__(self, enough)
-        TextMonitor.__init__(self)
+        TextMonitor.__init__(self, TextKind("told", {}, ("proc/stat",)))
         self.parsed: list[int] = []
 
     def texts(self) -> Texts:
@@ -124,16 +121,6 @@ def test_a_trial_has_a_first_and_a_last_reading_and_none_after_its_end() -> None
     assert (samples[0].monitor, list(samples[0].name), list(samples[0].value)) == ("null", ["readings"] * 2, [1, 2])
     assert (cost["samples"], cost["missed"], cost["interval_s"]) == (2, 0, 3600)
     assert cost["cpu_s"] >= 0
-
-
-def test_times_count_from_the_mark_and_earlier_ones_are_negative() -> None:
-    clock = itertools.count(100.0, 1.0)
-    sampler = Sampler([monitor("null")], 3600, clock=lambda: next(clock))
-    sampler.start()  # starts at 100, reads at 101; the thread then looks at the clock once
-    sampler.mark(150.0)
-    samples, _ = sampler.stop()
-    assert samples[0].time_s[0] == 101.0 - 150.0
-    assert len(samples[0].time_s) == 2
 
 
 def test_every_reading_has_one_value_for_each_field_at_one_time() -> None:

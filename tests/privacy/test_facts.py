@@ -13,7 +13,7 @@ from tests.corpora import cases
 from ioassay import host as hosts
 from ioassay.analysis.run_comparison import _fact_differences
 from ioassay.host import privacy
-from ioassay.host.privacy.facts import NAME, Pseudonyms, shown_parameters
+from ioassay.host.privacy import NAME, Pseudonyms, shown_parameters
 from ioassay.narrative.comparison_text import warning
 from ioassay.store import run_folder
 from ioassay.store.run_folder import RunStore

@@ -10,8 +10,7 @@ from urllib.parse import quote
 import pytest
 from tests.corpora import cases
 
-from ioassay.host.privacy import Redaction, Secret
-from ioassay.host.privacy.secrets import Strength
+from ioassay.host.privacy import Redaction, Secret, Strength
 
 from .conftest import HOME, HOSTNAME, SECRETS, SERIAL
 

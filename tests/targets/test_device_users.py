@@ -15,7 +15,7 @@ from ioassay.errors import SafetyRefusal
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import Number
 from ioassay.roles import WRITE, Consent
-from ioassay.targets import data_consent, device_users, safety
+from ioassay.targets import device_users, safety
 
 Build = Callable[[Mapping[str, Any]], Path]
 Tree = dict[str, Any]
@@ -76,7 +76,7 @@ def test_names_to_consent_by(fake_root: Build, case: Tree) -> None:
     root = fake_root({**devices(case["devices"]), **devices(parts)})
     for name, names in case["names"].items():
         found = block_devices.named(name, root)
-        assert found is not None and data_consent.consent_names(found, root) == names
+        assert found is not None and safety.consent_names(found, root) == names
 
 
 @pytest.mark.root
@@ -86,14 +86,14 @@ def test_names_by_id_come_first_and_replace_the_kernels(fake_root: Build) -> Non
     os.mknod(root / "dev/sda", stat.S_IFBLK | 0o600, os.makedev(8, 0))
     found = block_devices.named("sda", root)
     assert found is not None
-    assert data_consent.consent_names(found, root) == ["ata-MODEL_SN1", "x", "wwn-0x5000", "SN1"]
+    assert safety.consent_names(found, root) == ["ata-MODEL_SN1", "x", "wwn-0x5000", "SN1"]
 
 
 def test_a_name_matches_whole_and_exactly() -> None:
     known = ["ata-MODEL_SN1", "SN1"]
-    assert data_consent.consents(known, "SN1") and data_consent.consents(known, "/dev/disk/by-id/ata-MODEL_SN1")
+    assert safety.consents(known, "SN1") and safety.consents(known, "/dev/disk/by-id/ata-MODEL_SN1")
     for other in ("", "SN", "SN11", "sn1", "/dev/sda", "ata-MODEL_SN1-part1", "*"):
-        assert not data_consent.consents(known, other)
+        assert not safety.consents(known, other)
 
 
 def test_each_namespace_is_read_once_and_a_path_lies_on_the_topmost_mount(fake_root: Build) -> None:

@@ -363,7 +363,7 @@ def _differences(study: str, a: Mapping[str, object], b: Mapping[str, object], t
 
 _FACTS = ("cpu.model", "cpu.governors", "kernel.release", "kernel.cmdline", "memory.total_bytes", "virtualisation.vm")
 _HASH = re.compile(r"#[0-9a-f]{8}\b")
-"""What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy.facts)."""
+"""What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy)."""
 
 
 def _host_differences(a: Dataset, b: Dataset) -> list[Difference]:

@@ -150,7 +150,7 @@ class TableFiles:
 
 def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -> TableFiles:
     """Write the tables of a run: see `Run.export_tables`."""
-    from ioassay.host.privacy.secrets import KINDS
+    from ioassay.host.privacy import KINDS
     from ioassay.store import bundle, frames
 
     if format not in FORMATS:

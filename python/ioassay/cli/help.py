@@ -14,7 +14,7 @@ from typing import Annotated
 from ioassay.cli import ABOUT, COMMANDS, OPTIONS, console, helptext, named, syntax
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
-from ioassay.process import pager
+from ioassay.process import show_in_pager
 
 _WIDTH = 78
 
@@ -56,7 +56,7 @@ def show(
         raise UsageError(f"'{name}' is a document and takes no '{' '.join(rest)}' (see: ioassay help --help)")
     else:  # a document as it is; by the user's pager on a terminal
         text = documents[topic].read_text()
-        if not (sys.stdout.isatty() and pager.show(text)):
+        if not (sys.stdout.isatty() and show_in_pager(text)):
             console.line(text.rstrip("\n"))
 
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from ioassay.errors import InputError, one_line
 from ioassay.host import cgroup, disks, perf_events, settings, system
-from ioassay.host.machine import Capture, Machine
+from ioassay.host.machine import Capture, Machine, known
 from ioassay.process import supervisor
 from ioassay.roles import Tool
 
@@ -64,7 +64,9 @@ def facts(
     hypervisor = cpu.pop("hypervisor_flag", False)
     gathered = {
         "kernel": lambda: system.kernel(machine),
-        "identity": lambda: system.identity(machine),
+        "identity": lambda: known(
+            machine_id=machine.text("etc/machine-id")
+        ),  # machine-id(5): no two installations have one
         "distribution": lambda: system.distribution(machine),
         "memory": lambda: system.memory(machine),
         "virtualisation": lambda: system.virtualisation(machine, hypervisor),
@@ -85,8 +87,8 @@ def facts(
         "leftovers": [str(left) for left in (*settings.leftovers(root), *cgroup.leftovers(root))],
         "disk": under,
     }
-    known = {name: section for name, section in sections.items() if section}
-    return {"schema": SCHEMA, "gathered_unix_s": time.time(), **known}
+    there = {name: section for name, section in sections.items() if section}
+    return {"schema": SCHEMA, "gathered_unix_s": time.time(), **there}
 
 
 def _gathered(gather: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -33,8 +33,6 @@ _UNIQUE_WWID = ("naa.", "eui.", "uuid.")
 
 
 class Number(NamedTuple):
-    """A device number."""
-
     major: int
     minor: int
 
@@ -58,8 +56,6 @@ class FileId(NamedTuple):
 
 @dataclass(frozen=True)
 class Device:
-    """One block device as the kernel knows it now."""
-
     number: Number
     name: str
     """The kernel's name: sda1, nvme0n1, dm-0."""
@@ -146,16 +142,12 @@ def device(number: Number, root: Path = ROOT) -> Device | None:
 
 
 def named(name: str, root: Path = ROOT) -> Device | None:
-    """What sysfs says of a kernel name such as sda1."""
     link = root / "sys/class/block" / name.replace("/", "!")
     return _read_device(link.resolve()) if link.exists() else None
 
 
 def disks(root: Path = ROOT) -> Iterator[Device]:
-    """All whole block devices."""
-    for link in _entries(root / "sys/block"):
-        if (found := _read_device(link.resolve())) is not None:
-            yield found
+    yield from _linked(root / "sys/block")
 
 
 def disk_of(part: Device) -> Device:
@@ -165,7 +157,7 @@ def disk_of(part: Device) -> Device:
 
 def partitions(disk: Device) -> list[Device]:
     """The partitions that the kernel knows of a disk, in their order."""
-    found = [_read_device(entry) for entry in _entries(disk.folder) if (entry / "partition").exists()]
+    found = [_read_device(entry) for entry in entries(disk.folder) if (entry / "partition").exists()]
     return sorted((part for part in found if part is not None), key=lambda part: part.partition)
 
 
@@ -175,14 +167,13 @@ def holders(of: Device) -> list[Device]:
 
 
 def slaves(of: Device) -> list[Device]:
-    """The devices that this one is built on."""
     return _linked(of.folder / "slaves")
 
 
 def loops(root: Path = ROOT) -> list[Loop]:
     """All loop devices in use, with what lies under them."""
     found = []
-    for link in _entries(root / "sys/block"):
+    for link in entries(root / "sys/block"):
         folder = link.resolve()
         if (backing := text_of(folder / "loop/backing_file")) and (here := _read_device(folder)) is not None:
             found.append(_read_loop(here, backing, root))
@@ -201,12 +192,10 @@ def wwid(found: Device) -> str:
     return next((name for name in names if name.startswith(_UNIQUE_WWID)), "")
 
 
-def scsi_serial(disk: Device) -> str:
+def scsi_serial(disk: Path) -> str:
     """The serial number of a SCSI disk, empty where there is none (SPC-5, 7.7.9: unit serial number page)."""
     try:
-        return (
-            (disk.folder / "device/vpd_pg80").read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
-        )
+        return (disk / "device/vpd_pg80").read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
     except OSError:
         return ""
 
@@ -232,7 +221,6 @@ class _Walk:
         self._loops = loops(root)
 
     def up(self, here: Device, role: str, via: str, overlaps: bool) -> None:
-        """This device and all that is built on it."""
         if not self._add(here, role, via, overlaps):
             return
         for part in () if here.partition else partitions(here):
@@ -244,7 +232,13 @@ class _Walk:
     def down(self, here: Device) -> None:
         """What this device lies on: its bytes overlap; what else lies there is beside it."""
         if here.partition:
-            self._down_to_disk(here)
+            disk = disk_of(here)
+            self._add(disk, DISK, here.name, True)
+            self._users(disk, True)
+            for twin in self._twins(disk):
+                self.up(twin, TWIN, disk.name, True)
+            for sibling in partitions(disk):
+                self.up(sibling, PARTITION, disk.name, False)
         loop = self._loop(here)
         if loop is not None and loop.block is not None and (backing := device(loop.block, self.root)) is not None:
             self.up(backing, BACKING, here.name, True)
@@ -259,15 +253,6 @@ class _Walk:
                 self.up(part, PARTITION, slave.name, False)
             for holder in holders(slave):
                 self.up(holder, HOLDER, slave.name, False)
-
-    def _down_to_disk(self, part: Device) -> None:
-        disk = disk_of(part)
-        self._add(disk, DISK, part.name, True)
-        self._users(disk, True)
-        for twin in self._twins(disk):
-            self.up(twin, TWIN, disk.name, True)
-        for sibling in partitions(disk):
-            self.up(sibling, PARTITION, disk.name, False)
 
     def _users(self, here: Device, overlaps: bool) -> None:
         for holder in holders(here):
@@ -339,11 +324,12 @@ def _read_loop(here: Device, backing: str, root: Path) -> Loop:
 
 
 def _linked(folder: Path) -> list[Device]:
-    found = (_read_device(entry.resolve()) for entry in _entries(folder))
+    found = (_read_device(entry.resolve()) for entry in entries(folder))
     return [here for here in found if here is not None]
 
 
-def _entries(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder, by name; nothing where there is none."""
     try:
         return sorted(folder.iterdir())
     except OSError:

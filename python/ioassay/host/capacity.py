@@ -10,6 +10,7 @@ import math
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ioassay.host import system
@@ -35,7 +36,6 @@ class Bound:
 
     @property
     def usable(self) -> float:
-        """What a trial may take."""
         return max(self.free - self.kept, 0.0)
 
 
@@ -69,7 +69,11 @@ def processes(machine: Machine) -> Iterator[Bound]:
         yield Bound(free_in_group, _OWN_KEPT, "pids.max of this control group")
     most_own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if os.geteuid() and most_own != resource.RLIM_INFINITY:  # getrlimit(2): no bound for root
-        yield Bound(max(most_own - _own_tasks(machine), 0), _OWN_KEPT, "ulimit -u")
+        own = 0
+        for path in machine.paths("proc/[0-9]*"):
+            with suppress(OSError):
+                own += len(os.listdir(path / "task")) if path.stat().st_uid == os.getuid() else 0
+        yield Bound(max(most_own - own, 0), _OWN_KEPT, "ulimit -u")
 
 
 def files(machine: Machine) -> Iterator[Bound]:
@@ -88,7 +92,6 @@ def terminals(machine: Machine) -> Iterator[Bound]:
 
 
 def total_memory_bytes(machine: Machine) -> float:
-    """All of it; 0 where nobody says."""
     return float(system.memory(machine).get("total_bytes", 0))
 
 
@@ -98,17 +101,5 @@ def mappings(machine: Machine) -> float:
 
 
 def stack_bytes() -> float:
-    """How far a stack may grow, infinite without a limit."""
     soft_bytes, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return math.inf if soft_bytes == resource.RLIM_INFINITY else float(soft_bytes)
-
-
-def _own_tasks(machine: Machine) -> int:
-    """Threads of this user's processes."""
-    uid, count = os.getuid(), 0
-    for path in machine.paths("proc/[0-9]*"):
-        try:
-            count += len(os.listdir(path / "task")) if path.stat().st_uid == uid else 0
-        except OSError:
-            continue
-    return count

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import ConditionError, UsageError
-from ioassay.host.settings import restore_file
+from ioassay.host import settings
+from ioassay.host.block_devices import text_of
 from ioassay.process import supervisor
 from ioassay.study.run_conditions import Conditions
 
@@ -93,13 +94,13 @@ class Group:
         limits: dict[str, float] = {}
         for controller, (version, folder) in self.folders.items():
             if controller == "memory":
-                limits["memory_limit"] = _number(_read(folder / _MEMORY_FILES[version]["limit"]))
+                limits["memory_limit"] = _number(text_of(folder / _MEMORY_FILES[version]["limit"]))
             elif version == 2:
-                quota, period = _read(folder / "cpu.max").split()
+                quota, period = text_of(folder / "cpu.max").split()
                 limits["cpu_limit"] = _number(quota) / float(period)
             else:
-                period_us = _number(_read(folder / "cpu.cfs_period_us"))
-                limits["cpu_limit"] = _number(_read(folder / "cpu.cfs_quota_us")) / period_us
+                period_us = _number(text_of(folder / "cpu.cfs_period_us"))
+                limits["cpu_limit"] = _number(text_of(folder / "cpu.cfs_quota_us")) / period_us
         return limits
 
     def account(self) -> dict[str, int]:
@@ -112,11 +113,10 @@ class Group:
                 names = _MEMORY_FILES[version]
                 told["oom_kill"] = _table(folder / names["events"]).get("oom_kill", 0)
                 if (folder / names["peak"]).exists():
-                    told["peak_bytes"] = int(_read(folder / names["peak"]))
+                    told["peak_bytes"] = int(text_of(folder / names["peak"]))
         return told
 
     def members(self) -> set[int]:
-        """The processes that are in it."""
         return {pid for _, folder in self.folders.values() for pid in members_of(folder)}
 
     def remove(self) -> None:
@@ -128,7 +128,7 @@ class Group:
                 raise OSError(
                     f"{', '.join(map(str, sorted(folders)))}: cannot be removed; 'ioassay doctor --restore' tries again"
                 )
-            supervisor.end_processes(self.members())
+            supervisor.end_processes({pid for folder in folders for pid in members_of(folder)})
             time.sleep(0.02)
 
 
@@ -136,7 +136,7 @@ def make(wanted: Conditions, root: Path = Path("/")) -> Group:
     """A new group with the limits that are asked for; ConditionError says what this host does not allow."""
     needed = [name for name, limit in zip(_CONTROLLERS, (wanted.cpu_limit, wanted.memory_limit), strict=True) if limit]
     remove_leftovers(root)
-    owner = restore_file.this_process(root)
+    owner = settings.this_process(root)
     name = f"ioassay-{owner.pid}-{owner.start_ticks}-{time.monotonic_ns()}"
     places = {controller: _place(controller, needed, root) for controller in needed}
     group = Group({controller: (version, parent / name) for controller, (version, parent) in places.items()})
@@ -163,13 +163,12 @@ def groups_of(pid: int | str, root: Path = Path("/")) -> dict[str, tuple[int, Pa
         if tree.version == 1:
             found |= dict.fromkeys(tree.controllers, (1, tree.own, tree.mount))
         else:
-            given = _read(tree.own / "cgroup.controllers").split()
+            given = text_of(tree.own / "cgroup.controllers").split()
             found = dict.fromkeys(given, (2, tree.own, tree.mount)) | found
     return found
 
 
 def is_ours(folder: Path) -> bool:
-    """True of a group that was made for a trial."""
     return _NAME.match(folder.name) is not None
 
 
@@ -185,10 +184,10 @@ def remove_leftovers(root: Path = Path("/")) -> list[str]:
 
 def leftovers(root: Path = Path("/")) -> list[Path]:
     """Groups whose run is gone, wherever in the mounted trees."""
-    return [folder for folder, owner in _groups(root) if not restore_file.is_alive(owner, root)]
+    return [folder for folder, owner in _groups(root) if not settings.is_alive(owner, root)]
 
 
-def remove_of(owner: restore_file.Owner, root: Path = Path("/")) -> None:
+def remove_of(owner: settings.Owner, root: Path = Path("/")) -> None:
     """Remove the groups of one run, with the processes in them, once it was killed: nobody else knows it as well."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while folders := [folder for folder, of in _groups(root) if of == owner and not _removed(folder)]:
@@ -198,16 +197,16 @@ def remove_of(owner: restore_file.Owner, root: Path = Path("/")) -> None:
         time.sleep(0.02)
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, restore_file.Owner]]:
+def _groups(root: Path) -> Iterator[tuple[Path, settings.Owner]]:
     """All groups of ours, and the processes that made them."""
-    boot_id = restore_file.this_process(root).boot_id
+    boot_id = settings.this_process(root).boot_id
     mounts = {tree.mount for tree in hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
     for mount in sorted(mounts):
         for folder, below, _ in os.walk(mount):
             named = [(name, match) for name in below if (match := _NAME.match(name))]
             for name, match in named:
                 below.remove(name)
-                yield Path(folder, name), restore_file.Owner(int(match[1]), int(match[2]), boot_id)
+                yield Path(folder, name), settings.Owner(int(match[1]), int(match[2]), boot_id)
 
 
 def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
@@ -221,7 +220,7 @@ def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
     of_second = {name for name in needed if not any(name in other.controllers for other in trees)}
     given = []
     for folder in (tree.own, *tree.own.parents):
-        if of_second <= set(_read(folder / "cgroup.subtree_control").split()):
+        if of_second <= set(text_of(folder / "cgroup.subtree_control").split()):
             given.append(folder)
         if folder == tree.mount:
             break
@@ -241,10 +240,10 @@ def _denied(controller: str, why: str) -> ConditionError:
 def hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
     """Return the mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
     own: dict[frozenset[str], str] = {}
-    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
+    for line in text_of(root / f"proc/{pid}/cgroup").splitlines():
         if len(words := line.split(":", 2)) == 3:
             own[frozenset(filter(None, words[1].split(",")))] = words[2]
-    return list(_mounted(_read(root / "proc/self/mountinfo"), own, root))
+    return list(_mounted(text_of(root / "proc/self/mountinfo"), own, root))
 
 
 def _mounted(mountinfo: str, own: Mapping[frozenset[str], str], root: Path) -> Iterator[Hierarchy]:
@@ -273,7 +272,7 @@ def _removed(folder: Path) -> bool:
 def members_of(folder: Path) -> Iterator[int]:
     """The processes of a group and of all groups below it."""
     for below, _, _ in os.walk(folder):
-        yield from map(int, _read(Path(below, "cgroup.procs")).split())
+        yield from map(int, text_of(Path(below, "cgroup.procs")).split())
 
 
 def _write(controller: str, path: Path, value: str) -> None:
@@ -283,19 +282,12 @@ def _write(controller: str, path: Path, value: str) -> None:
         raise _denied(controller, f"{path}: {error.strerror} when '{value}' was written") from None
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
 def _number(text: str) -> float:
     return float("inf") if text.strip() in ("max", "-1") else float(text or "nan")
 
 
 def _table(path: Path) -> dict[str, int]:
-    lines = (line.split() for line in _read(path).splitlines())
+    lines = (line.split() for line in text_of(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2}
 
 
@@ -307,7 +299,8 @@ def group_of(name: str, root: Path = Path("/")) -> Path:
     ids = {known for known, names in _names(root).items() if name in names}
     units = {pattern.format(name) for pattern in _UNITS}
     fitting: dict[str, Path] = {}
-    for folder in _all_groups(root):
+    below = (Path(at, name) for tree in _trees(root) for at, names, _ in os.walk(tree.mount) for name in sorted(names))
+    for folder in below:
         match = _OF_CONTAINER.match(folder.name)
         container = match[1] if match else ""
         is_begun = len(name) >= _SHORTEST_ID and container.startswith(name.lower())
@@ -342,12 +335,6 @@ def group_at(path: str, root: Path = Path("/")) -> Path:
 def _trees(root: Path) -> list[Hierarchy]:
     """Of version 2 first: it alone holds every process in a single group."""
     return sorted(hierarchies(root), key=lambda tree: -tree.version)
-
-
-def _all_groups(root: Path) -> Iterator[Path]:
-    for tree in _trees(root):
-        for folder, below, _ in os.walk(tree.mount):
-            yield from (Path(folder, name) for name in sorted(below))
 
 
 def _names(root: Path) -> dict[str, set[str]]:

@@ -52,16 +52,11 @@ def _starts(machine: Machine, path: Path) -> list[Number]:
     if mount is None:
         return []
     first = sorted(mount.devices)
-    return first + [number for number in _pool(machine, first) if number not in first]
-
-
-def _pool(machine: Machine, first: list[Number]) -> list[Number]:
-    """All devices of a btrfs that spans several: the mount names one of them only."""
-    for folder in machine.paths("sys/fs/btrfs/*/devices"):
+    for folder in machine.paths("sys/fs/btrfs/*/devices"):  # the mount names one of the devices of a btrfs only
         numbers = [Number.parse(text) for text in map(machine.text, sorted(folder.glob("*/dev"))) if text]
         if any(number in numbers for number in first):
-            return numbers
-    return []
+            return first + [number for number in numbers if number not in first]
+    return first
 
 
 def _down(machine: Machine, number: Number, seen: set[Number]) -> Iterator[Device]:
@@ -79,11 +74,8 @@ def _down(machine: Machine, number: Number, seen: set[Number]) -> Iterator[Devic
 def _under_loop(machine: Machine, device: Device) -> list[Number]:
     """The device under a loop device, or the one that its backing file's file system lies on."""
     for loop in block_devices.loops(machine.root):
-        if loop.device.number != device.number:
-            continue
-        if loop.block is not None:
-            return [loop.block]
-        return _starts(machine, Path(loop.backing))
+        if loop.device.number == device.number:
+            return [loop.block] if loop.block is not None else _starts(machine, Path(loop.backing))
     return []
 
 
@@ -148,7 +140,8 @@ def _model(machine: Machine, device: Device) -> dict[str, Any]:
         firmware=machine.text(folder / "device/firmware_rev") or machine.text(folder / "device/rev"),
         serial=machine.text(folder / "serial")
         or machine.text(folder / "device/serial")
-        or (block_devices.scsi_serial(device) or None),
+        or block_devices.scsi_serial(folder)
+        or None,
         wwid=machine.text(folder / "wwid") or machine.text(folder / "device/wwid"),
     )
 
@@ -181,18 +174,14 @@ def health(machine: Machine, device: Device) -> dict[str, Any]:
     """`link` and `health` of a physical drive; nothing for others."""
     if not _PHYSICAL.match(device.name):
         return {}
-    return known(link=_link(machine, device.folder), health=_smartctl(machine, device) or _nvme(machine, device))
-
-
-def _link(machine: Machine, folder: Path) -> dict[str, Any]:
-    """PCI Express: what the link runs at, and what it could (ABI/testing/sysfs-bus-pci)."""
-    pci = folder / "device/device"
-    return known(
+    pci = device.folder / "device/device"
+    link = known(  # of PCI Express: what it runs at, and what it could (ABI/testing/sysfs-bus-pci)
         speed=machine.text(pci / "current_link_speed"),
         max_speed=machine.text(pci / "max_link_speed"),
         width=machine.number(pci / "current_link_width"),
         max_width=machine.number(pci / "max_link_width"),
     )
+    return known(link=link, health=_smartctl(machine, device) or _nvme(machine, device))
 
 
 def _smartctl(machine: Machine, device: Device) -> dict[str, Any]:

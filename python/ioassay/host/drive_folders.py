@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from ioassay.host.settings import restore_file
+from ioassay.host import settings
 
 _PREFIX = "ioassay-device-"
 _OWNER, _SOCKET, NBD = "owner", "stats", "nbd"
@@ -47,7 +47,7 @@ def _claim(folder: Path) -> int:
     unnamed = folder / f"{_OWNER}.new"
     lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    os.write(lock, json.dumps(asdict(restore_file.this_process())).encode())
+    os.write(lock, json.dumps(asdict(settings.this_process())).encode())
     unnamed.rename(folder / _OWNER)
     return lock
 
@@ -63,7 +63,7 @@ def _removed(path: Path) -> bool:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         opened.append(record := os.open(_OWNER, flags, dir_fd=folder))
         fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if restore_file.is_alive(restore_file.Owner(**json.loads(os.read(record, _MOST_BYTES)))):
+        if settings.is_alive(settings.Owner(**json.loads(os.read(record, _MOST_BYTES)))):
             return False
         for name in sorted(names, key=_OWNER.__eq__):  # `owner` last: without it nobody removes the rest
             os.unlink(name, dir_fd=folder)

@@ -22,6 +22,7 @@ import resource
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ioassay.host.machine import Machine
 from ioassay.process import process_table
@@ -40,8 +41,7 @@ _NAME_BYTES = 15
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True)
-class CpuTime:
+class CpuTime(NamedTuple):
     """CPU time of processes, in seconds."""
 
     user_s: float = 0.0
@@ -51,43 +51,24 @@ class CpuTime:
     def total_s(self) -> float:
         return self.user_s + self.system_s
 
-    def __add__(self, other: CpuTime) -> CpuTime:
-        return CpuTime(self.user_s + other.user_s, self.system_s + other.system_s)
-
-    def __sub__(self, other: CpuTime) -> CpuTime:
-        return CpuTime(self.user_s - other.user_s, self.system_s - other.system_s)
-
-
-_NONE = CpuTime()
-
-
-@dataclass(frozen=True)
-class _Processor:
-    """What one processor has done so far."""
-
-    programs: CpuTime
-    """Kernel threads included: theirs is system time."""
-    interrupts_s: float
-    steal_s: float
-    idle_s: float
-    """Waiting for devices included."""
-
-    def __sub__(self, other: _Processor) -> _Processor:
-        return _Processor(
-            self.programs - other.programs,
-            self.interrupts_s - other.interrupts_s,
-            self.steal_s - other.steal_s,
-            self.idle_s - other.idle_s,
+    def minus(self, *others: CpuTime) -> CpuTime:
+        return CpuTime(
+            self.user_s - sum(other.user_s for other in others), self.system_s - sum(other.system_s for other in others)
         )
 
 
-_UNUSED = _Processor(_NONE, 0.0, 0.0, 0.0)
+class _Processor(NamedTuple):
+    user_s: float = 0.0
+    system_s: float = 0.0
+    """Kernel threads included."""
+    interrupts_s: float = 0.0
+    steal_s: float = 0.0
+    idle_s: float = 0.0
+    """Waiting for devices included."""
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Everything at one moment."""
-
     at_s: float
     lab: CpuTime
     processors: Mapping[int, _Processor]
@@ -117,10 +98,9 @@ class Meter:
         self._served_bytes: dict[str, int] = {}
 
     def observe(self, seconds: float = OBSERVE_S) -> Environment:
-        """What others do now, seen for so long."""
         begin = self._read()
         time.sleep(seconds)
-        return self._between(begin, self._read())
+        return self._between(begin, self._read(), CpuTime())
 
     def begin(self, processors: Collection[int] | None = None) -> None:
         """The trial is about to run; on these processors, None for all."""
@@ -128,7 +108,7 @@ class Meter:
         last, self._begin = self._last, now
         self._before, self._allowed = None, processors
         if last is not None and now.at_s - last.at_s >= _MIN_GAP_S:
-            self._before = self._between(last, now).others_share
+            self._before = self._between(last, now, CpuTime()).others_share
 
     def end(self, own: CpuTime) -> Environment | None:
         """What there was since `begin`, of a trial whose processes used `own`; None without a beginning."""
@@ -165,7 +145,12 @@ class Meter:
             at_s=time.monotonic(),
             lab=CpuTime(times.user, times.system),
             processors=_processors(machine),
-            waited_us=_waited_us(machine),
+            # Documentation/accounting/psi.rst: `some avg10=… avg60=… avg300=… total=<microseconds>`.
+            waited_us={
+                name: int(line.rpartition("total=")[2])
+                for name in _RESOURCES
+                for line in machine.lines(f"proc/pressure/{name}")[:1]
+            },
             processes=processes,
             served_bytes=_moved_bytes(machine, self._family(processes)),
             throttled=sum(
@@ -181,20 +166,19 @@ class Meter:
         return process_table.descendants(processes, [os.getpid(), *named])
 
     def _between(
-        self,
-        begin: _Reading,
-        end: _Reading,
-        own: CpuTime = _NONE,
-        allowed: Collection[int] | None = None,
+        self, begin: _Reading, end: _Reading, own: CpuTime, allowed: Collection[int] | None = None
     ) -> Environment:
         wall_s = max(end.at_s - begin.at_s, 1e-9)
-        used = {number: now - begin.processors.get(number, _UNUSED) for number, now in end.processors.items()}
+        used = {}
+        for number, now in end.processors.items():
+            before = begin.processors.get(number, _Processor())
+            used[number] = _Processor(*(after - earlier for after, earlier in zip(now, before, strict=True)))
         spent = {pid: _spent(now, begin.processes.get(pid)) for pid, now in end.processes.items()}
         family = self._family(end.processes)
         threads = {pid for pid, process in end.processes.items() if process.is_kernel_thread}
         visible = {pid: spent[pid] for pid in spent.keys() - family - threads}
-        lab = end.lab - begin.lab + _total(spent[pid] for pid in family - {os.getpid()})
-        unseen = _total(each.programs for each in used.values()) - own - lab - _total(visible.values())
+        children = (spent[pid] for pid in family - {os.getpid()})
+        unseen = _total(used.values()).minus(own, end.lab.minus(begin.lab), *children, *visible.values())
         threads_s = _total(spent[pid] for pid in threads).total_s
         unseen_s = unseen.total_s - threads_s if threads else unseen.user_s
         # Ticks are sampled and the trial's own time is exact: a difference below two ticks a processor is no program.
@@ -203,7 +187,7 @@ class Meter:
         if 0 < len(pinned) < len(used):
             # Who used these very processors is not known: others at most what the trial did not use of them.
             used = pinned
-            rest_s = max(_total(each.programs for each in used.values()).total_s - own.total_s, 0.0)
+            rest_s = max(_total(used.values()).total_s - own.total_s, 0.0)
             others_s = min(others_s, rest_s)
             threads_s = min(threads_s, rest_s - others_s)
         capacity_s = wall_s * max(len(used), 1)
@@ -232,11 +216,12 @@ class Meter:
 
 def cpu_time(usage: resource.struct_rusage | None) -> CpuTime:
     """What a trial's processes used, by getrusage(2); nothing of one that was never started."""
-    return CpuTime(usage.ru_utime, usage.ru_stime) if usage is not None else _NONE
+    return CpuTime(usage.ru_utime, usage.ru_stime) if usage is not None else CpuTime()
 
 
-def _total(times: Iterable[CpuTime]) -> CpuTime:
-    return sum(times, _NONE)
+def _total(times: Iterable[CpuTime | _Processor]) -> CpuTime:
+    known = list(times)
+    return CpuTime(sum(each.user_s for each in known), sum(each.system_s for each in known))
 
 
 def _spent(now: Status, before: Status | None) -> CpuTime:
@@ -244,7 +229,7 @@ def _spent(now: Status, before: Status | None) -> CpuTime:
     used = CpuTime(now.user_ticks * _TICK_S, now.system_ticks * _TICK_S)
     if before is None or before.start_ticks != now.start_ticks:
         return used
-    return used - CpuTime(before.user_ticks * _TICK_S, before.system_ticks * _TICK_S)
+    return used.minus(CpuTime(before.user_ticks * _TICK_S, before.system_ticks * _TICK_S))
 
 
 def _processors(machine: Machine) -> dict[int, _Processor]:
@@ -255,7 +240,7 @@ def _processors(machine: Machine) -> dict[int, _Processor]:
         if name[:3] == "cpu" and name[3:].isdecimal():
             ticks = [int(column) * _TICK_S for column in columns] + [0.0] * 8
             user, nice, system, idle, iowait, irq, softirq, steal = ticks[:8]
-            found[int(name[3:])] = _Processor(CpuTime(user + nice, system), irq + softirq, steal, idle + iowait)
+            found[int(name[3:])] = _Processor(user + nice, system, irq + softirq, steal, idle + iowait)
     return found
 
 
@@ -267,15 +252,6 @@ def _moved_bytes(machine: Machine, pids: Iterable[int]) -> dict[str, int]:
         moved[READ] += int(account.get("read_bytes", 0))
         moved[WRITE] += int(account.get("write_bytes", 0))
     return moved
-
-
-def _waited_us(machine: Machine) -> dict[str, int]:
-    """Documentation/accounting/psi.rst: `some avg10=… avg60=… avg300=… total=<microseconds>`."""
-    waited = {}
-    for name in _RESOURCES:
-        for line in machine.lines(f"proc/pressure/{name}")[:1]:
-            waited[name] = int(line.rpartition("total=")[2])
-    return waited
 
 
 def _clock_ratio(machine: Machine) -> float | None:

@@ -32,11 +32,9 @@ class Machine:
             return None
 
     def lines(self, path: str | Path) -> list[str]:
-        """The lines of a file, none when it cannot be read."""
         return (self.text(path) or "").splitlines()
 
     def number(self, path: str | Path) -> int | None:
-        """The whole number that is a file's content."""
         return whole_number(self.text(path))
 
     def paths(self, pattern: str) -> list[Path]:
@@ -44,7 +42,6 @@ class Machine:
         return sorted(self.root.glob(pattern.lstrip("/")), key=lambda path: _natural(str(path)))
 
     def path(self, path: str | Path) -> Path:
-        """A path of the machine as one of ours."""
         inside = Path(path)
         return inside if inside.is_relative_to(self.root) else self.root / str(inside).lstrip("/")
 

@@ -23,8 +23,6 @@ _POOLED = ("btrfs", "bcachefs")
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of a mountinfo."""
-
     number: Number
     point: str
     kind: str
@@ -39,8 +37,6 @@ class Mount:
 
 @dataclass(frozen=True)
 class Swap:
-    """One active swap area: a device or a file."""
-
     path: str
     number: Number | None
     file: FileId | None
@@ -48,20 +44,16 @@ class Swap:
 
 def mounts(root: Path = ROOT) -> list[Mount]:
     """All mounts of this namespace, then those of the others, each namespace once."""
-    found = list(own_mounts(root))
+    found = list(_read(root / "proc/self/mountinfo", HERE, root, root))
     seen = {_namespace(root / "proc/self")}
-    for process in _processes(root):
+    processes = (path for path in (root / "proc").iterdir() if path.name.isdecimal())
+    for process in sorted(processes, key=lambda path: int(path.name)):
         name = _namespace(process)
         if name and name not in seen:
             seen.add(name)
             where = f"the mount namespace of process {process.name} ({_text(process / 'comm').strip()})"
             found += _read(process / "mountinfo", where, process / "root", root)
     return found
-
-
-def own_mounts(root: Path = ROOT) -> Iterator[Mount]:
-    """The mounts of this namespace, in the order in which they were made."""
-    yield from _read(root / "proc/self/mountinfo", HERE, root, root)
 
 
 def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
@@ -76,7 +68,6 @@ def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
 
 
 def swaps(root: Path = ROOT) -> list[Swap]:
-    """The active swap areas."""
     found = []
     for line in filter(str.strip, _text(root / "proc/swaps").split("\n")[1:]):
         path = _unescape(line.split()[0])
@@ -143,12 +134,6 @@ def _device_named(path: str, view: Path, root: Path) -> Number | None:
         known = block_devices.named(path.removeprefix("/dev/").removesuffix(" (deleted)"), root)
         found = known.number if known is not None else None
     return found
-
-
-def _processes(root: Path) -> list[Path]:
-    return sorted(
-        (path for path in (root / "proc").iterdir() if path.name.isdecimal()), key=lambda path: int(path.name)
-    )
 
 
 def _namespace(process: Path) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ioassay.host.block_devices import text_of
 from ioassay.process import process_table
 
 _KILLED = re.compile(r"Killed process \d+ \((?P<name>.*?)\)(?:,| total-vm)")
@@ -45,17 +46,21 @@ class Watch:
         """That others were, or somebody of whom nobody can say."""
 
     def ended(self, pid: int) -> None:
-        """Take account for the program `pid`."""
         count = self._killed() - self._before
         victims, own = list(self._victims()), _memory_group(self._root)
-        names = [name for name, group in victims if group is None or own is None or _holds(group, own)]
+        names = []
+        for name, group in victims:  # those whose group's limit, if one was exceeded, is one for our processes as well
+            if group is None or own is None or f"{own}/".startswith(f"{group.rstrip('/')}/"):
+                names.append(name)
         count -= len(victims) - len(names)
         if count <= 0:
             return
-        leader = _name(self._root, pid)
+        leader = text_of(self._root / f"proc/{pid}/comm")
         programs = tuple(name[:_NAME_BYTES] for name in (self._program, leader) if name)
         ours = [name for name in names if programs and name.startswith(programs)]
-        if ours or _was_killed(self._root, pid):
+        status = process_table.status(pid, self._root)  # not reaped yet
+        end = status.wait_status if status is not None else 0
+        if ours or (os.WIFSIGNALED(end) and os.WTERMSIG(end) == signal.SIGKILL):
             self.of_trial = f"the host ran out of memory, and the kernel ended {_listed(ours or [leader])}"
         else:
             said = f" ({_listed(names)})" if names else ""
@@ -63,18 +68,14 @@ class Watch:
             self.of_others = f"the host ran out of memory during the trial, and the kernel ended {were}{said}"
 
     def close(self) -> None:
-        """Give the log back."""
         if self._log is not None:
             os.close(self._log)
             self._log = None
 
     def _killed(self) -> int:
         """Victims since the host started; 0 where the kernel does not count them (before 4.13)."""
-        with suppress(OSError):
-            for line in (self._root / "proc/vmstat").read_text().splitlines():
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-        return 0
+        lines = text_of(self._root / "proc/vmstat").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
     def _victims(self) -> Iterator[tuple[str, str | None]]:
         """Victims since the log was opened: the name, and the control group whose limit was exceeded, if one was."""
@@ -118,25 +119,6 @@ def _memory_group(root: Path) -> str | None:
     paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
     of_memory = [path for controllers, path in paths.items() if "memory" in controllers.split(",")]
     return next(iter([*of_memory, *([paths[""]] if "" in paths else [])]), None)
-
-
-def _holds(group: str, own: str) -> bool:
-    """Whether the limit of a group is one for our processes as well."""
-    return own == group or own.startswith(f"{group.rstrip('/')}/")
-
-
-def _name(root: Path, pid: int) -> str:
-    """The name of a program, as the kernel has it in its log."""
-    try:
-        return (root / f"proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _was_killed(root: Path, pid: int) -> bool:
-    """Whether a process that is not reaped yet was ended by SIGKILL."""
-    found = process_table.status(pid, root)
-    return found is not None and os.WIFSIGNALED(found.wait_status) and os.WTERMSIG(found.wait_status) == signal.SIGKILL
 
 
 def _listed(names: list[str]) -> str:

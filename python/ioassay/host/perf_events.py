@@ -69,8 +69,6 @@ class Count:
 
 
 class Counter:
-    """An open event; `read` may be called until `close`."""
-
     def __init__(self, event: Event, descriptor: int) -> None:
         self.event = event
         self._descriptor = descriptor
@@ -80,7 +78,6 @@ class Counter:
         return Count(*struct.unpack("=QQQ", os.read(self._descriptor, _READING_BYTES)))
 
     def close(self) -> None:
-        """Give the descriptor back."""
         os.close(self._descriptor)
 
 

@@ -24,7 +24,6 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def kernel(machine: Machine) -> dict[str, Any]:
-    """Section `kernel`."""
     return known(
         name=machine.text("proc/sys/kernel/ostype"),
         release=machine.text("proc/sys/kernel/osrelease"),
@@ -32,11 +31,6 @@ def kernel(machine: Machine) -> dict[str, Any]:
         cmdline=machine.text("proc/cmdline"),
         hostname=machine.text("proc/sys/kernel/hostname"),
     )
-
-
-def identity(machine: Machine) -> dict[str, Any]:
-    """Section `identity`: machine-id(5), which differs between any two installations."""
-    return known(machine_id=machine.text("etc/machine-id"))
 
 
 def witness(machine: Machine) -> dict[str, Any]:
@@ -109,10 +103,14 @@ def limits(machine: Machine) -> dict[str, Any]:
     groups = _groups(machine)
 
     def levels(controller: str) -> Iterator[str]:
-        """The folders of our group and of all groups above it."""
         inside = PurePosixPath(groups.get("" if unified else controller, "/").lstrip("/"))
         base = PurePosixPath("sys/fs/cgroup") if unified else PurePosixPath("sys/fs/cgroup", controller)
         return (str(base / level) for level in (inside, *inside.parents))
+
+    def free_processes(folder: str) -> int | None:
+        """What a group's pids.max leaves; None without a limit (cgroup-v1/pids.rst)."""
+        most, taken = (machine.number(f"{folder}/pids.{name}") for name in ("max", "current"))
+        return None if most is None else max(most - (taken or 0), 0)
 
     memory_file = "memory.max" if unified else "memory.limit_in_bytes"
     affinity = next((line for line in machine.lines("proc/self/status") if line.startswith("Cpus_allowed_list:")), "")
@@ -121,7 +119,7 @@ def limits(machine: Machine) -> dict[str, Any]:
         affinity=affinity.partition(":")[2].strip() or None,
         cpus=_least(_cpu_limit(machine, folder, unified) for folder in levels("cpu")),
         memory_bytes=_least(machine.number(f"{folder}/{memory_file}") for folder in levels("memory")),
-        processes=_least(_free_processes(machine, folder) for folder in levels("pids")),
+        processes=_least(map(free_processes, levels("pids"))),
         io=[line for folder in levels("blkio") for line in _io_limits(machine, folder, unified)],
     )
 
@@ -136,18 +134,11 @@ def _groups(machine: Machine) -> dict[str, str]:
 
 
 def _cpu_limit(machine: Machine, folder: str, unified: bool) -> float | None:
-    """How many processors' time a group may use."""
     if unified:
         quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
         return int(quota) / int(period or 100_000) if quota.isdecimal() else None
     quota_us, period_us = (machine.number(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
     return quota_us / period_us if quota_us is not None and quota_us > 0 and period_us else None
-
-
-def _free_processes(machine: Machine, folder: str) -> int | None:
-    """What a group's pids.max leaves; None without a limit (cgroup-v1/pids.rst)."""
-    most, taken = (machine.number(f"{folder}/pids.{name}") for name in ("max", "current"))
-    return None if most is None else max(most - (taken or 0), 0)
 
 
 def _io_limits(machine: Machine, folder: str, unified: bool) -> list[str]:
@@ -163,7 +154,6 @@ def _least(limits: Iterable[float | None]) -> float | None:
 
 
 def clock(machine: Machine) -> dict[str, Any]:
-    """Section `clock`."""
     folder = "sys/devices/system/clocksource/clocksource0"
     return known(
         source=machine.text(f"{folder}/current_clocksource"),
@@ -174,16 +164,13 @@ def clock(machine: Machine) -> dict[str, Any]:
 
 def power(machine: Machine) -> dict[str, Any]:
     """Section `power`: `on_battery` is absent where there is no battery."""
-    supplies = [(machine.text(path / "type"), path) for path in machine.paths("sys/class/power_supply/*")]
     batteries = [
-        machine.text(path / "status") for kind, path in supplies if kind == "Battery" and _is_ours(machine, path)
+        machine.text(path / "status")
+        for path in machine.paths("sys/class/power_supply/*")
+        # Not the battery of a mouse or a headset (sysfs-class-power: scope).
+        if machine.text(path / "type") == "Battery" and machine.text(path / "scope") != "Device"
     ]
     return known(on_battery="Discharging" in batteries if batteries else None)
-
-
-def _is_ours(machine: Machine, supply: Path) -> bool:
-    """Not the battery of a mouse or a headset (sysfs-class-power: scope)."""
-    return machine.text(supply / "scope") != "Device"
 
 
 def tools(machine: Machine, wanted: Sequence[Tool]) -> dict[str, str]:
@@ -218,7 +205,9 @@ _LSCPU = {
 
 def cpu(machine: Machine) -> dict[str, Any]:
     """Section `cpu`: topology from /sys and /proc/cpuinfo; `lscpu` adds names that are not there (ARM models)."""
-    return _lscpu(machine) | known(
+    flaws = ((path, machine.text(path)) for path in machine.paths(f"{CPU}/vulnerabilities/*"))
+    lscpu = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
+    return {name: lscpu[field] for field, name in _LSCPU.items() if field in lscpu} | known(
         model=_cpuinfo(machine, "model name"),
         vendor=_cpuinfo(machine, "vendor_id"),
         microcode=_cpuinfo(machine, "microcode"),
@@ -227,15 +216,10 @@ def cpu(machine: Machine) -> dict[str, Any]:
         **_clock_control(machine),
         smt=machine.text(f"{CPU}/smt/control"),
         idle=_idle(machine),
-        mitigations=_mitigations(machine),
+        mitigations={path.name: text for path, text in flaws if text and text != "Not affected"},
         throttled=_throttled(machine),
         temperature_c=_temperature_c(machine),
     )
-
-
-def _lscpu(machine: Machine) -> dict[str, Any]:
-    said = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
-    return {name: said[field] for field, name in _LSCPU.items() if field in said}
 
 
 def _flat(entries: object) -> Iterator[tuple[str, str]]:
@@ -320,12 +304,6 @@ def _idle(machine: Machine) -> dict[str, Any]:
     )
 
 
-def _mitigations(machine: Machine) -> dict[str, str]:
-    """Of the flaws that this processor has: what is done about them."""
-    said = {path.name: machine.text(path) for path in machine.paths(f"{CPU}/vulnerabilities/*")}
-    return {name: text for name, text in said.items() if text and text != "Not affected"}
-
-
 def _throttled(machine: Machine) -> int | None:
     """How often any package was slowed down for heat since boot (x86 only)."""
     counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
@@ -360,10 +338,7 @@ _WAITS = "--wait-for-signal"
 
 
 def activity(
-    machine: Machine,
-    disks: Sequence[str],
-    observe_s: float = OBSERVE_S,
-    sleep: Callable[[float], None] = time.sleep,
+    machine: Machine, disks: Sequence[str], observe_s: float = OBSERVE_S, sleep: Callable[[float], None] = time.sleep
 ) -> dict[str, Any]:
     """Section `activity`: what the machine is doing besides; processes are seen twice, `observe_s` apart.
 

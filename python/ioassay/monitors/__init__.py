@@ -1,10 +1,10 @@
-"""Monitors watch the machine while a trial runs: one class each, one literal list here.
+"""Monitors watch the machine while a trial runs: one row or class each, one literal list here.
 
 A monitor reads raw counters and gauges and computes nothing: rates and shares are derived by analyses from the stored
 samples, so a better formula improves old data. `field` says which is which, and in what unit.
 
-To add one: a class (or module) with `FIELDS` (last part of a field's name -> Field) and `make(root, devices)`, its line
-in `MONITORS`, its tests, its section in docs/monitors.md. Files are read with `text_monitor.py`.
+To add one: a `TextKind`, or for what is no file an object with `FIELDS` (last part of a field's name -> Field) and
+`make(root, devices)`; its line in `MONITORS`, its tests, its section in docs/monitors.md.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["COUNTER", "GAUGE", "MONITORS", "REGISTRY", "Field", "field", "fields
 MONITORS: dict[str, str] = listed(
     "monitors",
     {
-        "cpu": "ioassay.monitors.system_monitors:CpuMonitor",
-        "disk": "ioassay.monitors.system_monitors:DiskMonitor",
-        "memory": "ioassay.monitors.system_monitors:MemoryMonitor",
-        "net": "ioassay.monitors.system_monitors:NetMonitor",
-        "pressure": "ioassay.monitors.system_monitors:PressureMonitor",
-        "scheduler": "ioassay.monitors.system_monitors:SchedulerMonitor",
-        "frequency": "ioassay.monitors.sensors:FrequencyMonitor",
-        "thermal": "ioassay.monitors.sensors:ThermalMonitor",
+        "cpu": "ioassay.monitors.system_monitors:CPU",
+        "disk": "ioassay.monitors.system_monitors:DISK",
+        "memory": "ioassay.monitors.system_monitors:MEMORY",
+        "net": "ioassay.monitors.system_monitors:NET",
+        "pressure": "ioassay.monitors.system_monitors:PRESSURE",
+        "scheduler": "ioassay.monitors.system_monitors:SCHEDULER",
+        "frequency": "ioassay.monitors.system_monitors:FREQUENCY",
+        "thermal": "ioassay.monitors.system_monitors:THERMAL",
         "perf": "ioassay.monitors.process_monitors:PerfMonitor",
         "schedstat": "ioassay.monitors.process_monitors:SchedstatMonitor",
-        "cgroup": "ioassay.monitors.control_group:CgroupMonitor",
+        "cgroup": "ioassay.monitors.process_monitors:CgroupMonitor",
         "null": "ioassay.monitors.system_monitors:NullMonitor",
     },
 )
-"""Name -> class. The order is the order of the documentation."""
+"""Name -> row or class. The order is the order of the documentation."""
 
 REGISTRY = Registry("monitors", "monitor", MONITORS, Contract("FIELDS", "make"))
 

@@ -44,7 +44,7 @@ MAX_TEXT_BYTES = 1 << 26
 
 
 class Sampler:
-    """Samples `monitors` every `interval_s` seconds. Used once: start, perhaps mark and end, stop (also without these).
+    """Samples `monitors` every `interval_s` seconds. Used once: start, perhaps end, stop (also without it).
 
     `warnings` says what could not be read, or went away meanwhile. UsageError for an impossible interval.
     """
@@ -86,16 +86,12 @@ class Sampler:
         return {monitor.name: monitor.unavailable for monitor in self._attached if monitor.unavailable}
 
     def start(self) -> None:
-        """Take the first reading and begin; times count from the end of this call until `mark` says otherwise."""
+        """Take the first reading and begin; times count from the end of this call."""
         self._start_s = self._clock()
         self._read_all()
         self._values = sum(log.begin() for log in self._logs)
         self._thread.start()
         self._origin_s = self._clock()
-
-    def mark(self, at_s: float | None = None) -> None:
-        """Make `at_s` (a reading of the clock; now by default) the zero of all times: earlier ones are negative."""
-        self._origin_s = self._clock() if at_s is None else at_s
 
     def end(self) -> None:
         """Take the last reading, at the end of the load, and take no more; what it costs to stop is not sampled."""

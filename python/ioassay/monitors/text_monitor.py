@@ -8,12 +8,12 @@ as can be: what is parsed of it later is what was there then.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -67,68 +67,85 @@ class ProcFile:
 
 
 class SensorFile(ProcFile):
-    """One value of /sys, which a driver asks its hardware for: whatever goes wrong, it has no value now.
+    """One value of /sys, which a driver asks its hardware for: whatever goes wrong, it has no value now (b"").
 
     A sensor may be busy (EAGAIN), asleep (ENODATA, EIO) or gone with its device (ENODEV), and be back later.
     """
 
     def read(self) -> bytes:
-        """The value's text, b"" when there is none at the moment."""
         try:
-            if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_RDONLY)
-            return os.pread(self._descriptor, _READ_BYTES, 0)
+            return super().read()
         except OSError:
             self.close()
             return b""
 
 
-class ListedMonitor:
-    """A monitor (`roles.Monitor`) that is an entry of the list by its class."""
+class TextMonitor:
+    """A monitor whose readings follow from the texts of `files`."""
 
-    name: ClassVar[str]
-    FIELDS: ClassVar[Mapping[str, Field]]
-    remedy = ""
-    """What makes a machine have what it reads."""
-    often_absent = False
-    """Whether it is no surprise that a machine has nothing of it."""
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self.root = root
-
-    @classmethod
-    def make(cls, root: Path, devices: Sequence[str]) -> Self:
-        """For `ioassay.monitors.monitor`."""
-        return cls(root)
-
-
-class TextMonitor(ListedMonitor, ABC):
-    """A monitor whose readings follow from the texts of `files`: by default `paths` below the root."""
-
-    paths: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    """Of a line by position: its fields in their order, by default all."""
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        super().__init__(root)
-        self.files: tuple[ProcFile, ...] = tuple(ProcFile(root / path) for path in self.paths)
+    def __init__(
+        self,
+        kind: TextKind,
+        root: Path = Path("/"),
+        devices: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        sensors = kind.sensors(root)
+        self.name, self.remedy, self.often_absent = kind.name, kind.remedy, not kind.paths
+        self.sensors = tuple(sensors)
+        """The field of each file that is a sensor."""
+        self.devices = frozenset(device.encode() for device in devices)
+        files = [ProcFile(root / path) for path in kind.paths]
+        self.files: tuple[ProcFile, ...] = (*files, *map(SensorFile, sensors.values()))
+        self._kind, self._clock = kind, clock
         self._names: dict[bytes, tuple[str, ...]] = {}
+        self._asked_s = float("-inf")
+        self._known: Texts = ()
 
     def texts(self) -> Texts:
-        """What the files say now; OSError when one is there and may not be read."""
-        return tuple([file.read() for file in self.files])
+        """What the files say now, or said less than a sensor's pause ago; OSError when one may not be read."""
+        if self._kind.least_pause_s:
+            if self._clock() - self._asked_s < self._kind.least_pause_s:
+                return self._known
+            self._asked_s = self._clock()
+        self._known = tuple([file.read() for file in self.files])
+        return self._known
 
-    @abstractmethod
     def parse(self, texts: Texts) -> Mapping[str, float]:
-        """The reading that these texts hold."""
+        return self._kind.reading(self, texts)
 
     def read(self) -> Mapping[str, float]:
-        """One reading, now; what is gone is simply not in it."""
         return self.parse(self.texts())
 
     def names_of(self, instance: bytes) -> tuple[str, ...]:
         """The names of the columns of one core, device or interface; made once."""
         if instance not in self._names:
             prefix = instance.decode(errors="replace")
-            self._names[instance] = tuple(f"{prefix}.{field}" for field in self.columns or self.FIELDS)
+            self._names[instance] = tuple(f"{prefix}.{field}" for field in self._kind.FIELDS)
         return self._names[instance]
+
+
+def sensor_values(monitor: TextMonitor, texts: Texts) -> Mapping[str, float]:
+    """A field for each sensor; one that has no value now is not in the reading."""
+    values = zip(monitor.sensors, texts, strict=False)
+    return {name: int(text) for name, text in values if re.fullmatch(rb"-?\d+\s*", text)}
+
+
+@dataclass(frozen=True)
+class TextKind:
+    """A row of the table: a monitor's fields, the files that are read, and how a reading follows from their texts.
+
+    `sensors` are files by the names of their fields, of those that there are below a root at the start. They repeat
+    their value if they are asked again within `least_pause_s`. `remedy` says what makes a machine have the files.
+    """
+
+    name: str
+    FIELDS: Mapping[str, Field]
+    paths: tuple[str, ...] = ()
+    reading: Callable[[TextMonitor, Texts], Mapping[str, float]] = sensor_values
+    sensors: Callable[[Path], Mapping[str, Path]] = lambda root: {}
+    least_pause_s: float = 0.0
+    remedy: str = ""
+
+    def make(self, root: Path, devices: Sequence[str]) -> TextMonitor:
+        return TextMonitor(self, root, devices)

@@ -252,7 +252,6 @@ class OutputRelay:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether there was more than is kept."""
         return any(stream.is_truncated for stream in self._streams)
 
     def __enter__(self) -> Self:

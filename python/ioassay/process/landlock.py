@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 # include/uapi/linux/landlock.h, LANDLOCK_ACCESS_FS_*
@@ -105,7 +104,6 @@ class Support:
 
 
 def support(kernel: Linux | None = None) -> Support:
-    """What this host's kernel can do."""
     try:
         return Support((kernel or Linux()).abi())
     except OSError as error:
@@ -156,9 +154,7 @@ class Ruleset:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def enter(self) -> int:

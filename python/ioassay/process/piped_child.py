@@ -95,7 +95,6 @@ class PipedChild:
             os.close(watch)
 
     def close(self) -> None:
-        """Give back what `said` reads; after `end`."""
         os.close(self._said)
 
 

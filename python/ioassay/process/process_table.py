@@ -87,7 +87,6 @@ def status(pid: int | str, root: Path = Path("/")) -> Status | None:
 
 
 def statuses(root: Path = Path("/")) -> dict[int, Status]:
-    """Every process that can be seen, by its number."""
     pids = [int(path.name) for path in root.glob("proc/[0-9]*")]  # none of a machine without /proc
     return {pid: found for pid in pids if (found := status(pid, root)) is not None}
 
@@ -185,8 +184,6 @@ Identity = tuple[str, int]
 
 @dataclass
 class OpenFiles:
-    """What a number of processes have open."""
-
     paths: dict[Identity, str] = field(default_factory=dict)
     descriptors: int = 0
     """Of files with a path."""

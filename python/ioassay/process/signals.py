@@ -106,12 +106,10 @@ def ignore() -> None:
 
 
 def received() -> tuple[int, ...]:
-    """The ending signals that came so far."""
     return _State.received
 
 
 def sentence(number: int) -> str:
-    """What a user reads of it."""
     return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
 
 

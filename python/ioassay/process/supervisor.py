@@ -63,14 +63,12 @@ class Captured:
     timed_out: bool
 
 
-def capture(
-    argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None, cwd: Path | None = None
-) -> Captured:
+def capture(argv: Sequence[str], *, timeout_s: float = 10.0, cwd: Path | None = None) -> Captured:
     """Run a short command and keep its output; ToolError when the program does not exist."""
     try:
         child = subprocess.Popen(
             list(argv),
-            stdin=subprocess.PIPE if input_text is not None else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -82,7 +80,7 @@ def capture(
         raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
     OWN.add(child.pid)
     try:
-        stdout, stderr = child.communicate(input_text, timeout=timeout_s)
+        stdout, stderr = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _end_group(child.pid)
         stdout, stderr = child.communicate()

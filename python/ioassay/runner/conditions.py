@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from ioassay.errors import ConditionError, StudyError, ToolError
-from ioassay.host import cgroup, oom_killer
-from ioassay.host.settings import restore_file
+from ioassay.host import cgroup, oom_killer, settings
 from ioassay.process import supervisor
 from ioassay.records.record import Warning_
 from ioassay.study.run_conditions import Conditions
@@ -40,7 +39,7 @@ leftovers, remove_leftovers = cgroup.leftovers, cgroup.remove_leftovers
 
 def remover() -> Callable[[], None]:
     """What removes the control groups of this process, to be called in another one when this one was killed."""
-    owner = restore_file.this_process()
+    owner = settings.this_process()
     return lambda: cgroup.remove_of(owner)
 
 

@@ -44,7 +44,7 @@ from ioassay.runner import conditions, confinement, demand, worker_pool
 from ioassay.runner.conditions import Conditions
 from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
-from ioassay.targets import data_consent, filesystem, ownership_mark, safety
+from ioassay.targets import filesystem, ownership_mark, safety
 from ioassay.targets import target as make_target
 from ioassay.verify import witness
 
@@ -512,7 +512,7 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
     found = []
     for path, access in strongest.items():
         device = safety.require_device(path)
-        seen, content = data_consent.label(path, device), safety.content(path, device)
+        seen, content = safety.label(path, device), safety.content(path, device)
         found.append(Storage(str(path), seen.name, seen.model, seen.serial, device.size_bytes, access, content))
     return found
 

@@ -16,17 +16,7 @@ from typing import Any
 
 from ioassay import hints
 from ioassay.errors import InputError, UsageError
-from ioassay.simulation.options import (
-    CHOICE,
-    CONTROLLER,
-    DRIVE,
-    FLAG,
-    NAMES,
-    SHARE,
-    SIZE,
-    Option,
-    read,
-)
+from ioassay.simulation.options import CHOICE, CONTROLLER, DRIVE, FLAG, NAMES, SHARE, SIZE, Option, read
 
 BASES = ("assumed", "measured", "fitted", "published", "data-sheet")
 """Where a value comes from: published is a parameter set that others gave, such as a simulator's configuration."""
@@ -74,8 +64,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Point:
-    """One row of public measurements."""
-
     operation: str
     pattern: str
     size_bytes: int
@@ -105,8 +93,6 @@ class Measurement:
 
 @dataclass(frozen=True)
 class DriveFile:
-    """A drive, as its file describes it."""
-
     name: str
     path: Path
     about: str
@@ -186,20 +172,22 @@ class _Reader:
         return DriveFile(self.path.stem, self.path, about, self.sources, entries, read_ones)
 
     def _entries(self, key: str, table: Any) -> dict[str, Entry]:
-        return {name: self._entry(f"{key}.{name}", name, each) for name, each in self._table(key, table).items()}
-
-    def _entry(self, key: str, name: str, entry: Any) -> Entry:
-        known = [each.name for each in NAMES.values() if each.group in (DRIVE, CONTROLLER)]
-        if name not in known:
-            raise self._wrong(key, f"no option of a drive has this name; {hints.suggestion(name, known)}")
-        self._known(key, self._table(key, entry), _ENTRY_KEYS)
-        for part in ("value", "basis", "source"):
-            if part not in entry:
-                raise self._wrong(f"{key}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
-        if entry["basis"] not in BASES:
-            raise self._wrong(f"{key}.basis", f"is {hints.shown(entry['basis'])}; expected {', '.join(BASES)}")
-        value = self._value(key, NAMES[name], entry["value"], entry.get("unit", ""))
-        return Entry(value, unit(NAMES[name]), entry["basis"], self._source(f"{key}.source", entry["source"]))
+        options = {name: option for name, option in NAMES.items() if option.group in (DRIVE, CONTROLLER)}
+        entries = {}
+        for name, entry in self._table(key, table).items():
+            place = f"{key}.{name}"
+            if name not in options:
+                raise self._wrong(place, f"no option of a drive has this name; {hints.suggestion(name, options)}")
+            self._known(place, self._table(place, entry), _ENTRY_KEYS)
+            for part in ("value", "basis", "source"):
+                if part not in entry:
+                    raise self._wrong(f"{place}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
+            if (basis := entry["basis"]) not in BASES:
+                raise self._wrong(f"{place}.basis", f"is {hints.shown(basis)}; expected {', '.join(BASES)}")
+            value = self._value(place, options[name], entry["value"], entry.get("unit", ""))
+            source = self._source(f"{place}.source", entry["source"])
+            entries[name] = Entry(value, unit(options[name]), basis, source)
+        return entries
 
     def _value(self, key: str, option: Option, value: Any, given: Any) -> Any:
         wanted = _SCALES.get(unit(option), {"": 1})
@@ -258,8 +246,14 @@ class _Reader:
         rows = csv.DictReader(line for line in lines if not line.startswith("#"))
         if missing := [column for column in _POINT_KEYS if column not in (rows.fieldnames or ())]:
             raise self._wrong(f"{key}.data", f"{path} has no column {missing[0]}; expected {', '.join(_POINT_KEYS)}")
-        sizes = self._sizes(key, table)
-        points = []
+        chosen = table.get("sizes", [])
+        if not isinstance(chosen, list):
+            raise self._wrong(f"{key}.sizes", f"is {hints.shown(chosen)}; expected a list such as ['4KiB']")
+        try:
+            sizes = {int(read(NAMES["page"], size)) for size in chosen}
+        except UsageError as error:
+            raise self._wrong(f"{key}.sizes", str(error)) from None
+        points: list[Point] = []
         for number, row in enumerate(rows, 1):
             point = self._point(f"{key}.data", f"{path}, row {number}", row)
             if all(table.get(part, row[part]) == row[part] for part in ("engine", "pattern")) and (
@@ -280,15 +274,6 @@ class _Reader:
         if size_bytes < 1 or depth < 1 or not all(value > 0 for value in statistics.values()) or not statistics:
             raise self._wrong(key, f"{place}: expected numbers above 0, and one of {', '.join(STATISTICS)} at least")
         return Point(row["operation"], row["pattern"], size_bytes, depth, statistics)
-
-    def _sizes(self, key: str, table: Mapping[str, Any]) -> set[int]:
-        sizes = table.get("sizes", [])
-        if not isinstance(sizes, list):
-            raise self._wrong(f"{key}.sizes", f"is {hints.shown(sizes)}; expected a list such as ['4KiB']")
-        try:
-            return {int(read(NAMES["page"], size)) for size in sizes}
-        except UsageError as error:
-            raise self._wrong(f"{key}.sizes", str(error)) from None
 
     def _source(self, key: str, name: Any) -> str:
         if name not in self.sources:

@@ -7,7 +7,7 @@ Names are snake case; the command line writes them with dashes. Defaults are tho
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -217,21 +217,11 @@ def _plain(option: Option, value: Any) -> Any:
         raise UsageError(f"no policy is called '{value}'; {suggestion(str(value), known)}")
     if kind == CHOICE and value not in option.choices:
         raise _wrong(option, value, " or ".join(option.choices))
-    if kind == SIZE:
-        return _size(option, value)
-    if kind == FEEDING:
-        return feeding(value)
-    if kind == FLAG:
-        return _flag(option, value)
-    if kind in (COUNT, AUTO_COUNT, WINDOW):
-        return _whole(option, value)
-    if kind in (NUMBER, SHARE, AUTO_SHARE):
-        return _number(option, value)
     if kind == NUMBERS:
         if isinstance(value, str):
             value = [] if value == NONE else value.split("/")
         return [_number(option, part) for part in (value if isinstance(value, list | tuple) else [value])]
-    return value
+    return _READERS[kind](option, value) if kind in _READERS else value
 
 
 def _wrong(option: Option, value: Any, wanted: str) -> UsageError:
@@ -272,6 +262,16 @@ def _flag(option: Option, value: Any) -> bool:
     if value in ("false", "no", "off", 0):
         return False
     raise _wrong(option, value, "true or false")
+
+
+_READERS: Mapping[str, Callable[[Option, Any], Any]] = {
+    SIZE: _size,
+    FLAG: _flag,
+    FEEDING: lambda option, value: feeding(value),
+    **dict.fromkeys((COUNT, AUTO_COUNT, WINDOW), _whole),
+    **dict.fromkeys((NUMBER, SHARE, AUTO_SHARE), _number),
+}
+"""Kind of an option -> what reads a value of it."""
 
 
 def feeding(text: Any) -> dict[str, Any]:

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ioassay.errors import InputError, RunError, UsageError
-from ioassay.host.privacy import secrets
-from ioassay.host.privacy.redaction import Redaction, folders_of
-from ioassay.host.privacy.secrets import HOST, KINDS, SERIAL, USER, UUID, Secret
+from ioassay.host import privacy
+from ioassay.host.privacy import HOST, KINDS, SERIAL, USER, UUID, Redaction, Secret, folders_of
 from ioassay.store import packed_page
 from ioassay.store.run_folder import HOST as HOST_FACTS
 from ioassay.store.run_folder import PLACE, RECORD, RunStore
@@ -104,7 +103,7 @@ def redaction_of(store: RunStore, known: Iterable[Secret]) -> Redaction:
             own.folder(str(folder / "x"))
     kernel = store.raw_host().get("kernel")
     if isinstance(kernel, Mapping) and isinstance(line := kernel.get("cmdline"), str):
-        own.found += [Secret(secrets.BOOT, hidden) for hidden in secrets.hidden_values(line)]
+        own.found += [Secret(privacy.BOOT, hidden) for hidden in privacy.hidden_values(line)]
     for path in _files(store, Manifest(True, "")):
         if path.relative_to(store.root).parts[0] != _REPORT and (text := _text(path)) is not None:
             own.read(path, text)
@@ -365,5 +364,5 @@ def _left(path: Path, redaction: Redaction) -> set[Secret]:
         return set(redaction.left_in("\n".join([*frame.columns, *values])))
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     if path.suffix in _PICTURES:
-        return {secret for secret in redaction.left_in(text) if len(secret.value) >= secrets.DISTINCT_LETTERS}
+        return {secret for secret in redaction.left_in(text) if len(secret.value) >= privacy.DISTINCT_LETTERS}
     return set(redaction.left_in(_SCRIPT.sub("", packed_page.unpacked(text)) if path.suffix == ".html" else text))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from ioassay import units
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host.block_devices import ROOT, Device
 from ioassay.records.record import Warning_
-from ioassay.roles import NOTHING, WRITE, Consent, Footprint, Load, Trial
+from ioassay.roles import NOTHING, WRITE, Consent, Load, Trial
 from ioassay.targets import device_users, fill, occupancy, safety
-from ioassay.targets.target_table import DeviceSettings, read_settings
+from ioassay.targets.target_table import DeviceSettings, SimpleTarget, read_settings
 
 
-class DeviceTarget:
+class DeviceTarget(SimpleTarget):
     """A block device, by any path that leads to it."""
 
     kind = "device"
@@ -42,11 +43,25 @@ class DeviceTarget:
         """What can be said before it is touched. SafetyRefusal: in use, or holds data. StudyError: does not fit."""
         if access == NOTHING:
             return ()
-        self._require_device()
+        path = self._path
+        if not path.exists():
+            raise StudyError(f"{path} does not exist; expected a block device such as /dev/sdb", key="target.path")
+        if not path.is_block_device():
+            raise StudyError(f"{path} is no block device; say kind = 'file' for a file", key="target.path")
+        device = safety.require_device(path, self._root)
+        if device.size_bytes == 0:
+            raise StudyError(f"{path} has no medium: its size is 0", key="target.path")
         self._writes = self._writes or access == WRITE
-        warnings = safety.inspect_device(self._path, WRITE if self._writes else access, self._consent, self._root)
-        self._require_size(safety.require_device(self._path, self._root))
-        self._require_permission()
+        warnings = safety.inspect_device(path, WRITE if self._writes else access, self._consent, self._root)
+        if self._settings.size is not None and self._settings.size > device.size_bytes:
+            shown = units.format_size
+            raise StudyError(
+                f"{path} has {shown(device.size_bytes)} ({device.size_bytes} bytes); expected at most that, found "
+                f"{shown(self._settings.size)}; leave it out for the whole device",
+                key="target.size",
+            )
+        if not os.access(path, os.R_OK | (os.W_OK if self._writes else 0)):
+            raise StudyError(f"{path}: no permission to load it; run as root", key="target.path")
         return warnings
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
@@ -57,14 +72,16 @@ class DeviceTarget:
             warnings = self.inspect(access)
         seen = self._seen = safety.require_device(self._path, self._root)
         if self._writes:
-            self._claim(seen)
-            for number in range(1, self._fills() + 1):
-                self._fill(seen, number, progress)
+            if not self._claimed:
+                device_users.take(seen.number, self._path)
+                self._claimed = True
+            wanted = self._settings.prepare
+            fills = wanted if isinstance(wanted, int) else {"fill": 1, "none": 0}[wanted]
+            for number in range(1, fills + 1):
+                if fill.times(seen, self._size_bytes(seen), self._state) < number:
+                    text = f"filling {self._path}" + (f" ({number} of {fills})" if fills > 1 else "")
+                    self._fill(seen, number, partial(progress, text))
         return warnings
-
-    def footprints(self) -> Sequence[Footprint]:
-        """None: a device has its own room."""
-        return ()
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
@@ -73,76 +90,32 @@ class DeviceTarget:
         if self._seen is not None and now != self._seen:
             raise RunError(
                 f"{self._path} is another device than before: found {_identity(now)}, expected "
-                f"{_identity(self._seen)}; "
-                "connect it again and resume the run"
+                f"{_identity(self._seen)}; connect it again and resume the run"
             )
         yield Load(kind=self.kind, path=self._path, size_bytes=self._size_bytes(now), read_only=not self._writes)
 
     def close(self) -> None:
-        """Give the claim back."""
         if self._claimed and self._seen is not None:
             device_users.give_back(self._seen.number)
         self._claimed = False
 
-    def abandon(self) -> None:
-        """A claim ends with its process."""
-
-    def _require_device(self) -> None:
-        if not self._path.exists():
-            raise StudyError(
-                f"{self._path} does not exist; expected a block device such as /dev/sdb", key="target.path"
-            )
-        if not self._path.is_block_device():
-            raise StudyError(f"{self._path} is no block device; say kind = 'file' for a file", key="target.path")
-        if safety.require_device(self._path, self._root).size_bytes == 0:
-            raise StudyError(f"{self._path} has no medium: its size is 0", key="target.path")
-
-    def _require_size(self, device: Device) -> None:
-        if self._settings.size is not None and self._settings.size > device.size_bytes:
-            shown = units.format_size
-            raise StudyError(
-                f"{self._path} has {shown(device.size_bytes)} ({device.size_bytes} bytes); expected at most "
-                f"that, found "
-                f"{shown(self._settings.size)}; leave it out for the whole device",
-                key="target.size",
-            )
-
-    def _require_permission(self) -> None:
-        if not os.access(self._path, os.R_OK | (os.W_OK if self._writes else 0)):
-            raise StudyError(f"{self._path}: no permission to load it; run as root", key="target.path")
-
     def _size_bytes(self, device: Device | None) -> int:
         return self._settings.size or (device.size_bytes if device is not None else 0)
 
-    def _fills(self) -> int:
-        wanted = self._settings.prepare
-        return wanted if isinstance(wanted, int) else {"fill": 1, "none": 0}[wanted]
-
-    def _claim(self, device: Device) -> None:
-        if not self._claimed:
-            device_users.take(device.number, self._path)
-            self._claimed = True
-
-    def _fill(self, device: Device, number: int, progress: Callable[[str, float], None]) -> None:
+    def _fill(self, device: Device, number: int, progress: Callable[[float], None]) -> None:
         size_bytes = self._size_bytes(device)
-        if fill.times(device, size_bytes, self._state) >= number:
-            return
-        text = f"filling {self._path}" + (f" ({number} of {self._fills()})" if self._fills() > 1 else "")
         try:
-            self._write(device, size_bytes, lambda share: progress(text, share))
+            handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if os.fstat(handle).st_rdev != os.makedev(*device.number):
+                    raise SafetyRefusal(f"{self._path}: refused, nothing was written: it leads to another device now")
+                fill.fill(handle, 0, size_bytes, progress)
+            finally:
+                os.close(handle)
         except OSError as error:
             why = f"{error.strerror} while it was filled; the kernel's log (dmesg) says more"
             raise RunError(f"{self._path}: {why}") from error
         fill.note(device, size_bytes, number, self._state)
-
-    def _write(self, device: Device, size_bytes: int, progress: Callable[[float], None]) -> None:
-        handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            if os.fstat(handle).st_rdev != os.makedev(*device.number):
-                raise SafetyRefusal(f"{self._path}: refused, nothing was written: it leads to another device now")
-            fill.fill(handle, 0, size_bytes, progress)
-        finally:
-            os.close(handle)
 
 
 def _identity(device: Device | None) -> str:

@@ -11,6 +11,7 @@ import errno
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +20,23 @@ from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number, text_of
 from ioassay.host.mounts import Mount
 from ioassay.targets import occupancy
-from ioassay.targets.data_consent import Finding
 
 _MOUNTS_SHOWN = 4
 _SYSTEM_POINTS = ("/", "/usr", "/boot", "/boot/efi", "/var", "/home")
 _ACCESS_MODE = 0o3  # O_ACCMODE of fdinfo's octal flags, proc_pid_fdinfo(5)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason not to write. `text` is a sentence that names what and where."""
+
+    text: str
+    in_use: bool
+    """True: consent does not cover it."""
+    remedies: tuple[str, ...] = ()
+    """The commands that end the use, in their order."""
+    beside: bool = False
+    """True: not the target itself is in use, but something beside it on the same disk."""
 
 
 @dataclass(frozen=True)
@@ -38,38 +51,30 @@ class Family:
 
     @property
     def target(self) -> Device:
-        """The target itself."""
         return self.members[0].device
 
     def node(self, device: Device) -> Path | None:
-        """A node that leads to a member."""
         return self.path if device.number == self.target.number else block_devices.node_of(device, self.root)
 
     def title(self, member: Member) -> str:
         """A member for people: `/dev/sda1 (ext4, label data), a partition of sda,`."""
         number = member.device.number
         if number not in self._known:
-            self._known[number] = self._formats(member.device)
+            node, found = self.node(member.device), []
+            with suppress(ToolError):  # only the name suffers: `safety` asks for the target's own formats, and refuses
+                found = occupancy.signatures(node) if node is not None else []
+            self._known[number] = f" ({'; '.join(map(str, found))})" if found else ""
         name = f"/dev/{member.device.name}{self._known[number]}"
         return f"{name}, {member.relation}," if member.relation else name
 
-    def _formats(self, device: Device) -> str:
-        node = self.node(device)
-        try:
-            found = occupancy.signatures(node) if node is not None else []
-        except ToolError:
-            return ""  # only the name suffers; the target's own formats are asked for by `safety`, which refuses
-        return f" ({'; '.join(map(str, found))})" if found else ""
-
 
 def family(target: Device, path: Path, root: Path) -> Family:
-    """The family of a device that was named by `path`."""
     return Family(block_devices.family(target, root), path, root)
 
 
 def uses(of: Family) -> list[Finding]:
     """All uses that can be seen. What lies beside the target is a finding that consent covers."""
-    return [*_mounted(of), *_swapped(of), *_built_on(of), *_programs(of), *_exported(of)]
+    return [*_mounted(of), *_built_on(of), *_programs(of), *_exported(of)]
 
 
 def _mounted(of: Family) -> Iterator[Finding]:
@@ -81,6 +86,10 @@ def _mounted(of: Family) -> Iterator[Finding]:
             yield _use(of, member, f"is mounted on {mount.point} in {mount.namespace}", _unmount(mount))
         if number in pools and not here:
             yield _use(of, member, f"belongs to a {pools[number]} file system that is mounted", "unmount it")
+    active = {swap.number: swap for swap in mounts.swaps(of.root) if swap.number is not None}
+    for member in of.members:
+        if (swap := active.get(member.device.number)) is not None:
+            yield _use(of, member, "is active swap", f"swapoff {shlex.quote(swap.path)}")
 
 
 def _unmount(mount: Mount) -> str:
@@ -88,13 +97,6 @@ def _unmount(mount: Mount) -> str:
         return f"choose another device (the system runs from {mount.point})"
     command = f"umount {shlex.quote(mount.point)}"
     return command if mount.namespace == mounts.HERE else f"{command} (in {mount.namespace})"
-
-
-def _swapped(of: Family) -> Iterator[Finding]:
-    active = {swap.number: swap for swap in mounts.swaps(of.root) if swap.number is not None}
-    for member in of.members:
-        if (swap := active.get(member.device.number)) is not None:
-            yield _use(of, member, "is active swap", f"swapoff {shlex.quote(swap.path)}")
 
 
 def _built_on(of: Family) -> Iterator[Finding]:
@@ -246,5 +248,4 @@ def give_back(number: Number) -> None:
 
 
 def held() -> list[Number]:
-    """The devices that this process claims."""
     return list(_held)

@@ -23,12 +23,12 @@ from ioassay.process import supervisor
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, ownership_mark, safety
-from ioassay.targets.target_table import FileSettings, FolderSettings, Settings, read_settings
+from ioassay.targets.target_table import FileSettings, FolderSettings, Settings, SimpleTarget, read_settings
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class NullTarget:
+class NullTarget(SimpleTarget):
     """Nothing to inspect, to make or to give back."""
 
     kind = "null"
@@ -36,28 +36,9 @@ class NullTarget:
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
         read_settings(Settings, spec)
 
-    def inspect(self, access: str) -> Sequence[Warning_]:
-        """Nothing can be wrong with nothing."""
-        return ()
-
-    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
-        """Nothing to make."""
-        return ()
-
-    def footprints(self) -> Sequence[Footprint]:
-        """None: nothing is stored."""
-        return ()
-
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
-        """A load without a path."""
         yield Load(kind=self.kind, path=None, size_bytes=0, read_only=False)
-
-    def close(self) -> None:
-        """Nothing was taken."""
-
-    def abandon(self) -> None:
-        """Nothing was taken."""
 
 
 class FileTarget:
@@ -132,9 +113,8 @@ class FileTarget:
         if not same or (self._is_own and not self._ours()):
             raise RunError(
                 f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
-                f"prepared; expected the same file of {units.format_size(size_bytes)}. Let nothing else use "
-                f"it (for fio: "
-                "no unlink), and resume the run"
+                f"prepared; expected the same file of {units.format_size(size_bytes)}. Let nothing else use it "
+                "(for fio: no unlink), and resume the run"
             )
 
     def close(self) -> None:
@@ -213,11 +193,20 @@ class FileTarget:
 
     def _make(self, inspected: FileId | None, progress: Callable[[float], None]) -> None:
         handle = self._open(inspected)
+        size_bytes = self._size_bytes()
         try:
-            self._write(handle, progress)
+            self._write(handle, size_bytes, progress)
         except OSError as error:
             self._remove()
-            raise RunError(self._why(error)) from error
+            filled = f"{self._path}: {error.strerror} while it was filled"
+            if error.errno not in _FULL:
+                raise RunError(f"{filled}; the partial file was removed") from error
+            free_bytes = filesystem.room(self._path.parent, self._root).free_bytes
+            raise RunError(
+                f"{filled} to {units.format_size(size_bytes)}; there was room before. The partial file was removed; "
+                f"{units.format_size(free_bytes)} are free now. Make room, or choose a smaller size "
+                "(--set target.size=…)"
+            ) from error
         finally:
             os.close(handle)
             ownership_mark.settle(self._path)
@@ -235,8 +224,7 @@ class FileTarget:
             raise SafetyRefusal(f"{self._path}: refused, nothing was written: it was replaced just now")
         return handle
 
-    def _write(self, handle: int, progress: Callable[[float], None]) -> None:
-        wanted_bytes = self._size_bytes()
+    def _write(self, handle: int, wanted_bytes: int, progress: Callable[[float], None]) -> None:
         if not self._ours():
             os.ftruncate(handle, 0)
             ownership_mark.write(self._path)
@@ -253,23 +241,13 @@ class FileTarget:
         ownership_mark.write(self._path, wanted_bytes)
         os.fsync(handle)
 
-    def _why(self, error: OSError) -> str:
-        if error.errno in _FULL:
-            free_bytes = filesystem.room(self._path.parent, self._root).free_bytes
-            return (
-                f"{self._path}: {error.strerror} while it was filled to {units.format_size(self._size_bytes())}; there "
-                f"was room before. The partial file was removed; {units.format_size(free_bytes)} are free now. Make "
-                "room, or choose a smaller size (--set target.size=…)"
-            )
-        return f"{self._path}: {error.strerror} while it was filled; the partial file was removed"
-
 
 _PREFIX = ".ioassay-"
 _CLEARED_S, _PAUSE_S = 15.0, 0.05
 """How long a killed runner's folder is tried to be removed, and how often."""
 
 
-class FolderTarget:
+class FolderTarget(SimpleTarget):
     """A folder, by its path, and the room that a trial needs in it."""
 
     kind = "folder"
@@ -295,12 +273,7 @@ class FolderTarget:
         found = filesystem.warnings(path / f"{_PREFIX}0", self._root)
         return [Warning_(item.code, item.text.replace(f"/{_PREFIX}0", ""), item.remedy) for item in found]
 
-    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
-        """Nothing to make before a trial."""
-        return self.inspect(access)
-
     def footprints(self) -> Sequence[Footprint]:
-        """What a trial needs while it runs."""
         return (Footprint(self._path / f"{_PREFIX}0", self._settings.size or 0, lasting=False),)
 
     @contextmanager
@@ -324,12 +297,6 @@ class FolderTarget:
             finally:
                 self._remove(own)
 
-    def close(self) -> None:
-        """Each trial has given back what it took."""
-
-    def abandon(self) -> None:
-        """Each trial's folder is cleared on its own."""
-
     def _size_bytes(self) -> int:
         room = filesystem.room(self._path, self._root)
         left_bytes = max(room.free_bytes - room.margin_bytes, 0)
@@ -347,10 +314,8 @@ class FolderTarget:
         """The folder of a trial: its name has the hash of the trial's content, and it lies nowhere else."""
         if own.is_symlink() or (own.exists() and not own.is_dir()):
             raise SafetyRefusal(f"{own}: refused: the name of a trial's folder, and something else; move it away")
-        if own.is_dir():
-            self._require_same_filesystem(own)
-            shutil.rmtree(own)
-
-    def _require_same_filesystem(self, own: Path) -> None:
+        if not own.is_dir():
+            return
         if own.stat().st_dev != self._path.stat().st_dev:
             raise SafetyRefusal(f"{own}: refused to remove it: something is mounted there; unmount it first")
+        shutil.rmtree(own)

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from ioassay import units
 from ioassay.errors import StudyError
-from ioassay.host import mounts
+from ioassay.host import mounts, system
 from ioassay.host.block_devices import ROOT
+from ioassay.host.machine import Machine
 from ioassay.host.mounts import Mount
 from ioassay.records.record import Warning_
 from ioassay.roles import Footprint
@@ -112,7 +113,7 @@ def room(folder: Path, root: Path = ROOT) -> Room:
     free_bytes = facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
     mount = mounts.mount_of(folder, root)
     if mount is not None and mount.kind in _MEMORY:
-        free_bytes = min(free_bytes, _available_memory_bytes(root))
+        free_bytes = min(free_bytes, system.memory(Machine(root))["available_bytes"])
     share_bytes = int(facts.f_blocks * facts.f_frsize * MARGIN_SHARE)
     margin_bytes = min(max(share_bytes, MARGIN_LEAST_BYTES), MARGIN_MOST_BYTES)
     return Room(free_bytes, margin_bytes)
@@ -169,9 +170,9 @@ def _require_total(group: Sequence[Footprint], root: Path) -> None:
     more = f" and {others} more" if others > 0 else ""
     raise StudyError(
         f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file system "
-        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left "
-        f"alone; expected "
-        f"at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with more room"
+        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left alone; "
+        f"expected at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with "
+        "more room"
     )
 
 
@@ -202,13 +203,6 @@ def require_record_room(folder: Path, size_bytes: int, root: Path = ROOT) -> Non
 def existing_folder(path: Path) -> Path:
     """The nearest folder that is there: the others are made with the file."""
     return next(folder for folder in path.absolute().parents if folder.is_dir())
-
-
-def _available_memory_bytes(root: Path) -> int:
-    for line in (root / "proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    raise LookupError("/proc/meminfo has no MemAvailable")
 
 
 _FS_IOC_FIEMAP = 0xC020660B  # linux/fs.h

@@ -85,13 +85,10 @@ def _write(handle: int, chunk: memoryview, offset: int) -> None:
             done += os.pwrite(handle, chunk[done:], offset + done)
         except OSError as error:
             # A file system may accept the flag and refuse the write, or want a larger alignment after a short write.
-            if error.errno != errno.EINVAL or not _is_direct(handle):
+            is_direct = fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_DIRECT
+            if error.errno != errno.EINVAL or not is_direct:
                 raise
             _set_direct(handle, wanted=False)
-
-
-def _is_direct(handle: int) -> bool:
-    return bool(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_DIRECT)
 
 
 def _set_direct(handle: int, *, wanted: bool) -> None:

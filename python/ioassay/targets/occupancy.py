@@ -142,7 +142,9 @@ def _examined(path: Path, handle: int, device: Device, root: Path, whole: bool) 
         if not whole or sample.data_at_bytes is not None or sample.failure:
             return sample
         spans = [(0, device.size_bytes)]
-    return scan(_reader(handle), device.size_bytes, spans, lambda share: _tell(path, share))
+    progress = _progress.get() or (lambda text, share: None)
+    text = f"reading {path} to see whether it is empty"
+    return scan(_reader(handle), device.size_bytes, spans, lambda share: progress(text, share))
 
 
 def scan(
@@ -176,18 +178,12 @@ def scan(
 
 
 def _first_set(data: memoryview) -> int | None:
-    """Offset of the first byte that is not zero."""
     import numpy as np
 
     whole = len(data) // _WORD_BYTES * _WORD_BYTES
     if not np.frombuffer(data[:whole], dtype=np.uint64).any() and not any(data[whole:]):
         return None
     return int((np.frombuffer(data, dtype=np.uint8) != 0).argmax())
-
-
-def _tell(path: Path, share: float) -> None:
-    if (progress := _progress.get()) is not None:
-        progress(f"reading {path} to see whether it is empty", share)
 
 
 def _sample(path: Path) -> Occupancy:
@@ -305,8 +301,6 @@ _BLANKS = (*ZEROS, b"\xff" * _MIB)
 
 @dataclass(frozen=True)
 class Signature:
-    """One known format."""
-
     kind: str
     label: str
     offset_bytes: int | None
@@ -316,14 +310,11 @@ class Signature:
 
     @property
     def title(self) -> str:
-        """The format without its label."""
         return _TABLES.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True)
 class Content:
-    """What looking at a sample of places showed."""
-
     places: int
     """Blocks of 4 KiB looked at."""
     blank: int
@@ -444,33 +435,23 @@ def is_namespace(name: str) -> bool:
 def utilization(node: Path, ioctl: Ioctl | None = None) -> Utilization | None:
     """Ask the namespace behind `node`; None where it cannot be asked or its answer makes no sense."""
     ask = ioctl or fcntl.ioctl
-    with suppress(OSError):
+    data = ctypes.create_string_buffer(_DATA_BYTES)
+    words = (ctypes.addressof(data), 0, _DATA_BYTES, _CNS_NAMESPACE, 0, 0, 0, 0, 0)
+    try:
         handle = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return _read(_identify(handle, ask(handle, _IOCTL_ID, 0), ask))
+            identifier = ask(handle, _IOCTL_ID, 0)
+            command = _COMMAND.pack(_IDENTIFY, 0, 0, identifier, 0, 0, 0, *words, _PATIENCE_MS, 0)
+            if ask(handle, _IOCTL_ADMIN, bytearray(command)):  # OSError where the driver refuses
+                return None
         finally:
             os.close(handle)
-    return None
-
-
-def _identify(handle: int, identifier: int, ask: Ioctl) -> bytes:
-    """The data structure of 4096 bytes. OSError where the driver or the drive refuses (a status of NVMe is EIO)."""
-    data = ctypes.create_string_buffer(_DATA_BYTES)
-    where = ctypes.addressof(data)
-    words = (_CNS_NAMESPACE, 0, 0, 0, 0, 0)
-    command = bytearray(
-        _COMMAND.pack(_IDENTIFY, 0, 0, identifier, 0, 0, 0, where, 0, _DATA_BYTES, *words, _PATIENCE_MS, 0)
-    )
-    if ask(handle, _IOCTL_ADMIN, command):
-        raise OSError("the drive refused Identify Namespace")
-    return data.raw
-
-
-def _read(data: bytes) -> Utilization | None:
+    except OSError:
+        return None
     blocks, _, allocated, features, _, format_index = _SIZES.unpack_from(data)
     # Bits 6:5 are the upper ones of an index into more than 16 formats.
     index = format_index & 0xF | (format_index >> 5 & 0x3) << 4
-    shift = data[_FORMATS_AT + _FORMAT_BYTES * index + 2]  # LBADS: the block's size as a power of two
+    shift = data.raw[_FORMATS_AT + _FORMAT_BYTES * index + 2]  # LBADS: the block's size as a power of two
     if not 9 <= shift <= 31:
         return None
     return Utilization(blocks, allocated, bool(features & _THIN), 1 << shift)

@@ -73,10 +73,14 @@ def settle(path: Path) -> None:
 
 def _noted(path: Path, status: os.stat_result) -> dict[str, Any] | None:
     """What is noted of this very file; None when nothing is."""
-    attribute, note = _attribute(path), _sidecar(path)
+    attribute, note = {}, _sidecar(path)
+    with suppress(OSError):
+        attribute = _note(os.getxattr(path, ATTRIBUTE, follow_symlinks=False))
     if attribute.get("inode") == status.st_ino:
         return attribute
-    return note if note.get("inode") == status.st_ino and _same_age(path, note, status) else None
+    # An inode's number is given to another file as soon as it is free; its time of birth is not.
+    key, age = ("birth_ns", _birth_ns(path)) if "birth_ns" in note else ("change_ns", status.st_mtime_ns)
+    return note if note.get("inode") == status.st_ino and note[key] == age else None
 
 
 def _write(path: Path, note: Mapping[str, Any]) -> None:
@@ -118,24 +122,10 @@ def forget(path: Path) -> None:
         _sidecar_of(path).unlink(missing_ok=True)
 
 
-def _same_age(path: Path, note: Mapping[str, Any], status: os.stat_result) -> bool:
-    """An inode's number is given to another file as soon as it is free; its time of birth is not."""
-    if "birth_ns" in note:
-        return bool(note["birth_ns"] == _birth_ns(path))
-    return bool(note["change_ns"] == status.st_mtime_ns)
-
-
 def _was_expected(path: Path, note: Mapping[str, Any]) -> bool:
     """True for a file born after its announcement and in the same run of the machine."""
     since_ns, birth_ns = note.get("expected_since_ns"), _birth_ns(path)
     return since_ns is not None and birth_ns is not None and birth_ns > since_ns and note["boot_id"] == _boot_id()
-
-
-def _attribute(path: Path) -> dict[str, Any]:
-    try:
-        return _note(os.getxattr(path, ATTRIBUTE, follow_symlinks=False))
-    except OSError:
-        return {}
 
 
 def _sidecar(path: Path) -> dict[str, Any]:

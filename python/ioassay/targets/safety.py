@@ -7,18 +7,20 @@ harmless: a device whose content cannot be read is refused like one that holds d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ioassay import debug_log, units
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
 from ioassay.host import block_devices, mounts
-from ioassay.host.block_devices import ROOT, Device, FileId
+from ioassay.host.block_devices import ROOT, Device, FileId, entries, text_of
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
-from ioassay.targets import data_consent, device_users, filesystem, occupancy, ownership_mark
-from ioassay.targets.data_consent import Finding
+from ioassay.targets import device_users, filesystem, occupancy, ownership_mark
+from ioassay.targets.device_users import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
 """/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
@@ -28,6 +30,8 @@ _KERNEL_FILES = (
 )  # fmt: skip
 """File systems without data: their files are interfaces of the kernel (proc_filesystems(5))."""
 _MEMORY_DEVICES = ("zram", "ram", "brd", "pmem")
+_SHOWN = 12
+"""Findings in a refusal."""
 
 
 def inspect_path(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
@@ -81,13 +85,13 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     warnings = list(_about_device(device))
     if access != WRITE:
         return warnings + _about_reading(family)
-    names = data_consent.consent_names(device, root)
-    consented = any(data_consent.consents(names, given) for given in consent.names)
+    names = consent_names(device, root)
+    consented = any(consents(names, given) for given in consent.names)
     findings = device_findings(family, whole=not consented)
     debug_log.info(
         "targets", f"{path}: {len(findings)} findings against writing, consent {'given' if consented else 'not given'}"
     )
-    data_consent.refuse_unless_consented(str(data_consent.label(path, device, root)), findings, names, consent)
+    refuse_unless_consented(str(label(path, device, root)), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
@@ -188,7 +192,7 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
                 "switches of the kernel; give a file on a disk"
             )
         findings = file_findings(path, root)
-        data_consent.refuse_unless_consented(str(path), findings, [str(path)], consent)
+        refuse_unless_consented(str(path), findings, [str(path)], consent)
     found = filesystem.warnings(path, root)
     if access != WRITE and (text := unwritten(path)):
         found.append(unwritten_warning(path, text))
@@ -196,7 +200,6 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
 
 
 def unwritten_warning(path: Path, what: str) -> Warning_:
-    """Reads of holes measure nothing."""
     text = f"{path}: {what}: the file system answers reads of holes itself, so no disk is measured"
     return Warning_("unwritten-file", text, "write it in full first, or let a file target make one")
 
@@ -278,3 +281,107 @@ def mark_own(path: Path) -> None:
             ownership_mark.settle(resolved)
         elif not resolved.exists():
             ownership_mark.forget(resolved)
+
+
+# By which names a user may consent to the loss of a device's data, and the refusal where that is not enough. Consent
+# takes by-id names and serial numbers. Kernel names change from one start to the next, so /dev/sdb is accepted only for
+# a device that has nothing better (loop, RAM disk). Consent (`--destroy-data`) covers data. What is in use now, by a
+# mount, swap, a holder or a program, it never covers: that has to be ended first, by hand, which is the moment to
+# notice a mistake
+
+_BY_ID = "dev/disk/by-id"
+_HARD_TO_READ = ("wwn-", "nvme-eui.", "nvme-nvme.", "nvme-uuid.", "scsi-3", "dm-uuid-", "md-uuid-", "lvm-pv-uuid-")
+_SERIAL_FILES = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
+_NO_VENDOR = ("ATA", "Generic", "NVMe")
+"""What stands for the maker where none is given: libata's own word, and those of bridges."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person can compare with the drive in the machine."""
+
+    path: Path
+    """As the user named it, links followed."""
+    device: Device
+    name: str
+    """The name to give to --destroy-data."""
+    model: str
+    serial: str
+
+    def __str__(self) -> str:
+        said = [units.format_size(self.device.size_bytes), self.model, f"serial {self.serial}" if self.serial else ""]
+        about = ", ".join(filter(None, said))
+        return f"{self.path} (block device {self.device.number}, {self.device.name}, {about})"
+
+
+def label(path: Path, device: Device, root: Path = ROOT) -> Label:
+    """The label of the device that `path` leads to; a partition has its disk's model and serial number."""
+    disk = block_devices.disk_of(device)
+    serial = next(iter(_read_serials(disk)), "")
+    return Label(path, device, consent_names(device, root)[0], model(disk), serial)
+
+
+def model(disk: Device) -> str:
+    """Maker and model as the drive gives them; of a loop device what lies under it. Empty where nothing does."""
+    if backing := text_of(disk.folder / "loop/backing_file"):
+        return f"loop device over {backing}"
+    maker = text_of(disk.folder / "device/vendor")
+    known = (
+        text_of(disk.folder / "device/model")
+        or text_of(disk.folder / "device/name")
+        or text_of(disk.folder / "dm/name")
+    )
+    # The vendor of a virtio disk is a number of PCI.
+    return known if maker in _NO_VENDOR or maker.startswith("0x") else f"{maker} {known}".strip()
+
+
+def consent_names(device: Device, root: Path = ROOT) -> list[str]:
+    """Names that mean exactly this device, the one to propose first. Never empty.
+
+    A serial number counts only where one device of this machine bears it (NVMe namespaces share theirs).
+    """
+    links = [link.name for link in entries(root / _BY_ID) if block_devices.number_of(link) == device.number]
+    by_id = sorted(links, key=lambda name: (name.startswith(_HARD_TO_READ), name))
+    # Those of a partition are its disk's with -part<N>, as udev writes them.
+    disk = block_devices.disk_of(device)
+    others = [other for other in block_devices.disks(root) if other.number != disk.number]
+    taken = {name for other in others for name in _read_serials(other)}
+    suffix = f"-part{device.partition}" if device.partition else ""
+    if names := [*by_id, *(name + suffix for name in _read_serials(disk) if name not in taken)]:
+        return names
+    backing = [loop.backing for loop in block_devices.loops(root) if loop.device.number == device.number]
+    return [f"/dev/{device.name}", device.name, *backing]
+
+
+def consents(names: list[str], given: str) -> bool:
+    """True when the text after --destroy-data is one of the names; by-id names also with their folder."""
+    return given in names or given.removeprefix(f"/{_BY_ID}/") in names
+
+
+def _read_serials(disk: Device) -> list[str]:
+    found = [block_devices.scsi_serial(disk.folder), *(text_of(disk.folder / name) for name in _SERIAL_FILES)]
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def refuse_unless_consented(subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent) -> None:
+    """SafetyRefusal when something is in use, or when there is data and `consent` has none of `names`."""
+    consented = any(consents(list(names), given) for given in consent.names)
+    ordered = sorted(dict.fromkeys(findings), key=lambda finding: not finding.in_use)
+    in_use = any(finding.in_use for finding in ordered)
+    if not in_use and (consented or not ordered):
+        return
+    lines = [f"{subject}: refused, and nothing was written to it:"]
+    lines += [f"  - {finding.text}" for finding in ordered[:_SHOWN]]
+    if len(ordered) > _SHOWN:
+        lines.append(f"  - and {len(ordered) - _SHOWN} more findings")
+    if in_use:
+        remedies = "; ".join(dict.fromkeys(step for finding in ordered for step in finding.remedies))
+        ends = f"; first: {remedies}" if remedies else ""
+        lines.append(f"What is in use is not written to, whatever was consented to{ends}")
+    if not consented and names:
+        option = f"--destroy-data={shlex.quote(names[0])}"
+        lines.append(f"{'Then, if' if in_use else 'If'} all data on it may be lost, go on with {option}")
+    if consent.names and not consented:
+        given = ", ".join(consent.names)
+        lines.append(f"(--destroy-data={given} does not name it; it answers to {', '.join(names)})")
+    raise SafetyRefusal("\n".join(lines))

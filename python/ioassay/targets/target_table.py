@@ -5,13 +5,15 @@ Each target has its own model here or beside it; the shared one knows only `kind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ioassay.errors import StudyError
+from ioassay.records.record import Warning_
+from ioassay.roles import Footprint
 from ioassay.study.model import Size
 from ioassay.validation import error_text, suggestion
 
@@ -24,6 +26,25 @@ def _path(value: Any) -> Path:
 
 UserPath = Annotated[Path, BeforeValidator(_path)]
 PositiveSize = Annotated[Size, Field(gt=0)]
+
+
+class SimpleTarget:
+    """What many targets have alike: nothing to make before a trial, no room of its own, nothing to give back."""
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        return ()
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        return self.inspect(access)
+
+    def footprints(self) -> Sequence[Footprint]:
+        return ()
+
+    def close(self) -> None:
+        """Each trial has given back what it took."""
+
+    def abandon(self) -> None:
+        """What a trial took goes with its process, or is cleared on its own."""
 
 
 class Settings(BaseModel):

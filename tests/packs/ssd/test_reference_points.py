@@ -31,7 +31,7 @@ from typing import Any
 import pytest
 
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.driver.simulation_parameters import NotFound, find
+from ioassay.packs.ssd.driver import NotFound, find
 from ioassay.packs.ssd.simulator import simulate
 
 from ...corpora import cases

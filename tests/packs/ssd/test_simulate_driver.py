@@ -11,8 +11,7 @@ import pytest
 from ioassay import metrics
 from ioassay.errors import StudyError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.driver import ELEMENTS, SUMMARY, Simulate
-from ioassay.packs.ssd.driver.simulation_parameters import FOLDERS
+from ioassay.packs.ssd.driver import ELEMENTS, FOLDERS, SUMMARY, Simulate
 from ioassay.records.record import OK
 from ioassay.roles import Parsed
 

@@ -22,8 +22,7 @@ import pytest
 import ioassay
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.commands import trace_text
-from ioassay.packs.ssd.traces import trace_file
+from ioassay.packs.ssd.commands import trace as trace_command
 from ioassay.units import parse_size
 
 from ...corpora import cases
@@ -200,7 +199,7 @@ DRIVE = {"elements": 4, "blocks": 64}
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a cache of our own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(trace_file.SWITCH, raising=False)
+    monkeypatch.delenv(traces.SWITCH, raising=False)
     yield tmp_path / "cache" / "ioassay" / "traces"
 
 
@@ -341,10 +340,10 @@ def test_the_cache_keeps_to_its_limit(tmp_path: Path, folder: Path, monkeypatch:
         traces.make(path, requests=LINES, seed=seed)
         seen(path)
         if not sizes:
-            monkeypatch.setenv(trace_file.SWITCH, str(int(columns(folder)[0].stat().st_size * 2.5)))
+            monkeypatch.setenv(traces.SWITCH, str(int(columns(folder)[0].stat().st_size * 2.5)))
         sizes.append(sum(kept.stat().st_size for kept in columns(folder)))
     assert len(columns(folder)) == 2
-    assert max(sizes) <= trace_file.cache_limit_bytes()
+    assert max(sizes) <= traces.cache_limit_bytes()
     _, done = seen(tmp_path / "4.csv")
     assert done["read"], "what was used last stays"
 
@@ -352,13 +351,13 @@ def test_the_cache_keeps_to_its_limit(tmp_path: Path, folder: Path, monkeypatch:
 def test_the_switch_limits_the_cache_or_turns_it_off(
     trace: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(trace_file.SWITCH, "off")
+    monkeypatch.setenv(traces.SWITCH, "off")
     seen(trace)
     assert not folder.exists()
-    monkeypatch.setenv(trace_file.SWITCH, "1KiB")
+    monkeypatch.setenv(traces.SWITCH, "1KiB")
     assert not seen(trace)[1]["written"] and not columns(folder)
-    monkeypatch.setenv(trace_file.SWITCH, "plenty")
-    with pytest.raises(UsageError, match=f"{trace_file.SWITCH} is 'plenty'"):
+    monkeypatch.setenv(traces.SWITCH, "plenty")
+    with pytest.raises(UsageError, match=f"{traces.SWITCH} is 'plenty'"):
         seen(trace)
 
 
@@ -393,12 +392,12 @@ def test_concurrent_runs_agree(trace: Path, folder: Path) -> None:
 
 
 def test_listing_and_clearing(trace: Path, folder: Path) -> None:
-    assert trace_file.cache_entries() == []
+    assert traces.cache_entries() == []
     seen(trace)
     (folder / "notes.txt").write_text("mine")
-    (entry,) = trace_file.cache_entries()
-    assert columns(folder)[0].stat().st_size == entry["bytes"] == trace_file.clear_cache()
-    assert trace_file.cache_entries() == [] and (folder / "notes.txt").exists()
+    (entry,) = traces.cache_entries()
+    assert columns(folder)[0].stat().st_size == entry["bytes"] == traces.clear_cache()
+    assert traces.cache_entries() == [] and (folder / "notes.txt").exists()
 
 
 RECIPE = traces.recipe(requests=20_000, reads=0.4, addresses="zipf:0.9", sizes="4KiB:3,16KiB:1", range="64MiB", seed=2)
@@ -429,7 +428,7 @@ def sampled_curve() -> dict[str, Any]:
 
 def test_a_curve_is_drawn_with_its_errors() -> None:
     curve = sampled_curve()
-    chart = trace_text.chart("made", "writes", sampled_curve())
+    chart = trace_command.chart("made", "writes", sampled_curve())
     rows = chart["data"]["values"]
     sample = [row for row in rows if row["curve"] == "sample"]
     assert [row["ratio"] for row in sample] == curve["miss_ratio"]
@@ -437,14 +436,14 @@ def test_a_curve_is_drawn_with_its_errors() -> None:
         assert (row["low"], row["high"]) == (max(0, row["ratio"] - error), min(1, row["ratio"] + error))
     assert [row["ratio"] for row in rows if row["curve"] == "exact"] == curve["exact_miss_ratio"]
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["area", "line"]
-    exact = trace_text.chart("made", "both", traces.mrc(RECIPE, points=5))
+    exact = trace_command.chart("made", "both", traces.mrc(RECIPE, points=5))
     assert [layer["mark"]["type"] for layer in exact["layer"]] == ["line"]
 
 
 @pytest.mark.parametrize(("ending", "begin"), [(".svg", b"<svg"), (".png", b"\x89PNG"), (".html", b"<!doctype html>")])
 def test_a_picture_is_of_the_kind_that_its_name_tells(ending: str, begin: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"curve{ending}"
-    trace_text.draw(path, trace_text.chart("<made> & more", "writes", sampled_curve()), ending)
+    trace_command.draw(path, trace_command.chart("<made> & more", "writes", sampled_curve()), ending)
     content = path.read_bytes()
     assert content.startswith(begin)
     if ending != ".png":

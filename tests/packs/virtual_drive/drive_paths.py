@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 from ...conftest import loop_on
 from ...patience import until
@@ -168,7 +168,7 @@ def paths_to(folder: Path, *words: str, loops: bool = False) -> Iterator[tuple[D
 
 def ask(drive: Drive, request: str, **more: Any) -> dict[str, Any]:
     """Without a process of its own."""
-    return control.ask(Path(drive.told["stats"]), request, **more)
+    return serving.ask(Path(drive.told["stats"]), request, **more)
 
 
 def statistics(drive: Drive) -> dict[str, Any]:

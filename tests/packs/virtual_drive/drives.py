@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 from ...cli import command_server
 
@@ -56,7 +56,7 @@ class Drive:
     @property
     def stats(self) -> dict[str, Any]:
         """What it has counted, asked by this process."""
-        found: dict[str, Any] = control.ask(Path(self.told["stats"]), "stats")["stats"]
+        found: dict[str, Any] = serving.ask(Path(self.told["stats"]), "stats")["stats"]
         return found
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 from ...conftest import loop_on
 from . import drives
@@ -70,7 +70,7 @@ def cut(point: Path, told: dict[str, Any]) -> int:
     """Drive and host lose power: how many pages were lost."""
     descriptor = os.open(point, os.O_RDONLY)
     try:
-        answer: int = control.ask(Path(told["stats"]), "power-cut")["lost_pages"]
+        answer: int = serving.ask(Path(told["stats"]), "power-cut")["lost_pages"]
         fcntl.ioctl(descriptor, _SHUTDOWN, _NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
         return answer
     finally:

@@ -22,7 +22,7 @@ import pytest
 
 import ioassay
 from ioassay.packs.ssd import traces
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 from ...cli.conftest import ask
 from ...conftest import loop_on
@@ -358,4 +358,4 @@ def test_a_mapping_cache_is_counted(tmp_path: Path) -> None:
         share = f"mapping   {mapping['hits'] / pages:.1%} of read pages found in the cache; "
         said = typed(tmp_path, "stats", drive.told["stats"]).stdout
         assert f"{share}{mapping['translation_reads']} translation pages read, 0 written" in said
-        assert control.metrics(found)["drive.mapping_hit_ratio"] == mapping["hits"] / pages
+        assert serving.metrics(found)["drive.mapping_hit_ratio"] == mapping["hits"] / pages

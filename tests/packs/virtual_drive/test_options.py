@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import InputError, IoassayError, UsageError
-from ioassay.packs.virtual_drive import drive_options, drive_tables
+from ioassay.packs.virtual_drive import drive_options
 
 from ...corpora import cases, has
 
@@ -29,9 +29,9 @@ def described(given: dict[str, Any]) -> dict[str, object]:
 
 
 READERS: dict[str, Callable[[Any], object]] = {
-    "drives": lambda text: drive_tables.read_drives(written("drives.toml", text)),
-    "faults": lambda text: drive_tables.read_faults(written("read.toml", text)),
-    "words of a fault": drive_tables.faults_of_words,
+    "drives": lambda text: drive_options.read_drives(written("drives.toml", text)),
+    "faults": lambda text: drive_options.read_faults(written("read.toml", text)),
+    "words of a fault": drive_options.faults_of_words,
     "options": lambda given: drive_options.described({}, **given),
     "described": described,
     "model": drive_options.described,
@@ -88,12 +88,14 @@ def test_what_cannot_be_is_told(case: dict[str, Any]) -> None:
 
 def test_a_file_that_cannot_be_read_is_told() -> None:
     with pytest.raises(InputError, match="No such file or directory; expected a file with drives"):
-        drive_tables.read_drives(Path("none"))
+        drive_options.read_drives(Path("none"))
     with pytest.raises(InputError, match="has more than 1 MiB"):
-        drive_tables.read_drives(written("long", "#" * (2**20 + 1)))
+        drive_options.read_drives(written("long", "#" * (2**20 + 1)))
 
 
 def test_every_key_and_kind_of_a_fault_is_in_the_documentation() -> None:
     text = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
-    kinds = drive_tables.Fault.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
-    assert [name for name in (*kinds, *drive_tables.keys(drive_tables.Fault).values()) if f"`{name}`" not in text] == []
+    kinds = drive_options.Fault.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
+    assert [
+        name for name in (*kinds, *drive_options.keys(drive_options.Fault).values()) if f"`{name}`" not in text
+    ] == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.packs.virtual_drive import control
+from ioassay.packs.virtual_drive import serving
 
 from .power_cuts import CUTS, DRIVE, PAGE, acknowledged_until_cut, formatted, mounted, run, served
 
@@ -59,7 +59,7 @@ def test_a_database_has_all_that_was_acknowledged_after_all_cuts(
                     argv = (DATABASES, "write", kind, point / "database", known, *how)
                     known, pages = acknowledged_until_cut(point, told, argv, chance.randint(1, most))
                     lost += pages
-        counted = control.ask(Path(told["stats"]), "stats")["stats"]
+        counted = serving.ask(Path(told["stats"]), "stats")["stats"]
     assert counted["power_cuts"] == CUTS
     assert lost > 0  # the drive had something to lose
 
@@ -102,7 +102,7 @@ def test_of_writes_to_the_file_those_with_dsync_or_before_a_flush_stay(tmp_path:
                 for page, other in zip(durable, volatile, strict=True):
                     os.pwrite(synced, bytes([value]) * PAGE, page * PAGE)
                     os.pwrite(plain, bytes([value]) * PAGE, other * PAGE)
-                lost = control.ask(Path(told["stats"]), "power-cut")["lost_pages"]
+                lost = serving.ask(Path(told["stats"]), "power-cut")["lost_pages"]
                 after = {page: os.pread(plain, PAGE, page * PAGE) for page in pages}
                 assert all(after[page] == bytes([value]) * PAGE for page in (*flushed, *durable))
                 assert all(after[page] in (before[page], bytes([value]) * PAGE) for page in volatile)

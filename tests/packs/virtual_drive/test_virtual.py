@@ -19,7 +19,7 @@ import pytest
 from tests.patience import PATIENCE_S, until
 
 from ioassay.errors import ConditionError, StudyError, ToolError
-from ioassay.packs.virtual_drive import control, serving
+from ioassay.packs.virtual_drive import serving
 from ioassay.packs.virtual_drive.targets import virtual
 from ioassay.process import process_table
 from ioassay.roles import WRITE, Consent, Trial
@@ -238,7 +238,7 @@ def test_a_loop_device_has_the_blocks_of_its_drive(place: Path) -> None:
 def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with made(form="folder", size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
         (load.path / "file").write_bytes(b"not written back yet" * 4096)
-        monkeypatch.setattr(control, "_ANSWER_S", 0.3)
+        monkeypatch.setattr(serving, "_ANSWER_S", 0.3)
         monkeypatch.setattr(virtual, "_DYING_S", 0.1)
         os.kill(serving_process(), signal.SIGSTOP)
         with pytest.raises(ToolError, match="no drive answers there: timed out"):

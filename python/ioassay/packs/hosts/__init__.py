@@ -12,7 +12,7 @@ PACK = Pack(
         "worker": (
             "ioassay.packs.hosts.commands.worker",
             "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
-        ),
+        )
     },
     before={"hosts": "load", "worker": "device"},
 )

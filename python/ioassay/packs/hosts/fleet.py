@@ -90,7 +90,6 @@ class CommonStart:
 
     @property
     def absent(self) -> Sequence[str]:
-        """Hosts that do not start with the others."""
         return tuple(sorted(self._absent))
 
     def instant_s(self, timeout_s: float) -> float | None:
@@ -122,7 +121,6 @@ class _Task:
         future.add_done_callback(lambda _: self._ended.set())
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, now or within the time."""
         return self._ended.wait(seconds)
 
 
@@ -136,8 +134,6 @@ class _Stopped(Exception):
 
 @dataclass
 class _Line:
-    """One host: its trials, one after the other."""
-
     opening: Opening
     worker: Worker
     pool: ThreadPoolExecutor
@@ -153,8 +149,6 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A trial that was submitted, and what starts with it."""
-
     trial: Trial
     future: Future[Measured] = field(default_factory=Future)
     start: CommonStart | None = None
@@ -180,7 +174,6 @@ class Fleet:
         self.kept: Sequence[KeptFile] = ()
 
     def names(self) -> list[str]:
-        """The hosts that there are, in alphabetical order."""
         return sorted(worker.name for worker in self._examine())
 
     def open(self, openings: Sequence[Opening], said: Said) -> None:
@@ -365,12 +358,7 @@ class Fleet:
         trial, start = wanted.trial, wanted.start
         token = line.opening.token
         task = self._submit(
-            line.worker,
-            host_worker.measure,
-            token,
-            trial,
-            together=start is not None,
-            wait_quiet_s=self.wait_quiet_s,
+            line.worker, host_worker.measure, token, trial, together=start is not None, wait_quiet_s=self.wait_quiet_s
         )
         answered_s, released, line.arrived = time.monotonic(), start is None, False
         while not task.wait(_PAUSE_S if released else _HELD_PAUSE_S):
@@ -503,18 +491,14 @@ def warnings_of(examined: Mapping[str, Examined], studies: Iterable[Study]) -> l
         for warning in one.warnings:
             found[warning].append(name)
     named = [replace(warning, text=f"{', '.join(names)}: {warning.text}") for warning, names in found.items()]
-    return [*named, *_shared(examined, studies)]
-
-
-def _shared(examined: Mapping[str, Examined], studies: Iterable[Study]) -> list[Warning_]:
-    """Storage that hosts share, where they do not start together: their loads meet by chance."""
+    # Storage that hosts share, where they do not start together: their loads meet by chance.
     users: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, one in examined.items():
         mount = one.facts.get("disk", {}).get("mount", {})
         if mount.get("filesystem") in filesystem.NETWORK:
             users[mount["filesystem"], str(mount.get("source"))].append(name)
     apart = any(study.hosts and not study.run.together for study in studies)
-    return [
+    return named + [
         Warning_(
             "shared-storage",
             f"{', '.join(names)} measure side by side on {source} ({kind}), and their loads meet by chance",

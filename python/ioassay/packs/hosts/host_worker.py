@@ -54,8 +54,6 @@ _FINE_S = 0.002
 
 @dataclass(frozen=True)
 class Opening:
-    """What a run wants of a host."""
-
     token: str
     """Names the session."""
     host: str
@@ -67,8 +65,6 @@ class Opening:
 
 @dataclass(frozen=True)
 class Examined:
-    """What the checks of a run found on a host."""
-
     facts: Mapping[str, Any]
     warnings: Sequence[Warning_]
     devices: Sequence[Storage]
@@ -76,8 +72,6 @@ class Examined:
 
 @dataclass(frozen=True)
 class State:
-    """What a session does now."""
-
     trial: str = ""
     """The id of the trial under way."""
     held: bool = False
@@ -105,7 +99,20 @@ class Session(Gate, Progress):
 
     def __init__(self, opening: Opening, folder: Path) -> None:
         self.opening, self._folder = opening, folder
-        self._suite = _of_host(opening, folder)
+        own = [  # the studies that name the host, for it alone; the run decides about repetitions and common starts
+            study.model_copy(
+                update={
+                    "factors": {**study.factors, HOST: [opening.host]},
+                    "params": _in_folder(study.driver, study.params, folder),
+                    "until": None,
+                    "repetitions": study.max_repetitions,
+                    "run": study.run.model_copy(update={"together": False}),
+                }
+            )
+            for study in opening.suite.studies
+            if opening.host in study.hosts
+        ]
+        self._suite = opening.suite.model_copy(update={"studies": own, "figures": []})
         self._benches: Sequence[PreparedStudy] = ()
         self._wanted: queue.SimpleQueue[tuple[Trial, Future[Measured], bool] | None] = queue.SimpleQueue()
         self._current: tuple[Trial, Future[Measured], bool] | None = None
@@ -241,7 +248,6 @@ class Session(Gate, Progress):
             pass
 
     def go(self, trial: Trial) -> None:
-        """See Gate: sleeps until the instant."""
         if self._release is not None:
             while (left_s := self._release.unix_s - time.time()) > 0:
                 if left_s > _FINE_S:
@@ -253,10 +259,7 @@ class Session(Gate, Progress):
         release = self._release
         if release is None:
             return Start()
-        metrics = {
-            "start.late": (unix_s - release.unix_s) * 1e9,
-            "start.uncertainty": release.uncertainty_s * 1e9,
-        }
+        metrics = {"start.late": (unix_s - release.unix_s) * 1e9, "start.uncertainty": release.uncertainty_s * 1e9}
         names = ", ".join(release.absent)
         text = f"{names} did not start with this host; expected all at one instant"
         return Start(metrics, [Warning_("together-incomplete", text)] if release.absent else [])
@@ -270,24 +273,6 @@ class Session(Gate, Progress):
     def _set(self, state: State) -> None:
         with self._lock:
             self._state = state
-
-
-def _of_host(opening: Opening, folder: Path) -> Suite:
-    """The studies that name the host, for it alone. The run decides about repetitions and common starts."""
-    own = [
-        study.model_copy(
-            update={
-                "factors": {**study.factors, HOST: [opening.host]},
-                "params": _in_folder(study.driver, study.params, folder),
-                "until": None,
-                "repetitions": study.max_repetitions,
-                "run": study.run.model_copy(update={"together": False}),
-            }
-        )
-        for study in opening.suite.studies
-        if opening.host in study.hosts
-    ]
-    return opening.suite.model_copy(update={"studies": own, "figures": []})
 
 
 def _in_folder(name: str, params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -321,7 +306,6 @@ class Refusal:
     text: str
 
     def error(self, host: str) -> IoassayError:
-        """The same, raised where the run is."""
         kind = getattr(errors, self.kind, errors.RunError)
         made: IoassayError = kind(named(self.text, host))
         return made
@@ -359,7 +343,6 @@ def measure(token: str, trial: Trial, *, together: bool, wait_quiet_s: float) ->
 
 
 def clock() -> float:
-    """The time (Unix, s) by this host's clock."""
     return time.time()
 
 
@@ -380,7 +363,6 @@ async def close_session(token: str) -> Sequence[KeptFile]:
 
 
 def close_all(why: str) -> None:
-    """End all sessions: this host leaves."""
     for token in list(_HERE.sessions):
         _HERE.sessions.pop(token).close(why)
 

@@ -31,7 +31,6 @@ class Recording:
 
     @property
     def requests(self) -> int:
-        """The number of requests in the trace."""
         return int(self.written["changes"]["given"])
 
     @property

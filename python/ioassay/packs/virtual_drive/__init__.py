@@ -17,7 +17,7 @@ PACK = Pack(
         "device": (
             "ioassay.packs.virtual_drive.commands.device",
             "Serve the simulated drive, and query a served drive.",
-        ),
+        )
     },
     api={
         "ServedDrive": "ioassay.packs.virtual_drive.served_drive",

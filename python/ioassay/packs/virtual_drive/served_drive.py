@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import ToolError, UsageError
-from ioassay.packs.virtual_drive import control, drive_tables, serving
-from ioassay.packs.virtual_drive import drive_options as described
+from ioassay.packs.virtual_drive import drive_options, serving
 from ioassay.process import supervisor
 
 _CLEARED_S = 15.0
@@ -49,22 +48,22 @@ class ServedDrive:
 
     def stats(self, *, buckets: bool = False) -> dict[str, Any]:
         """All that it has counted (docs/virtual-drive.md); with `buckets`, the distributions of latency too."""
-        return dict(control.ask(self.socket, "stats", buckets=buckets)["stats"])
+        return dict(serving.ask(self.socket, "stats", buckets=buckets)["stats"])
 
     def metrics(self) -> dict[str, float]:
         """What it has counted as the metrics of a trial: `drive.write.bytes`, `drive.write.lat.p99` (ns), …"""
-        return control.metrics(self.stats(), self._told.get("page_bytes"))
+        return serving.metrics(self.stats(), self._told.get("page_bytes"))
 
     def reset_stats(self) -> None:
         """Count from now on."""
-        control.ask(self.socket, "reset-stats")
+        serving.ask(self.socket, "reset-stats")
 
     def power_cut(self, *, keep_connections: bool = False) -> int:
         """Cut its power, which comes back at once; the number of pages that were in its volatile buffer and are lost.
 
         Connections end, unless they are kept: then commands in flight are answered with an error.
         """
-        return int(control.ask(self.socket, "power-cut", keep_connections=keep_connections)["lost_pages"])
+        return int(serving.ask(self.socket, "power-cut", keep_connections=keep_connections)["lost_pages"])
 
     def inject(self, *faults: str | Path, **fault: object) -> list[int]:
         """Misbehave from now on: files of faults, `NAME=VALUE` words, or one fault by keywords (docs/faults.md).
@@ -74,20 +73,20 @@ class ServedDrive:
         The numbers of the faults. UsageError and InputError for what is none.
         """
         words = [*map(str, faults), *(f"{name.rstrip('_')}={value}" for name, value in fault.items())]
-        return list(control.ask(self.socket, "fault-inject", faults=drive_tables.faults_of_words(words))["armed"])
+        return list(serving.ask(self.socket, "fault-inject", faults=drive_options.faults_of_words(words))["armed"])
 
     def faults(self) -> list[dict[str, Any]]:
         """Its faults, and how often each struck."""
-        return list(control.ask(self.socket, "fault-list")["faults"])
+        return list(serving.ask(self.socket, "fault-list")["faults"])
 
     def clear_faults(self, number: int | None = None) -> int:
         """End one fault, or all; how many there were. Commands that are stuck are answered, a lost link is up again."""
         chosen = {} if number is None else {"fault": number}
-        return int(control.ask(self.socket, "fault-clear", **chosen)["cleared"])
+        return int(serving.ask(self.socket, "fault-clear", **chosen)["cleared"])
 
     def stop(self) -> None:
         """End it, and wait until it has ended: its backing file has everything then."""
-        control.stop(self.socket)
+        serving.stop(self.socket)
 
     def __repr__(self) -> str:
         where = ", ".join(self.addresses.values()) or str(self.socket)
@@ -163,10 +162,10 @@ def serve(
     with folder("ioassay-served-") as place:
         ways = given.pop("transports")
         ways = (f"nbd:unix:{place}/nbd.sock",) if ways is None else ways
-        given["faults"] = [fault for file in faults for fault in drive_tables.read_faults(Path(file))]
+        given["faults"] = [fault for file in faults for fault in drive_options.read_faults(Path(file))]
         given["set_"] = {name: str(value) for name, value in (given.pop("options") or {}).items()}
-        parts = [part for way in ways for part in described.transports(way)]
-        description = described.of_options(parts, stats_socket=place / "stats.sock", **given)
+        parts = [part for way in ways for part in drive_options.transports(way)]
+        description = drive_options.of_options(parts, stats_socket=place / "stats.sock", **given)
         with serving.served([description], signal.SIGTERM) as (_, (told,)):
             yield ServedDrive(told["stats"], told)
 
@@ -184,10 +183,10 @@ def serve_group(drives: str | Path | Sequence[Mapping[str, object]]) -> Iterator
     """
     with folder("ioassay-served-") as place:
         if isinstance(drives, str | Path):
-            described = drive_tables.read_drives(Path(drives))
+            described = drive_options.read_drives(Path(drives))
         elif drives and all(isinstance(one, Mapping) for one in drives):
             ways = (f"nbd:unix:{place}/nbd-{number}.sock" for number in range(len(drives)))
-            described = drive_tables.drives({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
+            described = drive_options.drives({"transport": way, **one} for way, one in zip(ways, drives, strict=True))
         else:
             raise UsageError(
                 f"drives is {drives!r}; expected a list of at least one table, such as [{{'size': '1GiB'}}]"

@@ -1,7 +1,8 @@
 """The simulated drive served in real time, in this process or in one of its own: the face of crates/device.
 
 `drive_options` converts the options that people write to those of the core. `serve` serves in this process until a
-signal or a request ends it, `served` in a child. `control.ask` queries a drive that another process serves.
+signal or a request ends it, `served` in a child. `ask` queries a drive that another process serves: what it counts, as
+metrics too; it has it misbehave, lose power, or stop.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import _core
+from ioassay import _core, validation
 from ioassay.errors import InputError, IoassayError, ToolError, UsageError
-from ioassay.packs.virtual_drive import control
 from ioassay.process import piped_child
 from ioassay.process.piped_child import PipedChild
 
@@ -33,6 +35,12 @@ _END_S = 20.0
 """A drive that does not end by itself within it is killed."""
 _KEYS = {"nbd": "nbd", "nvme-tcp": "nvme_tcp", "fuse": "fuse", "vfio-user": "vfio_user"}
 """Transport -> key of its address in what is said when the drive is ready."""
+_ANSWER_S = 15.0
+_LOOK_S = 0.02
+_LONGEST_BYTES = 64 * 2**20
+"""An answer with all histograms has some hundred KiB."""
+LONGEST_PATH = 107
+"""Of a Unix socket (sockaddr_un, unix(7))."""
 
 
 def serve(options: Mapping[str, Any], ready: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -118,7 +126,7 @@ def served(
         finally:  # its files are unmounted when it ends by itself
             for drive in told:
                 with suppress(InputError, ToolError):  # it has ended by itself; what it counted was asked before
-                    control.ask(Path(drive["stats"]), "stop")
+                    ask(Path(drive["stats"]), "stop")
             server.end(_END_S)
     finally:
         server.end()
@@ -166,3 +174,110 @@ def serve_process(parent: int, descriptions: str, ending: int = signal.SIGKILL) 
 def _say(told: Sequence[Mapping[str, Any]] | Mapping[str, str]) -> None:
     """In one piece, so that who reads a line has all of it."""
     os.write(_ANSWERS, (json.dumps(told) + "\n").encode())
+
+
+# What a drive that another process serves can be asked
+
+
+def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
+    """The drive's answer to `stats`, `power-cut`, `fault-inject`, `reset-stats`, `stop`, …: docs/virtual-drive.md.
+
+    `path` is the socket that was said as `stats`. InputError where no drive listens there, ToolError where it refuses.
+    """
+    text = json.dumps({"request": request, **more}) + "\n"
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(_ANSWER_S)
+            client.connect(str(path))
+            client.sendall(text.encode())
+            line = b""
+            while part := client.recv(65536):
+                line += part
+                if part.endswith(b"\n") or len(line) > _LONGEST_BYTES:
+                    break
+            if not line:
+                raise ConnectionError("the connection was closed without an answer")
+    except OSError as error:
+        known = len(str(path).encode()) > LONGEST_PATH
+        what = f"is longer than {LONGEST_PATH} bytes" if known else error.strerror or str(error)
+        raise InputError(
+            f"{path}: no drive answers there: {what}; expected the socket that it said as 'stats'"
+        ) from None
+    try:
+        answer = validation.table(line, str(path))
+    except InputError:
+        raise InputError(f"{path}: what answers there is no drive of ioassay") from None
+    if not answer.get("ok"):
+        raise ToolError(f"{path}: the drive refuses '{request}': {answer.get('error', 'without a reason')}")
+    return answer
+
+
+def stop(path: Path) -> None:
+    """Ends the drive and waits until it has ended: its backing file has everything then. Errors as of `ask`."""
+    ask(path, "stop")
+    with suppress(OSError):
+        while True:  # it listens
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.connect(str(path))
+            time.sleep(_LOOK_S)
+
+
+# Metrics of a trial: `drive.<direction>.<quantity>`, times in ns
+
+_OPS = {"read": "reads", "write": "writes", "trim": "trims", "flush": "flushes"}
+_STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999", "max": "max"}
+
+
+def metrics(counted: Mapping[str, Any], page_bytes: int | None = None) -> dict[str, float]:
+    """The numbers of one answer to `stats`; what did not happen is left out.
+
+    `page_bytes` is what the drive said when it was ready; without it nothing is said of bytes of flash.
+    """
+    found: dict[str, float | None] = {}
+    for direction, key in _OPS.items():
+        one = counted[key]
+        found[f"drive.{direction}.ios"] = one["commands"]
+        if direction != "flush":
+            found[f"drive.{direction}.bytes"] = one["bytes"]
+        for name, statistic in _STATISTICS.items():
+            found[f"drive.{direction}.lat.{name}"] = one["latency_ns"][statistic] if one["commands"] else None
+    found["drive.errors"] = sum(counted[key]["errors"] for key in _OPS.values())
+    found["drive.faults"] = counted["faults_fired"] if counted["faults"] or counted["faults_fired"] else None
+    found["drive.depth"] = counted["depth"]["mean"]
+    found |= {f"drive.late.{name}": counted["late_ns"][key] for name, key in _STATISTICS.items()}
+    buffer, flash = counted.get("buffer") or {}, counted.get("flash") or {}
+    written, read = buffer.get("written_pages", 0), buffer.get("read_pages", 0)
+    programmed = flash.get("written_pages", 0) + flash.get("moved_pages", 0)
+    mapping = counted.get("mapping") or {}
+    mapped = mapping.get("hits", 0) + mapping.get("misses", 0)
+    found |= {
+        "drive.flash.bytes": programmed * page_bytes if flash and page_bytes else None,
+        "drive.hit_ratio": buffer["write_hits"] / written if written else None,
+        "drive.read_hit_ratio": buffer["read_hits"] / read if read else None,
+        "drive.write_amplification": flash.get("write_amplification"),
+        "drive.erases": flash.get("erases"),
+        "drive.mapping_hit_ratio": mapping["hits"] / mapped if mapped else None,
+        "drive.translation_reads": mapping.get("translation_reads"),
+        "drive.translation_writes": mapping.get("translation_writes"),
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def metrics_between(
+    before: Mapping[str, Any], after: Mapping[str, Any], page_bytes: int | None = None
+) -> dict[str, float]:
+    """What was counted between two answers to `stats`: bytes, requests and what became of them in flash, no times."""
+    found: dict[str, float | None] = {}
+    for direction, key in _OPS.items():
+        found[f"drive.{direction}.ios"] = after[key]["commands"] - before[key]["commands"]
+        if direction != "flush":
+            found[f"drive.{direction}.bytes"] = after[key]["bytes"] - before[key]["bytes"]
+    flash, earlier = after.get("flash") or {}, before.get("flash") or {}
+    if flash:
+        written, moved, erased = (
+            flash.get(name, 0) - earlier.get(name, 0) for name in ("written_pages", "moved_pages", "erases")
+        )
+        found["drive.flash.bytes"] = (written + moved) * page_bytes if page_bytes else None
+        found["drive.erases"] = erased
+        found["drive.write_amplification"] = (written + moved) / written if written else None
+    return {name: float(value) for name, value in found.items() if value is not None}

@@ -36,16 +36,12 @@ _MOST_WORKERS = 10_000
 
 @dataclass(frozen=True)
 class HostCluster:
-    """A Dask cluster on this host."""
-
     workers: int | None = None
     """None: one for each processor."""
 
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A Dask scheduler that runs already."""
-
     host: str
     port: int
     plaintext: bool = False
@@ -232,8 +228,6 @@ def _usable(address: str) -> ExecutorName:
 
 
 class DaskOpener(executors.Opener):
-    """All of them: each is a Dask cluster."""
-
     forms: Mapping[str, str] = {"dask": "dask:local, dask://HOST:PORT", "slurm": "slurm:partition=NAME,jobs=N"}
     libraries = ("distributed",)
 
@@ -279,7 +273,6 @@ class DaskOpener(executors.Opener):
 
     @contextmanager
     def adapted(self, executor: Executor, said: Said) -> Iterator[Executor]:
-        """See Opener: what `Client.get_executor` of Dask gave."""
         from ioassay.packs.hosts.executors.dask_executor import DaskExecutor
 
         client = executor._client  # type: ignore[attr-defined]
@@ -292,7 +285,6 @@ class DaskOpener(executors.Opener):
     def measuring(
         self, address: str, suite: Suite, consent: Consent, said: Said, *, without_tools: bool
     ) -> tuple[Suite, Hosts] | None:
-        """See Opener: the hosts that have joined a scheduler."""
         if not isinstance(read(address), Scheduler):
             return None
         scheduler = _usable(address)

@@ -60,7 +60,6 @@ _CONFIGURATION = {
 
 @contextmanager
 def on_host(wanted: HostCluster) -> Iterator[Client]:
-    """A cluster of worker processes on this host."""
     with ExitStack() as stack:
         folder = stack.enter_context(_prepared())
         import distributed
@@ -111,7 +110,6 @@ def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
 
 @contextmanager
 def running(wanted: Scheduler) -> Iterator[Client]:
-    """A client of a scheduler that runs already."""
     address = require_consent(wanted)
     with ExitStack() as stack:
         stack.enter_context(silenced())
@@ -147,10 +145,7 @@ def require_consent(wanted: Scheduler) -> str:
 @contextmanager
 def _prepared(parent: Path | None = None) -> Iterator[Path]:
     """Dask set up for a cluster of ours, and the folder of its temporary files."""
-    with (
-        silenced(),
-        supervisor.temporary_folder(".ioassay-cluster-", parent) as folder,
-    ):
+    with silenced(), supervisor.temporary_folder(".ioassay-cluster-", parent) as folder:
         import dask
 
         before = dict(os.environ)
@@ -222,7 +217,6 @@ class _NoSpans:
         """Called by the scheduler."""
 
     def observe_tasks(self, tasks: object, code: object, span_metadata: object) -> dict[str, object]:
-        """Nothing is noted of tasks."""
         return {}
 
     def heartbeat(self, worker: object, data: object) -> None:
@@ -236,7 +230,9 @@ def _scheduler_options() -> dict[str, Any]:
 
 
 def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
-    options: dict[str, Any] = {
+    named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
+    named[SYSTEMS[wanted.system].account] = wanted.account
+    return {
         "cores": wanted.cores,
         "processes": wanted.cores,
         "python": shlex.quote(sys.executable),
@@ -247,10 +243,8 @@ def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
         "scheduler_options": {"dashboard_address": "127.0.0.1:0", **_scheduler_options()},
         "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.dask_clusters"],
         "silence_logs": False,
+        **{key: value for key, value in named.items() if value},
     }
-    named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
-    named[SYSTEMS[wanted.system].account] = wanted.account
-    return {**options, **{key: value for key, value in named.items() if value}}
 
 
 def first_line(error: BaseException) -> str:
@@ -320,8 +314,6 @@ RESOURCE = "ioassay-measures"
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker that was examined."""
-
     address: str
     name: str
     threads: int

@@ -198,7 +198,6 @@ class DaskExecutor(Executor):
         self._await(call.task, call.key)
 
     def _await(self, task: distributed.Future, key: str) -> None:
-        """Be told when an attempt has ended."""
         task.add_done_callback(lambda _: self._events.put(partial(self._note_end, key)))
 
     def _note_end(self, key: str) -> None:
@@ -290,7 +289,6 @@ class DaskExecutor(Executor):
             self._fail(call, error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     def _hear(self, event: Any) -> None:
-        """What the scheduler tells all clients of its workers."""
         action = event.get("action") if isinstance(event, dict) else None
         if action == "add-worker":
             self._examine([event["worker"]])
@@ -455,7 +453,6 @@ class DaskExecutor(Executor):
             self._fail(call, NoWorker(why))
 
     def _drop(self, call: _Call) -> None:
-        """The call was cancelled by whoever asked."""
         self._release(call)
         if call in self._pending:
             self._pending.remove(call)

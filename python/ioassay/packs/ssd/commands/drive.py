@@ -22,7 +22,6 @@ _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": 
 
 
 def register(app: syntax.Group) -> None:
-    """Add the commands to `app`."""
     drive = syntax.Group("List and show descriptions of drives, and compare them with measurements.")
     drive.command("list")(list_)
     drive.command()(show)
@@ -56,7 +55,7 @@ def show(
     """
     console.use_json(json)
     described = drive_files.load(drive)
-    size = _checked(described, simulator.check)
+    size = _checked(described)
     figures = drive_accuracy.figures(described.options)
     if json:
         values = {name: vars(entry) for name, entry in described.entries.items()}
@@ -97,7 +96,7 @@ def check(
     """
     console.use_json(json)
     described = drive_files.load(drive)
-    _checked(described, simulator.check)
+    _checked(described)
     found = [drive_accuracy.accuracy(described, each) for each in described.measurements]
     excesses = {each.measurement.name: each.excesses for each in found if each.excesses}
     if json:
@@ -112,12 +111,11 @@ def check(
         raise console.Exit(1)
 
 
-def _checked(drive: DriveFile, checking: Any) -> Mapping[str, Any]:
+def _checked(drive: DriveFile) -> Mapping[str, Any]:
     try:
-        checked: Mapping[str, Any] = checking(drive.options)
+        return simulator.check(drive.options)
     except UsageError as error:
         raise InputError(f"{drive.path}: {error}") from None
-    return checked
 
 
 def _figure(name: str, figure: Mapping[str, float]) -> str:

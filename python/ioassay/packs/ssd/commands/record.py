@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay import formats
 from ioassay.cli import console, options, syntax, witness, witness_text
 from ioassay.cli.syntax import row
-from ioassay.packs.ssd.commands import trace_text
-from ioassay.packs.ssd.commands.trace import TO, WRITING
+from ioassay.packs.ssd.commands.trace import TO, WRITING, written
 
 if TYPE_CHECKING:
     from ioassay.packs.ssd.command_recording import Recording
@@ -20,7 +19,6 @@ Command = Annotated[list[str], syntax.argument("COMMAND…", "The command and it
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command(interspersed=False)(record)
 
 
@@ -69,7 +67,7 @@ def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -
         ended = {"exit_code": watched.outcome.exit_code, "seconds": watched.outcome.duration_s}
         console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
         return
-    trace_text.written(output, done)
+    written(output, done, json=False)
     if failed := witness_text.how_it_failed(watched.outcome):
         console.note(failed)
     if servers := formats.named_servers(may_have_servers):

@@ -16,7 +16,6 @@ from ioassay.hints import nearest
 from ioassay.packs.ssd import simulator, traces
 from ioassay.packs.ssd.commands.trace import NO_CACHE, PREPARING, READING, cache_note, preparing, reading, trace_formats
 from ioassay.packs.ssd.simulator import results
-from ioassay.packs.ssd.traces import trace_file
 from ioassay.simulation import options as simulation_options
 from ioassay.simulation.options import OPTIONS
 from ioassay.units import format_count, format_duration, format_rate, format_size
@@ -103,7 +102,6 @@ _TABLE = {
 
 
 def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
     app.command()(simulate)
 
 
@@ -199,8 +197,20 @@ def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[s
     _warn(dict(zip(runs, found, strict=True)))
     if json:
         console.emit(found[0] if len(found) == 1 else {"samples": found})
-    else:
-        _sampled(found)
+        return
+    first = found[0]
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
+    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
+    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
+    rows = []
+    for each in found:
+        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}"]
+        for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio"):
+            cells += ["-" if share is None else f"{share:.2%}" for share in (each[name], each[f"{name}_error"])]
+        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
+    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
+    console.table(["policy", *names, "sample", "pages", *columns], rows)
 
 
 def _compare(
@@ -298,7 +308,7 @@ def _check_state(given: Mapping[str, Any], runs: int) -> None:
         name = "resume" if given["resume"] else "save-state"
         raise UsageError(f"--{name} goes with one simulation, and {runs} were asked for")
     if given["save_state"]:
-        trace_file.check(given["save_state"], force=given["force"])
+        traces.check_file(given["save_state"], force=given["force"])
 
 
 def _warn(found: Mapping[str, dict[str, Any]]) -> None:
@@ -381,22 +391,6 @@ def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...
         bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
         rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
     console.table([columns[0], *names, *columns[1:]], rows)
-
-
-def _sampled(found: Sequence[Mapping[str, Any]]) -> None:
-    first = found[0]
-    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
-    pages = f"{first['written_pages']:,} page writes and {first['read_pages']:,} page reads"
-    console.line(f"{first['trace']}: {first['requests']:,} requests, {pages}")
-    _row("sample", "each ratio is within its error with 95 % confidence; times and wear are not those of a sample")
-    rows = []
-    for each in found:
-        cells = [f"{each['sample_rate']:.4g}", f"{each['sampled_pages']:,}"]
-        for name in ("hit_ratio", "read_hit_ratio", "optimum_hit_ratio"):
-            cells += ["-" if share is None else f"{share:.2%}" for share in (each[name], each[f"{name}_error"])]
-        rows.append([each["policy"], *(each.get("set", {}).get(name, "-") for name in names), *cells])
-    columns = ["hits", "error", "read hits", "error", "optimum", "error"]
-    console.table(["policy", *names, "sample", "pages", *columns], rows)
 
 
 def _cells(found: Mapping[str, Any]) -> list[str]:

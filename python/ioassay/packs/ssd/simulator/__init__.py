@@ -106,14 +106,16 @@ def simulate(
     chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
     if state:
         chosen = options_of(state, chosen, resume=resume)
-        if resume:
-            _check_trace(state, described)
+        identity = json.loads(json.dumps(_identity(described)))
+        if resume and (of_run := _saved(state)["trace"]) != identity:
+            expected = f"expected the same and not {_shown(identity)}"
+            raise UsageError(f"the run in {state} is of the trace {_shown(of_run)}, {expected}")
     elif resume:
         raise UsageError("resume is given without state, expected the state of the run to continue")
     wanted = {**_limited(chosen, state, resume=resume), "partial": partial}
     with traces.core_errors(described), ExitStack() as files:
         if save_state:
-            unfinished = files.enter_context(traces.trace_file.replaced(Path(save_state), force=True))
+            unfinished = files.enter_context(traces.replaced(Path(save_state), force=True))
             label = json.dumps({"options": chosen, "trace": _identity(described)})
             wanted["save"] = {"path": str(unfinished), "label": label}
         raw = _core.simulate(described, wanted, threads)
@@ -221,10 +223,7 @@ def offline_optimum(
 
 
 def sampled_hits(
-    trace: traces.Trace,
-    runs: Sequence[Mapping[str, Any]],
-    sample: float,
-    **how: Unpack[traces.Reading],
+    trace: traces.Trace, runs: Sequence[Mapping[str, Any]], sample: float, **how: Unpack[traces.Reading]
 ) -> list[SampledHits]:
     """Estimate the hit ratios of write buffers from the share `sample` of a trace's pages, in one pass over it.
 
@@ -254,7 +253,6 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def available_bytes() -> int:
-    """Memory that this process may take."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -287,15 +285,6 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
 
 def _value(options: Mapping[str, Any], option: Option) -> Any:
     return option_value(option, options.get(option.name, option.default))
-
-
-def _check_trace(path: str | Path, trace: Mapping[str, Any]) -> None:
-    """UsageError where a run cannot continue over `trace`, because another trace was simulated."""
-    saved, wanted = _saved(path)["trace"], json.loads(json.dumps(_identity(trace)))
-    if saved != wanted:
-        raise UsageError(
-            f"the run in {path} is of the trace {_shown(saved)}, expected the same and not {_shown(wanted)}"
-        )
 
 
 def _saved(path: str | Path) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class Accuracy:
         ]
 
     def mean_error(self, statistic: str, fitted: bool | None = None) -> float:
-        """The mean of `errors`; 0 without points."""
         errors = self.errors(statistic, fitted)
         return fmean(errors) if errors else 0.0
 

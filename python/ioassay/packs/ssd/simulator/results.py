@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import atomic_file
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.traces import nothing_left
-from ioassay.packs.ssd.traces.trace_file import replaced
+from ioassay.packs.ssd.traces import nothing_left, replaced
 from ioassay.records.record import Warning_
 from ioassay.simulation.options import FEED, NAMES, PRECONDITION
 from ioassay.units import format_count

@@ -71,7 +71,6 @@ Socket = Annotated[Path, syntax.argument("SOCKET", "The control socket that the 
 
 
 def register(app: syntax.Group) -> None:
-    """Add the commands to `app`."""
     device = syntax.Group("Serve the simulated drive, and query a served drive.")
     device.command()(serve)
     device.command()(stats)
@@ -95,8 +94,7 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     from ioassay.host import drive_folders
-    from ioassay.packs.virtual_drive import drive_options as described
-    from ioassay.packs.virtual_drive import drive_tables, serving
+    from ioassay.packs.virtual_drive import drive_options, serving
 
     console.use_json(json)
     config, parent = (given.pop(name) for name in _STARTED)
@@ -105,19 +103,19 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
     if config is not None:
         _serve_group(config, given, json=json)
         return
-    ways = [part for text in given.pop("transport") or () for part in described.transports(text)]
+    ways = [part for text in given.pop("transport") or () for part in drive_options.transports(text)]
     _require_mount(ways)
     parts = [part for text in given.pop("namespaces") or () for part in text.split(",")] or None
     if given["size"] is None and given["backing_file"] is None and parts is None:
         raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
-    options_of_model = described.settings(given.pop("set_") or ())
-    planned = [fault for path in given.pop("faults") or () for fault in drive_tables.read_faults(path)]
+    options_of_model = drive_options.settings(given.pop("set_") or ())
+    planned = [fault for path in given.pop("faults") or () for fault in drive_options.read_faults(path)]
     asked = _left_to_the_core()
     with ExitStack() as folders:
         answers_at = folders.enter_context(_socket(given.pop("stats_socket")))
         if not ways:
             ways = [f"nbd:unix:{folders.enter_context(_socket(None)).with_name(drive_folders.NBD)}"]
-        told = described.of_options(
+        told = drive_options.of_options(
             ways, set_=options_of_model, namespaces=parts, stats_socket=answers_at, faults=planned, **given
         )
 
@@ -142,13 +140,13 @@ def _require_mount(ways: Sequence[str]) -> None:
 
 def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
     """Serve each drive of a file. UsageError for options that belong into the file."""
-    from ioassay.packs.virtual_drive import drive_tables, serving
+    from ioassay.packs.virtual_drive import drive_options, serving
 
     for name, value in given.items():
         if value != _SERVED[name].default:
-            key = drive_tables.keys(drive_tables.Drive).get(name, name)
+            key = drive_options.keys(drive_options.Drive).get(name, name)
             raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
-    drives = drive_tables.read_drives(config)
+    drives = drive_options.read_drives(config)
     _require_mount([way for drive in drives for way in drive["transports"]])
     asked = _left_to_the_core()
     with ExitStack() as stack:
@@ -263,7 +261,14 @@ def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
     console.use_json(json)
     faults = _drive(socket).faults()
-    console.emit({"faults": faults}) if json else _say_faults(faults)
+    if json:
+        console.emit({"faults": faults})
+    elif not faults:
+        console.line("no faults")
+    else:
+        counts = [(str(one["matched"]), str(one["fired"])) for one in faults]
+        rows = [[str(one["id"]), one["kind"], _concerned(one), *each] for one, each in zip(faults, counts, strict=True)]
+        console.table(["", "kind", "concerns", "matched", "fired"], rows)
 
 
 def fault_clear(
@@ -342,7 +347,13 @@ def _say_statistics(found: Mapping[str, Any]) -> None:
     console.table(["", "commands", "bytes", "errors", "mean", "p50", "p99", "max"], rows)
     if len(found["namespaces"]) > 1:
         console.line()
-        _say_namespaces(found["namespaces"])
+        rows = []
+        for one in found["namespaces"]:  # flushes concern the whole drive
+            row = [str(one["id"]), units.format_size(one["size_bytes"])]
+            for name in _OPS[:3]:
+                row += [units.format_count(one[name]["commands"]), units.format_size(one[name]["bytes"])]
+            rows.append([*row, str(sum(one[name]["errors"] for name in _OPS[:3]))])
+        console.table(["namespace", "size", "reads", "bytes", "writes", "bytes", "trims", "bytes", "errors"], rows)
     console.line()
     if (buffer := found.get("buffer")) and buffer["capacity_pages"]:
         console.line(
@@ -372,25 +383,6 @@ def _say_statistics(found: Mapping[str, Any]) -> None:
     console.line(
         f"late      {_latency(found['late_ns']['p50'])} in the middle, {_latency(found['late_ns']['p99'])} at 99 %"
     )
-
-
-def _say_namespaces(found: Sequence[Mapping[str, Any]]) -> None:
-    """How much each namespace was used. Flushes concern the whole drive."""
-    rows = []
-    for one in found:
-        row = [str(one["id"]), units.format_size(one["size_bytes"])]
-        for name in _OPS[:3]:
-            row += [units.format_count(one[name]["commands"]), units.format_size(one[name]["bytes"])]
-        rows.append([*row, str(sum(one[name]["errors"] for name in _OPS[:3]))])
-    console.table(["namespace", "size", "reads", "bytes", "writes", "bytes", "trims", "bytes", "errors"], rows)
-
-
-def _say_faults(found: Sequence[Mapping[str, Any]]) -> None:
-    if not found:
-        console.line("no faults")
-        return
-    rows = [[str(one["id"]), one["kind"], _concerned(one), str(one["matched"]), str(one["fired"])] for one in found]
-    console.table(["", "kind", "concerns", "matched", "fired"], rows)
 
 
 _STATES = ("empty", "implicitly_opened", "explicitly_opened", "closed", "full", "read_only", "offline")

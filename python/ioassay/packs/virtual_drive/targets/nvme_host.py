@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ioassay.errors import ToolError
 from ioassay.host import block_devices
-from ioassay.host.block_devices import ROOT
+from ioassay.host.block_devices import ROOT, entries, text_of
 from ioassay.process import supervisor
 from ioassay.process.supervisor import Captured
 
@@ -35,6 +35,8 @@ _CHARACTER_S = 1.0
 _GONE_S = 30.0
 _COMMAND_S = 30.0
 _LOOK_S = 0.02
+
+NO_CHARACTER = "this kernel has no character device of an NVMe drive; expected Linux 5.13 or later"
 
 Run = Callable[[Sequence[str]], Captured]
 
@@ -89,7 +91,13 @@ def connected(subsystem: Subsystem, root: Path = ROOT, run: Run = _captured) -> 
     """The kernel's devices of the subsystem, for as long as this lasts, however it ends. ToolError: there are none."""
     if not _has_module(root) and not _runs(run, ["modprobe", MODULE]):
         raise ToolError("the module nvme-tcp cannot be loaded; expected a kernel with it: modprobe nvme-tcp says why")
-    with supervisor.if_killed(lambda: _disconnect_quietly(subsystem, root)):
+
+    def disconnect_quietly() -> None:
+        """After a kill. What stays connected all the same, the kernel gives up after `ctrl_loss_tmo`."""
+        with suppress(ToolError, OSError):
+            _disconnect(subsystem, root)
+
+    with supervisor.if_killed(disconnect_quietly):
         try:
             _connect(subsystem, root)
             yield _awaited(subsystem, root)
@@ -141,12 +149,12 @@ def _devices(subsystem: Subsystem, root: Path) -> Connected | None:
         return None
     for disk in block_devices.disks(root):
         # With multipath, /sys/block/*/device is the subsystem, and without it the controller. Both have these files.
-        if not re.fullmatch(r"nvme\d+n\d+", disk.name) or _text(disk.folder / "device/subsysnqn") != subsystem.nqn:
+        if not re.fullmatch(r"nvme\d+n\d+", disk.name) or text_of(disk.folder / "device/subsysnqn") != subsystem.nqn:
             continue
         if not disk.size_bytes:  # it is being made
             continue
         # A name alone is no proof: what is written to must have the drive's serial number and its size.
-        if (serial := _text(disk.folder / "device/serial")) != subsystem.serial:
+        if (serial := text_of(disk.folder / "device/serial")) != subsystem.serial:
             raise ToolError(f"{disk.name} has serial number '{serial}', expected '{subsystem.serial}': not used")
         if disk.size_bytes != subsystem.size_bytes:
             raise ToolError(f"{disk.name} has {disk.size_bytes} bytes, expected {subsystem.size_bytes}: not used")
@@ -161,12 +169,11 @@ def _ours(subsystem: Subsystem, root: Path) -> list[str]:
     """Controllers that are connected to the subsystem's name at the subsystem's address."""
     address, _, port = subsystem.address.rpartition(":")
     found = []
-    with suppress(OSError):
-        for folder in sorted((root / _CONTROLLERS).iterdir()):
-            place = _text(folder / "address").split(",")
-            there = f"traddr={address}" in place and f"trsvcid={port}" in place
-            if there and _text(folder / "transport") == "tcp" and _text(folder / "subsysnqn") == subsystem.nqn:
-                found.append(folder.name)
+    for folder in entries(root / _CONTROLLERS):
+        place = text_of(folder / "address").split(",")
+        there = f"traddr={address}" in place and f"trsvcid={port}" in place
+        if there and text_of(folder / "transport") == "tcp" and text_of(folder / "subsysnqn") == subsystem.nqn:
+            found.append(folder.name)
     return found
 
 
@@ -185,16 +192,3 @@ def _delete(subsystem: Subsystem, root: Path) -> None:
     for name in _ours(subsystem, root):
         with suppress(OSError):  # it is being deleted already
             (root / _CONTROLLERS / name / "delete_controller").write_text("1")
-
-
-def _disconnect_quietly(subsystem: Subsystem, root: Path) -> None:
-    """After a kill. What stays connected all the same, the kernel gives up after `ctrl_loss_tmo`."""
-    with suppress(ToolError, OSError):
-        _disconnect(subsystem, root)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

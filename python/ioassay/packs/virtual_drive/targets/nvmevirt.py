@@ -23,12 +23,13 @@ from ioassay import units
 from ioassay.errors import ConditionError, IoassayError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.host import block_devices
 from ioassay.host.block_devices import ROOT, Device
+from ioassay.packs.virtual_drive.targets import nvme_host
 from ioassay.process import supervisor
 from ioassay.process.supervisor import Captured
 from ioassay.records.record import Warning_
-from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
-from ioassay.targets import data_consent, device_users, fill, occupancy
-from ioassay.targets.target_table import PositiveSize, Settings, UserPath, read_settings
+from ioassay.roles import NOTHING, Consent, Load, Trial
+from ioassay.targets import device_users, fill, occupancy, safety
+from ioassay.targets.target_table import PositiveSize, Settings, SimpleTarget, UserPath, read_settings
 
 NAME = "nvmev"
 """Of the module, whatever its file is called."""
@@ -69,7 +70,7 @@ class NvmevirtSettings(Settings):
     prepare: Literal["fill", "none"] = "fill"
 
 
-class NvmevirtTarget:
+class NvmevirtTarget(SimpleTarget):
     """A drive that the kernel has for the length of a trial. Implements `roles.Target`."""
 
     kind = "nvmevirt"
@@ -100,20 +101,17 @@ class NvmevirtTarget:
         if lack := memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
             memory = shown(wanted.memmap_start, wanted.memmap_size)
             raise StudyError(f"{memory}: {lack}", key="target.memmap_start")
-        if missing_cpus := absent(wanted.cpus, self._root):
+        online = _processors(self._root / "sys/devices/system/cpu/online")
+        if missing_cpus := [cpu for cpu in wanted.cpus if cpu not in online]:
             raise StudyError(f"{', '.join(map(str, missing_cpus))}: no such processor is on here", key="target.cpus")
         if self._is_real and (missing := [name for name in _PROGRAMS if shutil.which(name) is None]):
             raise ToolError(f"{' and '.join(missing)}: not found; install them (Debian: kmod, util-linux)")
-        lack = isolation_lack(wanted.cpus, self._root)
-        return [Warning_("processors-not-isolated", f"the drive's {lack}, or its times are disturbed")] if lack else []
-
-    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
-        """Nothing to make before a trial."""
-        return self.inspect(access)
-
-    def footprints(self) -> Sequence[Footprint]:
-        """None: its content lies in reserved memory."""
-        return ()
+        isolated = _processors(self._root / "sys/devices/system/cpu/isolated")
+        shared = [cpu for cpu in wanted.cpus if cpu not in isolated]
+        which = f"processor{'s' if len(shared) > 1 else ''} {','.join(map(str, shared))}"
+        boot = f"boot with isolcpus={','.join(map(str, wanted.cpus))}"
+        text = f"the drive's {which}: other programs may run there: {boot}, or its times are disturbed"
+        return [Warning_("processors-not-isolated", text)] if shared else []
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
@@ -127,7 +125,13 @@ class NvmevirtTarget:
         done = self._capture(["insmod", str(wanted.module.absolute()), *options])
         if done.timed_out or done.exit_code:  # then nothing is loaded, or what is loaded is not ours to unload
             raise ToolError(f"{wanted.module} could not be loaded: {_why(done)}{_said(self._since(log))}")
-        with supervisor.if_killed(lambda: self._unload_quietly(before)):
+
+        def unload_quietly() -> None:
+            """After a kill, when nobody is there who could be told; the next run says that it is still loaded."""
+            with suppress(IoassayError, OSError):
+                self._unload(before)
+
+        with supervisor.if_killed(unload_quietly):
             try:
                 path, device = self._awaited(before, log)
                 with ExitStack() as stack:
@@ -135,12 +139,6 @@ class NvmevirtTarget:
                     yield Load("device", self._form_of(path), device.size_bytes, read_only=False)
             finally:
                 self._unload(before)
-
-    def close(self) -> None:
-        """Each trial has given back what it took."""
-
-    def abandon(self) -> None:
-        """Each trial's module is unloaded on its own."""
 
     def _require_not_loaded(self) -> None:
         try:
@@ -185,7 +183,7 @@ class NvmevirtTarget:
 
     def _ours(self, before: set[str]) -> list[Device]:
         came = (device for device in block_devices.disks(self._root) if device.name not in before)
-        return [device for device in came if data_consent.model(device).startswith(MODEL)]
+        return [device for device in came if safety.model(device).startswith(MODEL)]
 
     def _form_of(self, path: Path) -> Path:
         """The block device, or the character device beside it (/dev/nvme1n1, /dev/ng1n1)."""
@@ -193,15 +191,15 @@ class NvmevirtTarget:
             return path
         character = path.with_name(path.name.replace("nvme", "ng", 1))
         if not character.exists():
-            raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
+            raise ConditionError(nvme_host.NO_CHARACTER)
         return character
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
         if found := occupancy.signatures(path):
-            texts = [data_consent.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
-            names = data_consent.consent_names(device, self._root)
-            data_consent.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
+            texts = [device_users.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
+            names = safety.consent_names(device, self._root)
+            safety.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
         device_users.take(device.number, path)
         stack.callback(device_users.give_back, device.number)
         if self._settings.prepare == "fill":
@@ -227,11 +225,6 @@ class NvmevirtTarget:
                     f"the module {NAME} stays loaded: {'; '.join(using)}; end that, then: rmmod {NAME}, and resume"
                 )
             time.sleep(0.1)
-
-    def _unload_quietly(self, before: set[str]) -> None:
-        """After a kill, when nobody is there who could be told; the next run says that it is still loaded."""
-        with suppress(IoassayError, OSError):
-            self._unload(before)
 
     def _using(self, before: set[str]) -> list[str]:
         """What still uses its drive: mounts, programs, whatever the kernel holds it for."""
@@ -269,7 +262,6 @@ def _why(done: Captured) -> str:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """Its own lines of the kernel's log, for a message."""
     own = [line.partition("NVMeVirt: ")[2] for line in lines if "NVMeVirt: " in line]
     return f"; it says: {' / '.join(own[-4:])}" if own else ""
 
@@ -320,23 +312,6 @@ def reserved_regions(root: Path = ROOT) -> Iterator[tuple[int, int]]:
                 yield start_bytes, start_bytes + size_bytes
 
 
-def absent(cpus: Sequence[int], root: Path = ROOT) -> list[int]:
-    """Those that are no processors of this machine, or are off."""
-    online = _processors(root / "sys/devices/system/cpu/online")
-    return [cpu for cpu in cpus if cpu not in online]
-
-
-def isolation_lack(cpus: Sequence[int], root: Path = ROOT) -> str:
-    """Which of them other programs may be put on, with the boot line to add; empty when none."""
-    isolated = _processors(root / "sys/devices/system/cpu/isolated")
-    shared = [cpu for cpu in cpus if cpu not in isolated]
-    if not shared:
-        return ""
-    names = ",".join(map(str, cpus))
-    which = f"processor{'s' if len(shared) > 1 else ''} {','.join(map(str, shared))}"
-    return f"{which}: other programs may run there: boot with isolcpus={names}"
-
-
 def _words(root: Path) -> list[str]:
     return (root / "proc/cmdline").read_text(errors="replace").split()
 
@@ -354,7 +329,6 @@ def _short(size_bytes: int) -> str:
 
 
 def shown(start_bytes: int, size_bytes: int) -> str:
-    """For people: `512 MiB at 1 GiB`."""
     return f"{units.format_size(size_bytes)} at {units.format_size(start_bytes)}"
 
 

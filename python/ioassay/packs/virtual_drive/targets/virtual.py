@@ -16,9 +16,9 @@ import shutil
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,16 +30,15 @@ from ioassay.hints import document, suggestion
 from ioassay.host import process_capabilities
 from ioassay.host.block_devices import ROOT
 from ioassay.host.process_capabilities import SYS_ADMIN
-from ioassay.packs.virtual_drive import control, drive_tables, served_drive, serving
-from ioassay.packs.virtual_drive import drive_options as described
+from ioassay.packs.virtual_drive import drive_options, served_drive, serving
 from ioassay.packs.virtual_drive.targets import nvme_host
 from ioassay.process import supervisor
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
-from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, StepCounter, Trial
+from ioassay.roles import NOTHING, Consent, Counted, Load, StepCounter, Trial
 from ioassay.simulation.options import NAMES
 from ioassay.targets import filesystem, fill
-from ioassay.targets.target_table import PositiveSize, Settings, read_settings
+from ioassay.targets.target_table import PositiveSize, Settings, SimpleTarget, read_settings
 
 _DYING_S = 10.0
 """What a process takes to be gone, whose socket nobody answers any more."""
@@ -92,7 +91,7 @@ class VirtualSettings(Settings):
     """A file with faults, which each trial has from its beginning on."""
 
 
-class VirtualTarget:
+class VirtualTarget(SimpleTarget):
     """A drive for each trial. Implements `roles.Target`."""
 
     kind = "virtual"
@@ -107,11 +106,11 @@ class VirtualTarget:
                 )
                 raise StudyError(f"unknown key; {hint}", key=f"target.{name}")
         with _named("target.drive"):
-            self._model = {**described.of_drive(self._settings.drive), **own}
+            self._model = {**drive_options.of_drive(self._settings.drive), **own}
         with _named("target.precondition"):
-            self._used = described.is_used(self._settings.precondition)
+            self._used = drive_options.is_used(self._settings.precondition)
         with _named("target"):
-            described.described(self._model)
+            drive_options.described(self._model)
         models = dict(_core.device_models())
         if self._settings.model not in models:
             raise StudyError(f"is '{self._settings.model}', expected {' or '.join(models)}", key="target.model")
@@ -123,7 +122,7 @@ class VirtualTarget:
                 said = "has zones, which only NVMe over TCP knows; expected target.ways = ['nvme-tcp']"
                 raise StudyError(said, key="target.zones")
             with _named("target.zones"):
-                described.zones(zones)
+                drive_options.zones(zones)
 
     @cached_property
     def _form(self) -> str:
@@ -141,7 +140,7 @@ class VirtualTarget:
         """Whether it can be made here: a warning where there is no root for a loop device. StudyError: no FUSE."""
         if access == NOTHING and self._settings.form == "file":
             return ()
-        useless = described.unused(self._settings.model, self._model, self._settings.precondition)
+        useless = drive_options.unused(self._settings.model, self._model, self._settings.precondition)
         warnings = [Warning_("drive-option-unused", useless)] if useless else []
         by_fuse, of_files, kind = "fuse" in self._ways, self._form in _ON_FILE, self._settings.filesystem
         found = "run as root (with sudo)" if Path(_FUSE).exists() else "load the module of the kernel: modprobe fuse"
@@ -179,14 +178,6 @@ class VirtualTarget:
             return "a virtual drive by FUSE has to be mounted", remedy
         return "", ""
 
-    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
-        """Nothing to make before a trial."""
-        return self.inspect(access)
-
-    def footprints(self) -> Sequence[Footprint]:
-        """None: its content lies in memory."""
-        return ()
-
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive; ToolError when it cannot be served, ConditionError when that takes what is not here."""
@@ -204,14 +195,17 @@ class VirtualTarget:
                     made = _mounted(path, self._settings.filesystem, folder, discard=not self._used)
                     path = stack.enter_context(made)
             if self._form in _CONNECTED:
-                subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], described.SERIAL, told["size_bytes"])
-                path = self._device(stack.enter_context(nvme_host.connected(subsystem, self._root)))
+                subsystem = nvme_host.Subsystem(told["nvme_tcp"], told["nqn"], drive_options.SERIAL, told["size_bytes"])
+                connected = stack.enter_context(nvme_host.connected(subsystem, self._root))
+                path = connected.block if self._form == "nvme" else connected.character
+                if path is None:
+                    raise ConditionError(nvme_host.NO_CHARACTER)
             socket = Path(told["stats"])
 
             def end_unless_it_answers() -> None:
                 """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors."""
                 try:
-                    control.ask(socket, "stats")
+                    serving.ask(socket, "stats")
                 except (InputError, ToolError):
                     server.kill()
 
@@ -224,10 +218,16 @@ class VirtualTarget:
                 return made
 
             def step_metrics(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-                return control.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
+                return serving.metrics_between(before["stats"], after["stats"], told.get("page_bytes"))
+
+            def begin() -> None:
+                """What the drive counts, and how it misbehaves, begins now. ToolError: it cannot have such a fault."""
+                serving.ask(socket, "fault-clear")
+                serving.ask(socket, "reset-stats")
+                if self._faults:
+                    serving.ask(socket, "fault-inject", faults=self._faults)
 
             stack.callback(end_unless_it_answers)
-            begin = partial(_begin, socket, self._faults)
             stack.callback(_forgive, socket)
             begin()  # calibrating and making a file system are no part of it
             is_folder = path is not None and self._form == "folder"
@@ -243,14 +243,6 @@ class VirtualTarget:
                 step_counter=StepCounter(socket, json.dumps({"request": "stats"}), step_metrics),
             )
 
-    def _device(self, found: nvme_host.Connected) -> Path:
-        """ConditionError: a kernel that old has no character device."""
-        if self._form == "nvme":
-            return found.block
-        if found.character is None:
-            raise ConditionError("this kernel has no character device of an NVMe drive; expected Linux 5.13 or later")
-        return found.character
-
     def _counted(self, server: PipedChild, told: Mapping[str, Any], began_s: float, used_s: float) -> Counted:
         """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked.
 
@@ -258,10 +250,10 @@ class VirtualTarget:
         """
         used_percent = 100 * (server.processor_s() - used_s) / max(time.monotonic() - began_s, 1e-9)
         try:
-            found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
+            found = serving.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
         except InputError as error:
             raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-        metrics = control.metrics(found, told.get("page_bytes")) | {"drive.cpu": used_percent}
+        metrics = serving.metrics(found, told.get("page_bytes")) | {"drive.cpu": used_percent}
         metrics["drive.block_device"] = float(self._form in ("device", *_CONNECTED))
         floors_ns = [way["floor_ns"] for way in told.get("ways", ()) if way.get("floor_ns")]
         if len(floors_ns) == 1:  # of several, the load takes any
@@ -273,24 +265,18 @@ class VirtualTarget:
         warnings = [Warning_(kind, _UNCALIBRATED[kind], remedy) for kind in kinds if kind in _UNCALIBRATED]
         return Counted({"drive": dict(told), "counted": found}, metrics, past_cache, warnings)
 
-    def close(self) -> None:
-        """Each trial has given back what it took."""
-
-    def abandon(self) -> None:
-        """Each trial's drive is cleared on its own."""
-
     def _description(self, folder: Path) -> dict[str, Any]:
         wanted = self._settings
         of_model = dict(self._model)
         if str(of_model.get("policy", "none")) == "none":  # a level among others, which do have a buffer
             of_model.pop("buffer", None)
         try:
-            return described.described(
+            return drive_options.described(
                 of_model,
                 transports=[_WAYS[way].format(folder) for way in self._ways],
                 stats_socket=folder / "stats.sock",
                 precondition=wanted.precondition if self._used else None,
-                profile=described.profile(wanted.drive),
+                profile=drive_options.profile(wanted.drive),
                 # From model none nothing is taken off: there it is measured only where a study wants to know it.
                 calibrate=wanted.model != "none" if wanted.calibrate is None else wanted.calibrate,
                 prefault=wanted.model == "none" if wanted.prefault is None else wanted.prefault,
@@ -314,25 +300,17 @@ def _planned(file: str) -> list[dict[str, Any]]:
     if file == "none":
         return []
     with _named("target.faults"):
-        faults = drive_tables.read_faults(Path(file))
+        faults = drive_options.read_faults(Path(file))
     if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
         said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; expected for how long"
         raise StudyError(said, key="target.faults")
     return faults
 
 
-def _begin(socket: Path, faults: Sequence[Mapping[str, Any]]) -> None:
-    """What the drive counts, and how it misbehaves, begins now. ToolError for a fault that it cannot have."""
-    control.ask(socket, "fault-clear")
-    control.ask(socket, "reset-stats")
-    if faults:
-        control.ask(socket, "fault-inject", faults=list(faults))
-
-
 def _forgive(socket: Path) -> None:
     """Ends all faults: a command that is stuck would block the unmounting of what lies on the drive."""
     with suppress(InputError, ToolError):
-        control.ask(socket, "fault-clear")
+        serving.ask(socket, "fault-clear")
 
 
 def _how(server: PipedChild) -> str:
