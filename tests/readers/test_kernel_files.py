@@ -86,7 +86,7 @@ def test_block_devices_and_mounts(root: Path) -> None:
                     block_devices.family(device, root)
             except IoassayError as error:
                 assert str(error)
-        counters.disk_counters(["nvme0n1"], root)
+        block_devices.disk_counters(["nvme0n1"], root)
         try:
             counted = counters.Counters(["nvme0n1"], root)
         except IoassayError:

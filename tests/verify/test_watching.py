@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from ioassay import _core
+from ioassay.api import witness_judgement
 from ioassay.errors import ToolError, UsageError
-from ioassay.host import process_capabilities
+from ioassay.host import block_devices, process_capabilities
+from ioassay.process import process_table
 from ioassay.verify import witness
 from ioassay.verify.witness import Attachment, Running, single_command, strace
-from ioassay.verify.witness.counters import Counters, below, disk_counters, process_counters
+from ioassay.verify.witness.counters import Counters, process_counters
 from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
 
 from .conftest import table
@@ -101,7 +103,7 @@ def test_files_are_told_with_the_filesystem_that_is_mounted() -> None:
 def test_paths_are_guessed_from_a_command_line(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     argv = ["dd", "if=data", f"of={tmp_path}/new", "bs=4k", "--output", "/no/such/place", "-f", str(tmp_path), "\0"]
-    assert set(map(str, witness.paths_in(argv))) == {"data", f"{tmp_path}/new", str(tmp_path)}
+    assert set(map(str, witness_judgement.paths_in(argv))) == {"data", f"{tmp_path}/new", str(tmp_path)}
 
 
 # Which backend is chosen
@@ -170,7 +172,7 @@ def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, subprocess.Popen(["true"]) as ended:
         try:
             assert process.stdout and process.stdout.readline() == "ready\n"
-            [thread] = [task for task in single_command.threads(process.pid) if task != process.pid]
+            [thread] = [task for task in process_table.threads(process.pid) if task != process.pid]
             os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
             for pid, why in (
                 (thread, f"thread of process {process.pid}"),
@@ -270,10 +272,10 @@ def test_what_outlived_the_command_is_said(fake_root: Build) -> None:
 
 def test_devices_below_are_counted_too(fake_root: Build) -> None:
     root = fake_root(STACK)
-    assert sorted(below(["md0"], root)) == ["md0", "sda", "sda1", "sdb"]
-    assert below(["sda1"], root) == ["sda1", "sda"]
-    assert below([], root) == []
-    assert below(["nowhere"], root) == ["nowhere"]
+    assert sorted(block_devices.below(["md0"], root)) == ["md0", "sda", "sda1", "sdb"]
+    assert block_devices.below(["sda1"], root) == ["sda1", "sda"]
+    assert block_devices.below([], root) == []
+    assert block_devices.below(["nowhere"], root) == ["nowhere"]
 
 
 def test_a_device_that_went_or_came_again_has_no_counters(fake_root: Build) -> None:
@@ -285,7 +287,7 @@ def test_a_device_that_went_or_came_again_has_no_counters(fake_root: Build) -> N
 
 def test_columns_that_an_old_kernel_lacks_are_zero(fake_root: Build) -> None:
     root = fake_root({"proc/diskstats": "8 0 sda 1 2 3 4 5 6 7 8 9 10 11\nshort\n8 1 sda1\n"})
-    found = disk_counters(["sda"], root)["sda"]
+    found = block_devices.disk_counters(["sda"], root)["sda"]
     assert (found["reads"], found["read_bytes"], found["write_bytes"]) == (1, 3 * 512, 7 * 512)
     assert (found["discards"], found["flushes"]) == (0, 0)
 

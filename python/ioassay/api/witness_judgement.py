@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -16,7 +17,7 @@ from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
 from ioassay.process import supervisor
-from ioassay.records.observation import OFF, from_dict
+from ioassay.records.observation import BPF, EXPLAIN, OFF, SYSCALLS, from_dict
 from ioassay.verify import latency_parts
 from ioassay.verify.evidence import classes
 from ioassay.verify.verdict import CONTRADICTED, compared, rank
@@ -232,13 +233,11 @@ def witness(
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """
-    from ioassay.verify.witness import observed_command
-
     argv = words(command)
     stated = Stated.of(claims, claim_regex)
     check(level, backend)
-    wanted = None if calls is False else observed_command.SAMPLE if calls is True else str(calls)
-    listing = observed_command.destination(wanted, level, backend, twins)
+    wanted = None if calls is False else "" if calls is True else str(calls)
+    listing = destination(wanted, level, backend, twins)
     if not (pids or cgroup or container):
         if not argv:
             raise UsageError("command is empty; expected a program and its arguments, or pids, cgroup or container")
@@ -272,6 +271,25 @@ def words(command: Sequence[str | Path]) -> list[str]:
     return list(map(str, command))
 
 
+def destination(calls: str | None, level: str, backend: str, twins: int) -> str | None:
+    """The absolute path of the file to list calls to; '' for a sample of each file, None for no listing.
+
+    UsageError for what cannot be combined with a listing, and for a path that is no file of an existing folder.
+    """
+    if calls is None:
+        return None
+    if level not in (SYSCALLS, EXPLAIN):
+        raise UsageError(f"--calls and --level {level}: calls are seen at level {SYSCALLS}")
+    if backend not in (BACKENDS[0], BPF):
+        raise UsageError(f"--calls and --backend {backend}: calls are listed by {BPF}; strace has a listing of its own")
+    if twins:
+        raise UsageError("--calls and --twins: a listing is of one run; give one of them")
+    path = Path(calls).absolute()
+    if calls and (path.is_dir() or not path.parent.is_dir()):
+        raise UsageError(f"--calls={calls}: not a file in a folder that exists; make the folder first")
+    return str(path) if calls else ""
+
+
 def check(level: str, backend: str) -> None:
     """UsageError for an unknown level or backend."""
     for option, value, known in (("level", level, LEVELS), ("backend", backend, BACKENDS)):
@@ -283,9 +301,26 @@ def check(level: str, backend: str) -> None:
 def devices_of(command: Sequence[str]) -> list[str]:
     """The disks under the files that a command line seems to name, and under the working directory."""
     from ioassay import host
-    from ioassay.verify import witness
 
-    return sorted({name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)})
+    return sorted({name for path in (Path(), *paths_in(command)) for name in host.devices(path)})
+
+
+def paths_in(argv: Sequence[str]) -> list[Path]:
+    """The files, folders and block devices that a command line seems to name, each once: only guessed.
+
+    A word, or what stands after its '=', that is a path which is there, or would be made in a folder that is there.
+    """
+    words = [part for word in argv[1:] for part in {word, word.partition("=")[2]} if part and not part.startswith("-")]
+    return list(dict.fromkeys(Path(word) for word in words if _may_be_path(word)))
+
+
+def _may_be_path(word: str) -> bool:
+    path = Path(word)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return "/" in word and os.path.isdir(os.path.dirname(word))  # noqa: PTH112, PTH120 (an odd word is no error)
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode)
 
 
 def watch_quietly(

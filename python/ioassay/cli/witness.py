@@ -120,15 +120,13 @@ def witness(
     witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio; ioassay witness --pid 123
     --for 10s; ioassay witness --pid 123 -- redis-benchmark
     """
-    from ioassay.verify.witness import observed_command
-
     level = "explain" if explain else level
     stated, command = witness_judgement.Stated.of(claim or (), claim_regex), command or []
     witness_judgement.check(level, backend)
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: its folder does not exist; make it first")
     _check_statuses(require, exit_verdict)
-    listing = observed_command.destination(calls, level, backend, twins)
+    listing = witness_judgement.destination(calls, level, backend, twins)
     pids, seconds = _running(pid, cgroup, container, for_, command, twins)
     attached = None
     shown = partial(watch, quiet=json)

@@ -3,7 +3,7 @@
 A device is its number (`st_rdev`), never its name: symbolic links, by-id names and nodes made by mknod all lead there.
 Writes nothing and starts no process. Deliberately not here: who mounts it (`host.mounts`), what it holds
 (`targets.occupancy`) and whether it may be written (`targets.safety`).
-Sources: Linux Documentation/ABI/{stable,testing}/sysfs-block, loop(4).
+Sources: Linux Documentation/ABI/{stable,testing}/sysfs-block, Documentation/admin-guide/iostats.rst, loop(4).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -353,3 +353,60 @@ def text_of(path: Path) -> str:
         return path.read_text(errors="replace").strip()
     except OSError:
         return ""
+
+
+# What whole devices did, and which devices lie below others
+
+_DISK_COLUMNS = {
+    "reads": 3,
+    "read_merges": 4,
+    "read_bytes": 5,
+    "writes": 7,
+    "write_merges": 8,
+    "write_bytes": 9,
+    "discards": 14,
+    "flushes": 18,
+}
+"""Columns of /proc/diskstats (Documentation/admin-guide/iostats.rst); discards since Linux 4.18, flushes since 5.5."""
+
+
+def disk_counters(devices: Collection[str], root: Path = ROOT) -> dict[str, dict[str, int]]:
+    """Totals of the named block devices since they are there; one that is not there is left out."""
+    found = {}
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/diskstats").read_text().splitlines() if devices else ():
+            columns = line.split()
+            if len(columns) > 2 and columns[2] in devices:
+                found[columns[2]] = _disk(columns)
+    return found
+
+
+def _disk(columns: Sequence[str]) -> dict[str, int]:
+    """In bytes; of a kernel that does not count discards or flushes, none."""
+    found = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
+    return found | {name: found[name] * SECTOR_BYTES for name in ("read_bytes", "write_bytes")}
+
+
+def below(devices: Sequence[str], root: Path = ROOT) -> list[str]:
+    """`devices`, and every device that one of them lies on: its disk, what md and dm are built on, what a loop maps."""
+    found = dict.fromkeys(devices)
+    mapped = loops(root) if devices else []
+    waiting = list(devices)
+    while waiting:
+        here = named(waiting.pop(), root)
+        for under in _under(here, mapped, root) if here is not None else ():
+            if under.name not in found:
+                found[under.name] = None
+                waiting.append(under.name)
+    return list(found)
+
+
+def _under(here: Device, mapped: Sequence[Loop], root: Path) -> Iterator[Device]:
+    yield disk_of(here)
+    yield from slaves(here)
+    for loop in mapped:
+        number, of = loop.block, loop.file
+        if of is not None:  # the device of its file system, where that has one
+            number = Number(os.major(of.device), os.minor(of.device))
+        if loop.device.number == here.number and number is not None and (under := device(number, root)):
+            yield under

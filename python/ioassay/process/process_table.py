@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,6 +104,22 @@ def descendants(processes: Mapping[int, Status], roots: Iterable[int]) -> set[in
             family.add(pid)
             ahead += children.get(pid, ())
     return family
+
+
+def leader(task: int) -> int:
+    """The process whose thread it is; itself where that cannot be read."""
+    with suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{task}/status").read_text(errors="replace")
+        return int(text.partition("Tgid:")[2].split()[0])
+    return task
+
+
+def threads(pid: int) -> list[int]:
+    """Ids of the tasks of a process, its own included; none of one that has ended."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
 
 
 def group_of(pid: int) -> int | None:

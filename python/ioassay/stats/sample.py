@@ -102,6 +102,31 @@ def within(mean: float, half: float, bounds: tuple[float, float] | None) -> tupl
     return below, above
 
 
+def ratio_of_medians(one: Sequence[float], other: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """The median of one divided by the other's, and the ends of its 95 % interval; None of fewer than three values.
+
+    All are positive. Price and Bonett, "Distribution-free confidence intervals for difference and ratio of medians",
+    Journal of Statistical Computation and Simulation 72 (2002), with Student's t instead of the normal quantile, since
+    their interval is too narrow for a handful of values.
+    """
+    sides = [sorted(map(math.log, side)) for side in (one, other)]
+    log_ratio = statistics.median(sides[0]) - statistics.median(sides[1])
+    if min(map(len, sides)) < 3:
+        return math.exp(log_ratio), None, None
+    half = distributions.t_ppf(0.975, sum(map(len, sides)) - 2) * math.sqrt(sum(map(_median_variance, sides)))
+    ratio, low, high = (math.exp(log_ratio + by) for by in (0.0, -half, half))
+    return ratio, low, high
+
+
+def _median_variance(values: Sequence[float]) -> float:
+    """Of the median of sorted values, from the distance of two order statistics about it."""
+    n = len(values)
+    place = max(1, round((n + 1) / 2 - math.sqrt(n)))
+    outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n
+    z = statistics.NormalDist().inv_cdf(1 - outside / 2)
+    return ((values[n - place] - values[place - 1]) / (2 * z)) ** 2
+
+
 def outliers(values: Sequence[float] | Floats, risk: float = OUTLIER_RISK) -> list[Outlier]:
     """Values that a normal sample of this size would hold with probability `risk` only.
 

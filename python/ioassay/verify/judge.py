@@ -7,10 +7,8 @@ leads to INCOMPLETE, to UNSUPPORTED, or to a property that is not judged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, median
 from typing import Any
 
 from ioassay.formats import is_of_this_host, tool_runs
@@ -374,33 +372,12 @@ class Effect:
 
 
 def effect(twins: Twins) -> Effect | None:
-    """The probe effect; None where a side has no positive value.
+    """The probe effect; None where a side has no positive value."""
+    from ioassay.stats import sample
 
-    Interval: Price and Bonett, "Distribution-free confidence intervals for difference and ratio of medians", Journal
-    of Statistical Computation and Simulation 72 (2002), with Student's t instead of the normal quantile, since their
-    interval is too narrow for a handful of runs.
-    """
-    sides = [sorted(math.log(value) for value in side if value > 0) for side in (twins.traced, twins.untraced)]
+    sides = [[value for value in side if value > 0] for side in (twins.traced, twins.untraced)]
     runs = min(map(len, sides))
-    if not runs:
-        return None
-    log_ratio = median(sides[0]) - median(sides[1])
-    if runs < 3:
-        return Effect(twins.metric, math.exp(log_ratio), None, None, runs)
-    from ioassay.stats import distributions
-
-    half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(sum(map(_variance, sides)))
-    ratio, low, high = (math.exp(log_ratio + by) for by in (0.0, -half, half))
-    return Effect(twins.metric, ratio, low, high, runs)
-
-
-def _variance(values: Sequence[float]) -> float:
-    """Of the median of sorted values, from the distance of two order statistics about it."""
-    n = len(values)
-    place = max(1, round((n + 1) / 2 - math.sqrt(n)))
-    outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n
-    z = NormalDist().inv_cdf(1 - outside / 2)
-    return ((values[n - place] - values[place - 1]) / (2 * z)) ** 2
+    return Effect(twins.metric, *sample.ratio_of_medians(*sides), runs) if runs else None
 
 
 # Explanations

@@ -7,7 +7,7 @@
 """
 
 from ioassay.verify.witness.observed_command import Watching, counter, counting, watching
-from ioassay.verify.witness.single_command import Attachment, Observed, Running, attend, paths_in, watch
+from ioassay.verify.witness.single_command import Attachment, Observed, Running, attend, watch
 
 __all__ = [
     "Attachment",
@@ -17,7 +17,6 @@ __all__ = [
     "attend",
     "counter",
     "counting",
-    "paths_in",
     "watch",
     "watching",
 ]

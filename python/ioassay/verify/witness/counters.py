@@ -8,9 +8,7 @@ Deliberately not here: single calls, times and files; nothing can be known of th
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from resource import struct_rusage
@@ -31,17 +29,6 @@ _RUSAGE_FIELDS = {
     "ru_nvcsw": "voluntary_switches",
     "ru_nivcsw": "involuntary_switches",
 }
-_DISK_COLUMNS = {
-    "reads": 3,
-    "read_merges": 4,
-    "read_bytes": 5,
-    "writes": 7,
-    "write_merges": 8,
-    "write_bytes": 9,
-    "discards": 14,
-    "flushes": 18,
-}
-"""Columns of /proc/diskstats (Documentation/admin-guide/iostats.rst); discards since Linux 4.18, flushes since 5.5."""
 
 
 class Counters:
@@ -52,7 +39,7 @@ class Counters:
 
     def __init__(self, devices: Sequence[str] = (), root: Path = block_devices.ROOT) -> None:
         self._root = root
-        self._devices = below(devices, root)
+        self._devices = block_devices.below(devices, root)
         self._io: tuple[Mapping[str, int], Mapping[str, int]] = {}, {}
         self._disks: tuple[Mapping[str, Mapping[str, int]], Mapping[str, Mapping[str, int]]] = {}, {}
         self._why = ""
@@ -62,13 +49,13 @@ class Counters:
     def begin(self, pid: int) -> None:
         """Read everything while the command is held before its first instruction."""
         self._io = self._process(pid), {}
-        self._disks = disk_counters(self._devices, self._root), {}
+        self._disks = block_devices.disk_counters(self._devices, self._root), {}
 
     def end(self, pid: int) -> None:
         """Read everything again: the main process `pid` has ended and is not reaped yet."""
         self._io = self._io[0], self._process(pid)
         self.close()
-        self._disks = self._disks[0], disk_counters(self._devices, self._root)
+        self._disks = self._disks[0], block_devices.disk_counters(self._devices, self._root)
 
     def close(self) -> None:
         if self._account is not None:
@@ -124,47 +111,3 @@ def usage(rusage: struct_rusage | None) -> dict[str, float]:
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """What was added between two readings of the same fields."""
     return {name: after[name] - before[name] for name in before}
-
-
-def disk_counters(devices: Collection[str], root: Path = block_devices.ROOT) -> dict[str, dict[str, int]]:
-    """Totals of the named block devices since they are there; one that is not there is left out."""
-    found = {}
-    with suppress(OSError, ValueError):
-        for line in (root / "proc/diskstats").read_text().splitlines() if devices else ():
-            columns = line.split()
-            if len(columns) > 2 and columns[2] in devices:
-                found[columns[2]] = _disk(columns)
-    return found
-
-
-def _disk(columns: Sequence[str]) -> dict[str, int]:
-    """In bytes; of a kernel that does not count discards or flushes, none."""
-    found = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
-    return found | {name: found[name] * block_devices.SECTOR_BYTES for name in ("read_bytes", "write_bytes")}
-
-
-def below(devices: Sequence[str], root: Path = block_devices.ROOT) -> list[str]:
-    """`devices`, and every device that one of them lies on: its disk, what md and dm are built on, what a loop maps."""
-    found = dict.fromkeys(devices)
-    loops = block_devices.loops(root) if devices else []
-    waiting = list(devices)
-    while waiting:
-        here = block_devices.named(waiting.pop(), root)
-        for under in _under(here, loops, root) if here is not None else ():
-            if under.name not in found:
-                found[under.name] = None
-                waiting.append(under.name)
-    return list(found)
-
-
-def _under(
-    here: block_devices.Device, loops: Sequence[block_devices.Loop], root: Path
-) -> Iterator[block_devices.Device]:
-    yield block_devices.disk_of(here)
-    yield from block_devices.slaves(here)
-    for loop in loops:
-        number, of = loop.block, loop.file
-        if of is not None:  # the device of its file system, where that has one
-            number = block_devices.Number(os.major(of.device), os.minor(of.device))
-        if loop.device.number == here.number and number is not None and (under := block_devices.device(number, root)):
-            yield under

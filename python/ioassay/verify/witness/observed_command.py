@@ -298,9 +298,6 @@ def bpf_unusable() -> str:
 # The calls on files that the witness lists one by one, as `strace -f -y -T` writes them: all in a file, or a sample.
 # The programs list them as they end (crates/witness); what may be asked for, and what came of it.
 
-SAMPLE = ""
-"""The name of no file: the first and the last calls of each file are kept in memory."""
-
 
 @dataclass(frozen=True)
 class FileCalls:
@@ -328,25 +325,6 @@ class CallListing:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON-able form."""
         return {**asdict(self), "file": None if self.file is None else str(self.file)}
-
-
-def destination(calls: str | None, level: str, backend: str, twins: int) -> str | None:
-    """The absolute path of the file to list to; SAMPLE for a sample, None for no listing.
-
-    UsageError for what cannot be combined with a listing, and for a path that is no file of an existing folder.
-    """
-    if calls is None:
-        return None
-    if level not in (SYSCALLS, EXPLAIN):
-        raise UsageError(f"--calls and --level {level}: calls are seen at level {SYSCALLS}")
-    if backend not in (AUTO, BPF):
-        raise UsageError(f"--calls and --backend {backend}: calls are listed by {BPF}; strace has a listing of its own")
-    if twins:
-        raise UsageError("--calls and --twins: a listing is of one run; give one of them")
-    path = Path(calls).absolute()
-    if calls and (path.is_dir() or not path.parent.is_dir()):
-        raise UsageError(f"--calls={calls}: not a file in a folder that exists; make the folder first")
-    return str(path) if calls else SAMPLE
 
 
 def taken_from(seen: MutableMapping[str, Any], listing: str | None) -> CallListing | None:

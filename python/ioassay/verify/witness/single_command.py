@@ -7,7 +7,6 @@ import json
 import math
 import os
 import select
-import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +17,7 @@ from typing import Any
 
 from ioassay import _core
 from ioassay.errors import StartError, ToolError, UsageError
-from ioassay.host import cgroup, interference
+from ioassay.host import block_devices, cgroup, interference
 from ioassay.host.block_devices import ROOT
 from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
@@ -26,7 +25,7 @@ from ioassay.process.job_control import Job, OutputRelay
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
 from ioassay.records.record import Environment
 from ioassay.roles import Outcome
-from ioassay.verify.witness.counters import below, disk_counters, growth
+from ioassay.verify.witness.counters import growth
 from ioassay.verify.witness.observed_command import AUTO, CallListing, Watching, bpf_unusable, taken_from, watching
 
 _NO_SUCH_PROGRAM, _NOT_EXECUTABLE = 127, 126  # sh(1p), "Exit Status"
@@ -168,24 +167,6 @@ def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Obs
     return replace(seen, health=health, why="; ".join(filter(None, (seen.why, why))))
 
 
-def paths_in(argv: Sequence[str]) -> list[Path]:
-    """The files, folders and block devices that a command line seems to name, each once: only guessed.
-
-    A word, or what stands after its '=', that is a path which is there, or would be made in a folder that is there.
-    """
-    words = [part for word in argv[1:] for part in {word, word.partition("=")[2]} if part and not part.startswith("-")]
-    return list(dict.fromkeys(Path(word) for word in words if _may_be_path(word)))
-
-
-def _may_be_path(word: str) -> bool:
-    path = Path(word)
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return "/" in word and os.path.isdir(os.path.dirname(word))  # noqa: PTH112, PTH120 (an odd word is no error)
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode)
-
-
 # Processes that run already, under the witness: nothing of them is stopped, started or changed. The programs are
 # attached first. Then every task of the processes, their children and their group is listed and followed, again and
 # again until a list has nobody new: whoever is followed has its children followed by the kernel, so none is missed in
@@ -209,7 +190,7 @@ class Running:
         processes = process_table.descendants(process_table.statuses(), self.pids)
         if self.group is not None:
             processes |= set(cgroup.members_of(self.group))
-        return processes, {task for pid in processes for task in threads(pid)} - processes
+        return processes, {task for pid in processes for task in process_table.threads(pid)} - processes
 
 
 def running(pids: Sequence[int], group: Path | None = None) -> Running:
@@ -234,7 +215,7 @@ def _unwatchable(pid: int, everybody: Mapping[int, process_table.Status]) -> str
     status = process_table.status(pid)
     if status is None:
         return "there is no such process"
-    if pid not in everybody and (leader := _leader(pid)) != pid:
+    if pid not in everybody and (leader := process_table.leader(pid)) != pid:
         return f"it is a thread of process {leader}; give --pid {leader}"
     if status.is_kernel_thread:
         return f"'{status.name}' is a thread of the kernel, which makes no system calls"
@@ -252,20 +233,6 @@ def _line(everybody: Mapping[int, process_table.Status]) -> set[int]:
         line.add(pid)
         pid = everybody[pid].parent
     return line
-
-
-def _leader(task: int) -> int:
-    with suppress(OSError, ValueError, IndexError):
-        text = Path(f"/proc/{task}/status").read_text(errors="replace")
-        return int(text.partition("Tgid:")[2].split()[0])
-    return task
-
-
-def threads(pid: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []
 
 
 class Attachment(Watching):
@@ -317,8 +284,8 @@ class Attachment(Watching):
         numbers = {device for device, _ in self._files.paths}
         links = (ROOT / f"sys/dev/block/{number}" for number in numbers)
         used = {link.resolve().name for link in links if link.exists()}
-        self._devices = below(sorted({*self._devices, *used}))
-        self._disks = disk_counters(self._devices)
+        self._devices = block_devices.below(sorted({*self._devices, *used}))
+        self._disks = block_devices.disk_counters(self._devices)
         self._held_ns = time.monotonic_ns()
 
     def _follow(self) -> None:
@@ -345,7 +312,7 @@ class Attachment(Watching):
             group = self.running.group
             if group is not None and (members := set(cgroup.members_of(group)) - self._known):
                 assert self._programs is not None
-                others = {task for pid in members for task in threads(pid)} - members
+                others = {task for pid in members for task in process_table.threads(pid)} - members
                 with suppress(OSError):  # counted as lost by nobody: the next look tries again
                     self._programs.adopt(sorted(members), sorted(others))
                     self._known |= members
@@ -365,7 +332,7 @@ class Attachment(Watching):
         self._ended_ns = self._ended_ns or time.monotonic_ns()
         seen: dict[str, Any] = json.loads(programs.finish(self._files.paths))
         self.listed = taken_from(seen, self._listing)
-        disks = disk_counters(self._devices)
+        disks = block_devices.disk_counters(self._devices)
         counted = {name: growth(was, disks[name]) for name, was in self._disks.items() if name in disks}
         health = dict(seen["health"])
         health["in_flight_at_start"] += self._files.uring_requests
