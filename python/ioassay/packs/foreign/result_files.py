@@ -175,11 +175,6 @@ _NEEDED = ("operation", "time ms last")
 _MOST_COLUMNS = 500
 
 
-def _is_csv(text: str) -> bool:
-    """Whether its first line has the names of elbencho's columns."""
-    return set(_NEEDED) <= set(_names(text.lstrip("\ufeff").partition("\n")[0].split(",")[:_MOST_COLUMNS]))
-
-
 def _names(cells: list[str]) -> list[str]:
     """Without brackets and capitals: `IO lat us [avg]` is `io lat us avg`."""
     return [re.sub(r"[\[\]]", "", cell).strip().lower() for cell in cells]
@@ -227,7 +222,11 @@ def _entry(row: Mapping[str, str]) -> Entry:
     return Entry(operation, options=levels, metrics=metrics, problem=problem)
 
 
-ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
+ELBENCHO_RESULTS = ResultFile(
+    "elbencho's --csvfile",
+    lambda text: {*_NEEDED} <= {*_names(text.lstrip("\ufeff").partition("\n")[0].split(",")[:_MOST_COLUMNS])},
+    _entries,
+)
 
 
 # vdbench's flat file (output/flatfile.html): the averages of each run, by the columns' own names.

@@ -173,15 +173,12 @@ def _working_set_bytes(jobs: Sequence[Job]) -> int | None:
     Reads and writes of one job share it: each pass begins again once both together moved so much.
     """
     tables = [job.options for job in jobs]
-    if any(table.keys() & _PLACING or ("time_based" in table and len(_kinds(table)) > 1) for table in tables):
-        return None
-    size = _one(tables, lambda table: _size_option(table, "size"))
+    placed = any(table.keys() & _PLACING or ("time_based" in table and len(_kinds(table)) > 1) for table in tables)
+    size = None if placed else _one(tables, lambda table: _size_option(table, "size"))
     if size is None:
         return None
-    if all(table.get("filename") for table in tables):
-        return size if _one(tables, lambda table: table["filename"]) else None
     if any("filename" in table for table in tables):
-        return None
+        return size if _one(tables, lambda table: table.get("filename")) else None
     entries = Counter(job.name for job in jobs)  # one for each process, or one for all of them with group_reporting
     clones = {name: max(int(_number(job.options, "numjobs")) for job in jobs if job.name == name) for name in entries}
     return size * sum(max(number, clones[name]) for name, number in entries.items())
@@ -208,9 +205,8 @@ def _paths(job: Job) -> list[str]:
 
 def _states_paths(table: Mapping[str, str]) -> bool:
     """Whether `filename` alone says which files are used: no list of folders, no recorded trace, a file engine."""
-    if not table.get("filename") or table.keys() & {"read_iolog", "filename_format", "opendir"}:
-        return False
-    return ":" not in table.get("directory", "") and table.get("ioengine", "psync") in _OPENS_FILES
+    others = table.keys() & {"read_iolog", "filename_format", "opendir"} or ":" in table.get("directory", "")
+    return bool(table.get("filename")) and not others and table.get("ioengine", "psync") in _OPENS_FILES
 
 
 def size_bytes(text: str, kb_base: float = 0) -> int | None:
