@@ -167,15 +167,28 @@ def test_counts(
     source, operations, volume, *others = (*(seen or (FILES,)), 0, 0)[: max(len(seen or ()), 3)]
     counted = Calls(operations, operations, **(calls or {}), bytes=volume)
     stated = {**(claim or {})}
-    of_group = {name: stated.pop(name) for name in ("missing", "one_pass") if name in stated}
+    of_group = {name: stated.pop(name) for name in ("missing", "one_pass", "named") if name in stated}
     of = case(
-        Group([0], [Claim("fio", "read", **stated)], True, named=True, **of_group),
+        Group([0], [Claim("fio", "read", **stated)], True, **{"named": True, **of_group}),
         expected=Expected(*(want or (1000, 4_096_000))),
         seen=Evidence(source, operations, volume, *others, calls=counted),
         pool=pool(device=Device(own is not None, own_bytes=own or 0, **(device or {}))),
         observation=observation(layers or LAYERS, health=health or {}, counters=counters or {}),
     )
     assert [fault[:2] for fault in judge_counts(of)] == [*wanted]
+
+
+@table("operation_counts", "sparse_writes_are_counted_by_their_reads")
+def test_sparse_writes(claimed: Any, read: Any, written: Any, seen: Any, device: str | None) -> None:
+    number, volume = claimed
+    stated = Claim("dd", "write", operations=number, bytes=volume, counted_paths=("/in",), doubts=("sparse",))
+    counted = [Session(1, 1, 9, read=calls(*read))] if read else []
+    sparse = Group([0], [stated], True, [Session(0, 1, 9, write=calls(*written))], named=True, counted=counted)
+    found = calls_seen(sparse, observation())
+    assert (found.operations, found.bytes) == seen
+    writes = pool_over(0, kind="write", bytes=written[1], synced=False)
+    judged = judge_device(case(sparse, seen=found, pool=writes))
+    assert (judged.faults[0].category if judged and judged.faults else None) == device
 
 
 def test_priming_and_silent_passes_are_expected_beside_the_claim() -> None:

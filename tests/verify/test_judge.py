@@ -239,6 +239,28 @@ def test_sessions_of_claims(seen: str, source: str, claims: Any, wanted: Any, pl
     assert layout is None or tuple(each.opened_ns for group in result for each in group.layout) == layout
 
 
+@table("claim_groups", "what_was_done_before_a_process_began_or_after_it_ended_is_another_s")
+def test_lives_of_processes(source: str, lives: Any, reads: Any, bytes: int | None, own: tuple[int, ...]) -> None:
+    claims = [
+        Claim(source, "read", paths=("/data/one",), bytes=bytes or 16384, began_ns=began_ns, ended_ns=ended_ns)
+        for began_ns, ended_ns in lives
+    ]
+    made = [Session(0, 1, 99, ("read",), read=replace(DONE, first_ns=of[0], last_ns=of[1])) for of in reads]
+    (result,) = groups(claims, opened(FILES, made))
+    assert tuple(session.read.first_ns for session in result.sessions) == own
+    assert {session.read.first_ns for session in result.outside} == {of[0] for of in reads} - {*own}
+
+
+@table("claim_groups", "sides_that_a_shell_redirected_are_known_by_the_process")
+def test_sides_that_a_shell_redirected(claim: Any, files: Any, means: tuple[str, ...], exactly: bool | None) -> None:
+    life = {"began_ns": 1, "ended_ns": 2, "doubts": ("sides-unknown",), "kind": "read"}
+    made = Claim("dd", **{**life, **claim})
+    listed = [file(number, *of) for number, of in enumerate(files)]
+    (result,) = groups([made], opened(listed, [session(each.id, 1, made.kind) for each in listed]))
+    assert tuple(each.path for each in result.files) == means
+    assert result.named == bool(exactly or made.output == "8:1:101")
+
+
 def test_the_file_of_a_pass_is_that_of_its_session() -> None:
     (result,) = groups([Claim("iozone", "write")], opened(FILES, SESSIONS))
     assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)

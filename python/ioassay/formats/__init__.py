@@ -39,6 +39,8 @@ class Conventions:
     """Files are made through descriptors for writing only and loaded through others, which the output may not say."""
     exact_ranks: bool = False
     """Percentiles are those of the rank that is the share times the number, rounded up."""
+    one_process: bool = False
+    """One process does what it claims: what is done before its begin and after its end is another's."""
     syncs_timed: bool = False
     """The latency of a write through the cache is that of its synchronisation as well."""
 
@@ -219,11 +221,15 @@ def _read_of_runs(
         pairs = [tool_runs.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none
         pairs = [tool_runs.Part(text, own[-1].words, sure=False) for text in everything]
-    of_files = [tool_runs.Part((split(text) or [text])[-1], own[place].words) for place, text in written.items()]
+    last = {place: (split(text) or [text])[-1] for place, text in written.items()}
+    of_files = [tool_runs.Part(text, own[place].words, program=own[place]) for place, text in last.items()]
 
     def read_part(one: tool_runs.Part) -> list[Claim]:
         claims = found.read(one.text, one.words)
-        return claims if one.sure else [_marked(claim, tool_runs.UNKNOWN) for claim in claims]
+        if not one.sure:
+            return [_marked(claim, tool_runs.UNKNOWN) for claim in claims]
+        ran, output = one.program, one.program.outputs[0]
+        return [replace(claim, began_ns=ran.began_ns, ended_ns=ran.ended_ns, output=output) for claim in claims]
 
     return _gathered(partial(read_part, one) for one in [*of_files, *(pairs or ())])
 

@@ -14,18 +14,19 @@ from pathlib import PurePath
 
 from ioassay.records.observation import Program
 
-UNKNOWN = "printer-unknown"
+UNKNOWN, _UNKNOWN_PROGRAM = "printer-unknown", Program(0, ())
 _CLOSE_NS = 50_000_000
 """Processes that run side by side and end so soon after one another may have printed in either order."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the output, and the arguments of the process that printed it."""
+    """A part of the output, and the process that printed it with its arguments, as far as they are known."""
 
     text: str
     words: Sequence[str]
     sure: bool = True
+    program: Program = _UNKNOWN_PROGRAM
 
 
 def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
@@ -42,7 +43,7 @@ def pair(parts: Mapping[str, Sequence[str]], found: Sequence[Program], stream: i
     """
     everything = [text for texts in parts.values() for text in texts]
     if len(found) == 1:
-        return [Part(everything[-1], found[0].words)] if everything else []
+        return [Part(everything[-1], found[0].words, program=found[0])] if everything else []
     direct = {output: [one for one in found if one.outputs[stream] == output] for output in parts}
     if all(len(texts) == len(direct[output]) for output, texts in parts.items()):
         return [part for output, texts in parts.items() for part in _in_order(texts, direct[output])]
@@ -62,7 +63,7 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
         for each in (one, other)
     }
     for text, one in zip(texts, found, strict=True):
-        yield Part(text, one.words, sure and id(one) not in close)
+        yield Part(text, one.words, sure and id(one) not in close, one)
 
 
 def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:

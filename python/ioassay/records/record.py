@@ -164,6 +164,13 @@ class Claim:
     """Printed numbers that contradict what else is printed, which every tool prints more than once in some form."""
     requests_ns: Sequence[float] = ()
     """Latencies of single requests, where it prints each one."""
+    began_ns: int = 0
+    ended_ns: int = 0
+    """Life of the process that printed it, on the clock of observations; 0 where that process is not certain."""
+    output: str = ""
+    """What that process had as its standard output, as in `observation.Program`; '' where that is not certain."""
+    counted_paths: Sequence[str] = ()
+    """Files whose reads its amounts count: those of writes that leave out zeros ('sparse')."""
 
 
 @dataclass(frozen=True)

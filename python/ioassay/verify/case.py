@@ -6,12 +6,13 @@ check takes a case alone. Nothing is judged here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ioassay.formats import conventions
-from ioassay.records.observation import READ, File, Observation
+from ioassay.records.observation import READ, File, Observation, Session
 from ioassay.records.record import RANDOM, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import NULL, Group, calls_of, groups
@@ -219,7 +220,7 @@ class Case:
             return "CALLS-UNFINISHED", state(Code.RESULTS_UNSEEN, in_flight=in_flight, unmatched=unmatched)
         if self.group.one_pass and "among-others" in doubts:
             return "SIDES-UNKNOWN", state(Code.OTHER_PROGRAMS)
-        if "sides-unknown" in doubts:
+        if "sides-unknown" in doubts and not self.group.named:
             return "SIDES-UNKNOWN", state(Code.FILES_UNKNOWN)
         return ("SPARSE", state(Code.ZEROS_SKIPPED)) if "sparse" in doubts else None
 
@@ -256,7 +257,7 @@ def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str
         device = device_seen(replace(here[0], files=list(files.values())), observation)
         moved = [_moved(group, calls_seen(group, observation)) for group in here]
         own_bytes, most = device.own_bytes, sum(volume for _, volume in moved)
-        if laid_out := sum(session.write.bytes for group in here for session in group.layout):
+        if laid_out := sum(one.write.bytes for group in here for one in (*group.layout, *group.outside)):
             own_bytes = max(own_bytes - laid_out, min(own_bytes, most))
         if direct is True and len([one for one, _ in members if one == kind]) > 1:
             own_bytes = min(own_bytes, most)  # whose the rest was cannot be told
@@ -331,8 +332,9 @@ def pool_of(
     kind, told_apart = groups[0].claims[0].kind, groups[0].told_apart
     files = {file.id: file for group in groups for file in group.files}
     known = list(files.values()) if told_apart else []
-    laid_out = {id(session) for group in groups for session in group.layout}
-    sessions = [s for s in observation.sessions if told_apart and s.file in files and id(s) not in laid_out]
+    outside = [session for group in groups for session in group.outside]
+    others = {id(session) for group in groups for session in (*group.layout, *group.outside)}
+    sessions = [s for s in observation.sessions if told_apart and s.file in files and id(s) not in others]
     if direct is not None:
         sessions = [s for s in sessions if ("direct" in s.flags) == direct]
     operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))
@@ -340,7 +342,7 @@ def pool_of(
         total = [calls_of(session, kind) for session in sessions]
         operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total) or volume
     synced = {is_synced(group) for group in groups}
-    added, prefetched = _added(files, observation, device)
+    added, prefetched = _added(files, observation, device, outside)
     sync_calls = [part.calls.calls for part in observation.operations if part.kind == "sync"]
     syncs = sum(session.sync.calls for session in sessions) or sum(sync_calls)
     return Pool(
@@ -359,14 +361,17 @@ def pool_of(
         storage=not known or any(file.kind in ("regular", "block") for file in known),
         watched="block" in observation.layers or "record" in observation.layers,
         log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
-        elsewhere_bytes=_read_elsewhere(files, observation, device) if told_apart else 0,
+        elsewhere_bytes=_read_elsewhere(files, observation, device, outside) if told_apart else 0,
         direct_bytes=sum(calls_of(session, kind).bytes for session in sessions if "direct" in session.flags),
         cancelled_bytes=_cancelled(files, observation) if told_apart else 0,
     )
 
 
-def _added(files: Mapping[int, File], observation: Observation, device: Device) -> tuple[int | None, int]:
-    """What was read into the page cache for the files from their first read on, and before it; None if not known."""
+def _added(
+    files: Mapping[int, File], observation: Observation, device: Device, outside: Sequence[Session]
+) -> tuple[int | None, int]:
+    """What was read into the page cache for the files by all sessions but those `outside`, and before these sessions;
+    None if not known."""
     sessions = [session for session in observation.sessions if session.file in files]
     if not files or any(session.write.calls for session in sessions):
         return None, 0  # pages came in by writes as well
@@ -379,13 +384,18 @@ def _added(files: Mapping[int, File], observation: Observation, device: Device) 
             return None, 0
         if older and not file.page_cache_bytes and device.own_bytes > tolerances.of("loader_device_bytes"):
             return None, 0
-        added += file.page_cache_bytes
-        reading = [session.cached_bytes or 0 for session in sessions if session.file == file.id and session.read.calls]
-        before += min(reading, default=0)
-    return added - before, before
+        reading = [session for session in sessions if session.file == file.id and session.read.calls]
+        own = [session for session in reading if session not in outside]
+        last_ns = max((session.read.last_ns for session in own), default=0)
+        later = [session.cached_bytes for session in reading if session.read.first_ns > last_ns]
+        added += min([file.page_cache_bytes, *(part for part in later if part is not None)])
+        before += min((session.cached_bytes or 0 for session in own), default=0)
+    return max(added - before, 0), before
 
 
-def _read_elsewhere(files: Mapping[int, File], observation: Observation, device: Device) -> int:
+def _read_elsewhere(
+    files: Mapping[int, File], observation: Observation, device: Device, outside: Sequence[Session]
+) -> int:
     """What its device must have done for other files, or any device where all that the process read is known."""
     devices = {file.dev for file in files.values()} if device.process_bytes is None else set()
     written = {session.file for session in observation.sessions if session.write.calls}
@@ -397,7 +407,9 @@ def _read_elsewhere(files: Mapping[int, File], observation: Observation, device:
         if file.filesystem not in without and not file.filesystem.startswith(ELSEWHERE)
     }
     direct = [session for session in observation.sessions if session.file in others and "direct" in session.flags]
-    return sum(others.values()) + sum(session.read.bytes for session in direct)
+    added = {file.id: file.page_cache_bytes or 0 for file in files.values()}
+    again = [min(one.read.bytes, math.inf if "direct" in one.flags else added[one.file]) for one in outside]
+    return sum(others.values()) + sum(session.read.bytes for session in direct) + int(sum(again))
 
 
 def _cancelled(files: Mapping[int, File], observation: Observation) -> int:

@@ -7,12 +7,13 @@ kind is judged together. The work grows with claims and sessions, not with their
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from ioassay.formats import conventions
-from ioassay.records.observation import SYSCALLS, Calls, File, Observation, Session
+from ioassay.records.observation import SYSCALLS, WRITE, Calls, File, Observation, Session
 from ioassay.records.record import Claim
 
 KEYS, MIXED, TRIM = "keys", "mixed", "trim"
@@ -53,6 +54,10 @@ class Group:
     """Sessions of its files in which the tool made them before it began; not among `sessions`."""
     others: Sequence[Session] = ()
     """Where nobody opened the files that they surely mean: those of files that no claim names."""
+    outside: Sequence[Session] = ()
+    """Sessions of its files before or after the life of the processes whose claims they are; not among `sessions`."""
+    counted: Sequence[Session] = ()
+    """Sessions of the files whose reads are what a claim of sparse writes counts."""
     overflowed: bool = False
     """More files or sessions were used than the witness keeps apart."""
 
@@ -86,6 +91,7 @@ class _Index:
         for session in observation.sessions:
             self.sessions.setdefault(session.file, []).append(session)
         self.files = {file.id: file for file in observation.files}
+        self._by_identity = {f"{file.dev}:{file.inode}": file for file in observation.files}
         self._by_last: dict[str, list[File]] = {}
         for file in observation.files:
             for path in _names(file):
@@ -96,14 +102,39 @@ class _Index:
         """Open before, or with a path that was cut."""
         self._named = {key: self._resolve(key) for key in dict.fromkeys(tuple(claim.paths) for claim in claims)}
         self._claimed = {file.id for files, _ in self._named.values() for file in files}
+        inputs = [one for one in claims if one.kind == "read" and "sides-unknown" in one.doubts and one.ended_ns]
+        self._of_inputs = [(claim.bytes, claim.operations) for claim in inputs if not claim.paths]
 
     def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
         """Files of the claim, whether it names them, and which of its names nobody opened."""
         files, missing = self._named[tuple(claim.paths)]
+        if not claim.paths and (streams := self._streams(claim)):
+            return streams, True, []
         # A user means the files that are named, and no others; a tool uses those that it was given.
         if files or (missing and (claim.source == "user" or self._sure(claim))):
             return files, bool(files), missing
         return self.relevant(claim.kind), False, missing
+
+    def _streams(self, claim: Claim) -> list[File]:
+        """The file or pipe that its process had as its standard output; of inputs, which are not watched, those of
+        which exactly as much was read in the life of the process, if there are as many as such claims."""
+        if output := _stream(claim):
+            return [self._by_identity[output]] if output in self._by_identity else []
+        amounts, found = (claim.bytes, claim.operations), list[File]()
+        if not (alike := self._of_inputs.count(amounts)):
+            return []
+        for number, sessions in self.sessions.items():
+            calls = [one.read for one in sessions if one.read.calls and is_within(one.read, [claim])]
+            made, volume = sum(part.calls - part.errors for part in calls), sum(part.bytes for part in calls)
+            if calls and amounts in ((volume, made), (volume, made - 1)):  # one finds the end of the file
+                found.append(self.files[number])
+        return found if len(found) == alike else []
+
+    def counted(self, claim: Claim) -> list[Session]:
+        """Sessions of the files whose reads a claim counts, those in the life of its process."""
+        files, missing = self._resolve(claim.counted_paths)
+        sessions = [] if missing else self.in_time(files)
+        return [session for session in sessions if is_within(session.read, [claim])]
 
     def _sure(self, claim: Claim) -> bool:
         """Not where a file of the same name lies elsewhere (another root may hide it), or an unnamed one was used."""
@@ -217,7 +248,7 @@ def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list
     owner: dict[tuple[str, str, str], int] = {}
     for place in places:
         claim = claims[place]
-        names = [(claim.kind, _way(claim), path) for path in claim.paths or ("",)]
+        names = [(claim.kind, _way(claim), path) for path in claim.paths or (_stream(claim),)]
         roots = sorted({owner[name] for name in names if name in owner} | {place})
         first = roots[0]
         for root in roots[1:]:
@@ -255,7 +286,40 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
     if here[0].engine == MAPPED and any(path in called for one in here for path in one.paths or ("",)):
         sessions = [session for session in sessions if not calls_of(session, here[0].kind).calls]
     others = [] if files else index.others(here[0])
-    return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout, others=others)
+    outside = _outside(here, sessions)
+    sessions = [session for session in sessions if session not in outside]
+    counted = [session for claim in here for session in index.counted(claim)]
+    return Group(places, here, True, sessions, list(files.values()), named, missing,
+                 layout=layout, others=others, outside=outside, counted=counted)  # fmt: skip
+
+
+def is_within(calls: Calls, claims: Sequence[Claim]) -> bool:
+    """Whether some of these calls may be of a process that printed one of the claims."""
+    return any(calls.first_ns <= (claim.ended_ns or math.inf) and calls.last_ns >= claim.began_ns for claim in claims)
+
+
+def _outside(claims: Sequence[Claim], sessions: Sequence[Session]) -> list[Session]:
+    """What other processes did before all processes of the claims began, between them or after they ended.
+
+    Processes that a tool leaves behind may do its work as well: of most tools it is others' only if without it as much
+    was done as is claimed.
+    """
+    if not all(claim.began_ns and claim.ended_ns for claim in claims):
+        return []
+    kind = claims[0].kind
+    made = [(session, calls) for session in sessions if (calls := calls_of(session, kind)).calls]
+    outside = [session for session, calls in made if not is_within(calls, claims)]
+    if all(conventions(claim.source).one_process for claim in claims):
+        return outside
+    own = [calls for _, calls in made if is_within(calls, claims)]
+    lacks_bytes = sum(calls.bytes for calls in own) < sum(claim.bytes or 0 for claim in claims)
+    lacks_calls = sum(calls.calls for calls in own) < sum(claim.operations or 0 for claim in claims)
+    return [] if not own or lacks_bytes or lacks_calls else outside
+
+
+def _stream(claim: Claim) -> str:
+    """The standard output of a claim that may be of what was written to it."""
+    return claim.output if claim.kind == WRITE and "sides-unknown" in claim.doubts else ""
 
 
 def _way(claim: Claim) -> str:

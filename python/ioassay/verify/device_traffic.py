@@ -8,9 +8,11 @@ counts for a read. Where others do the work (ELSEWHERE), nothing is judged.
 
 from __future__ import annotations
 
+from ioassay.records.observation import Calls
 from ioassay.verify import tolerances
 from ioassay.verify.case import COMPRESSED, Case, Pool
 from ioassay.verify.claim_groups import TRIM
+from ioassay.verify.evidence import skipped
 from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, state
 
 _LEAST_COMPRESSED = 1 / 64
@@ -26,6 +28,10 @@ def judge_device(case: Case) -> Finding | None:
     None where there is no device to do it.
     """
     pool = case.pool
+    written_bytes = sum(session.write.bytes for session in case.group.sessions)
+    few = written_bytes < case.seen.bytes * tolerances.of("cached_share")
+    if few and skipped(case.group, Calls(bytes=written_bytes)):
+        return Finding([Fault(CACHED, "SPARSE", (state(Code.ZEROS_COUNTED, written_bytes=written_bytes),))])
     if not pool.bytes or not pool.storage or pool.kind == TRIM:
         return None
     if (memory := pool.in_memory) and not pool.is_elsewhere:

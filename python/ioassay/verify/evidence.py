@@ -102,6 +102,7 @@ def calls_seen(group: Group, observation: Observation) -> Evidence:
     if group.told_apart:
         source, primed = FILES, group.one_pass and group.claims[0].primed
         total = sum_of(timed_calls(session, kind, primed=primed) for session in group.sessions)
+        total = skipped(group, total) or total
         syncs = sum(session.sync.calls for session in group.sessions)
     elif SYSCALLS in observation.layers:
         source = CALLS
@@ -113,6 +114,19 @@ def calls_seen(group: Group, observation: Observation) -> Evidence:
     others = (int(tolerances.of("others_operations")), others_bytes(kind)) if among_others else (0, 0)
     timed = observation.backend == "bpf"
     return Evidence(source, total.calls - total.errors, total.bytes, *others, total, timed=timed, syncs=syncs)
+
+
+def skipped(group: Group, written: Calls) -> Calls | None:
+    """What claims of sparse writes count: the reads, where these are as claimed; None where they are not.
+
+    Zeros are seeked over and counted (coreutils dd.c, iwrite), so that no more may have been written.
+    """
+    if not group.counted or not all(claim.counted_paths for claim in group.claims):
+        return None
+    read = sum_of(session.read for session in group.counted)
+    claimed, operations = (sum(getattr(each, of) or 0 for each in group.claims) for of in ("bytes", "operations"))
+    few = written.bytes < claimed == read.bytes and written.calls <= operations
+    return replace(read, calls=operations, completed=operations, errors=0) if few else None
 
 
 def others_bytes(kind: str) -> int:

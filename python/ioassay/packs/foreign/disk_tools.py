@@ -24,6 +24,7 @@ from operator import ge
 from typing import Any
 
 from ioassay.errors import InputError
+from ioassay.formats import Conventions
 from ioassay.formats.number_parsing import (
     decimal,
     duration,
@@ -131,17 +132,14 @@ class _Results:
 def _bonnie(text: str, words: Sequence[str]) -> Iterator[Claim]:
     """The claims of each run in their order."""
     options = short_options(words[1:], _VALUED)
-    chunk_bytes = _chunk(text, options)
+    # Of one size in the table, of the arguments, or the default of arguments without one.
+    found = re.search(r"\s[0-9]{1,12}[kKMGT]:([0-9]{1,9})([kKMG]?)\s", text[-20_000:])
+    found = found or re.fullmatch(r"[0-9]+[a-zA-Z]?:([0-9]{1,9})([kKMG]?)(?::.*)?", options.get("s", ""))
+    default_bytes = _DEFAULT_CHUNK_BYTES if options else None
+    chunk_bytes = size(found[1], found[2], "Bonnie++'s chunk").rounded if found else default_bytes
     for run in list(_lines(text)) or _tables(text):
         for test in _TESTS:
             yield from _tested(test, run, chunk_bytes, direct="D" in options)
-
-
-def _chunk(text: str, options: Mapping[str, str]) -> int | None:
-    """Of one size in the table, of the arguments, or the default of arguments without one."""
-    found = re.search(r"\s[0-9]{1,12}[kKMGT]:([0-9]{1,9})([kKMG]?)\s", text[-20_000:])
-    found = found or re.fullmatch(r"[0-9]+[a-zA-Z]?:([0-9]{1,9})([kKMG]?)(?::.*)?", options.get("s", ""))
-    return size(found[1], found[2], "Bonnie++'s chunk").rounded if found else _DEFAULT_CHUNK_BYTES if options else None
 
 
 def _lines(text: str) -> Iterator[_Results]:
@@ -341,7 +339,8 @@ def _dd_claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
             yield from (_dd_claim(kind, block, call, ("sides-unknown",)) for kind in ("read", "write"))
             continue
         for kind, side, doubts in (("read", "if", ()), ("write", "of", sparse)):
-            if side in call and not _NO_FILES.fullmatch(call[side]):
+            is_counted = kind == "read" and sparse and call.get("if") == "/dev/zero"  # the only calls that there are
+            if side in call and (is_counted or not _NO_FILES.fullmatch(call[side])):
                 yield _dd_claim(kind, block, call, doubts)
 
 
@@ -369,6 +368,7 @@ def _dd_claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequenc
         direct="direct" in call.get(flags, "").split(",") if call else None,
         paths=(call[side],) if side in call else (),
         paths_stated=side in call,
+        counted_paths=(call["if"],) if "sparse" in doubts and "if" in call else (),
         record_bytes=record_bytes,
         includes=(
             *(("fsync",) if converts & {"fsync", "fdatasync"} else ()),
@@ -408,4 +408,5 @@ DD = Tool(
     prints=_prints,
     split=lambda text: parts_from(text, [start for start, _ in _places(text)]),
     without_interim=_without_interim,
+    CONVENTIONS=Conventions(one_process=True),
 )
