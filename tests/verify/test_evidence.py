@@ -191,6 +191,24 @@ def test_sparse_writes(claimed: Any, read: Any, written: Any, seen: Any, device:
     assert (judged.faults[0].category if judged and judged.faults else None) == device
 
 
+@table("operation_counts", "mapped_files_are_judged_by_their_pages")
+def test_mapped_files(
+    mapped: Any, added: int | None, written: int | None, read: int | None, dirtied: int | None, own: int | None,
+    wanted: object,
+) -> None:  # fmt: skip
+    claims = [Claim("fio", **{"kind": "read", "engine": "mmap", **fields}) for fields in mapped]
+    files = [File(0, "8:1", 9, "/data/big", "regular", page_cache_bytes=added)]
+    made = Session(0, 1, 9, read=calls(1, read or 0) if read else Calls(), write=calls(9, written or 0))
+    of = case(
+        Group([0], claims[:1], True, files=files, named=True),
+        mapped=claims,
+        expected=Expected(claims[0].operations, claims[0].bytes),
+        pool=pool(device=Device(own is not None, own_bytes=own or 0)),
+        observation=observation(files=files, sessions=[made], counters={"write_bytes": dirtied} if dirtied else {}),
+    )
+    assert tuple(fault[:2] for fault in judge_counts(of)) == wanted
+
+
 def test_priming_and_silent_passes_are_expected_beside_the_claim() -> None:
     claim = Claim("iozone", "read", operations=10, bytes=40960, record_bytes=4096, primed=True, silent_passes=2)
     beside = expected(Group([0], [claim], True))

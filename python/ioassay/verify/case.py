@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ioassay.formats import conventions
-from ioassay.records.observation import READ, File, Observation, Session
+from ioassay.records.observation import READ, WRITE, File, Observation, Session
 from ioassay.records.record import RANDOM, Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import NULL, Group, calls_of, groups
+from ioassay.verify.claim_groups import MAPPED, NULL, Group, calls_of, groups
 from ioassay.verify.evidence import BY_NAME, RINGS, SPLICE, VSYNC, Device, Evidence, calls_seen, device_seen
 from ioassay.verify.verdict import Amount, Code, Statement, state
 
@@ -162,6 +162,9 @@ class Case:
     seen: Evidence
     pool: Pool
     observation: Observation
+    mapped: Sequence[Claim] = ()
+    """Of a claim on mapped files: all on the same, or all of writes, since the dirtied pages of a process are counted
+    together."""
     contended: bool = False
     """Other programs used the processors: the tool may have waited for one at any moment."""
     exit_ok: bool = True
@@ -183,7 +186,7 @@ class Case:
     @property
     def is_by_device(self) -> bool:
         """Whether only the device can show it, since fewer calls were seen than would."""
-        return self.seen.source == "nothing" or self.seen.bytes < (self.expected.bytes or 0)
+        return bool(self.mapped) or self.seen.source == "nothing" or self.seen.bytes < (self.expected.bytes or 0)
 
     @property
     def is_pattern_claimed(self) -> bool:
@@ -231,9 +234,19 @@ def cases(claims: Sequence[Claim], observation: Observation, *, contended: bool,
     pools = _pools(found, observation)
     return [
         Case(group, expected(group), calls_seen(group, observation), pools[_pool_key(group)], observation,
-             contended, exit_ok)
+             _mapped(group, found), contended, exit_ok)
         for group in found
     ]  # fmt: skip
+
+
+def _mapped(group: Group, others: Sequence[Group]) -> list[Claim]:
+    kind, files = group.claims[0].kind, {file.id for file in group.files}
+    if group.claims[0].engine != MAPPED:
+        return []
+    beside = [one for one in others if one.claims[0].engine == MAPPED]
+    if kind == WRITE:
+        return [claim for one in beside if one.claims[0].kind != READ for claim in one.claims]
+    return [claim for one in beside if files & {file.id for file in one.files} for claim in one.claims]
 
 
 def _leaves_out(group: Group) -> bool:

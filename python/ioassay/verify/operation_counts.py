@@ -6,8 +6,10 @@ Exact where calls are known by file; else the traffic of loaders and of printed 
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePath
 
+from ioassay.records.observation import WRITE
 from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
@@ -186,11 +188,36 @@ def _unresolved(case: Case, *why: Statement) -> Fault:
     return Fault(INCOMPLETE, "BELOW-RESOLUTION", (both, *why))
 
 
+def _touched_bytes(case: Case) -> int | None:
+    """What was done to mapped files, as far as no call did it; None where that is not known.
+
+    A page that is read has to come into the page cache, and one that is written has to be dirtied, which the process's
+    account counts once until it is written back. What is done more than once with a page is in neither.
+    """
+    seen, writes, files = case.observation, case.claim.kind == WRITE, {file.id: file for file in case.group.files}
+    storage = {file.id for file in seen.files if file.kind in ("regular", "block")} if writes else {*files}
+    sessions = [session for session in seen.sessions if session.file in storage]
+    added = [file.page_cache_bytes for file in files.values()]
+    if writes and "write_bytes" in seen.counters:
+        done = int(seen.counters["write_bytes"])
+    elif writes or not added or None in added or any(session.read.calls for session in sessions):
+        return None
+    else:
+        done = sum(part or 0 for part in added)
+    return done - sum(session.write.bytes for session in sessions)
+
+
 def _by_device(case: Case, why: Statement, *, mapped: bool) -> list[Fault]:
     """Calls cannot be known: what the device did may be enough."""
     device, claimed = case.pool.device, case.expected.bytes or 0
     known = (state(Code.CLAIMED, claimed=case.expected.amount), why)
     reached = max(device.own_bytes, device.process_bytes or 0)
+    if mapped and (touched := _touched_bytes(case)) is not None:
+        volumes = [claim.bytes or (claim.operations or 0) * (claim.record_bytes or 0) for claim in case.mapped]
+        wanted = sum(volumes) * (1 - tolerances.of("device_share")) if all(volumes) else math.inf
+        if wanted <= touched <= sum(volumes) * (1 + tolerances.of("amplified")) + tolerances.of("device_bytes"):
+            return []
+        reached = min(reached, touched) if touched < wanted else reached  # the rest was for others
     if device.known and _covers(reached, case):
         most = claimed * (1 + tolerances.of("amplified")) + tolerances.of("loader_device_bytes")
         if reached <= most or case.leaves_out:
