@@ -9,14 +9,4 @@
 from ioassay.verify.witness.observed_command import Watching, counter, counting, watching
 from ioassay.verify.witness.single_command import Attachment, Observed, Running, attend, watch
 
-__all__ = [
-    "Attachment",
-    "Observed",
-    "Running",
-    "Watching",
-    "attend",
-    "counter",
-    "counting",
-    "watch",
-    "watching",
-]
+__all__ = ["Attachment", "Observed", "Running", "Watching", "attend", "counter", "counting", "watch", "watching"]
