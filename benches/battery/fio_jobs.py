@@ -132,6 +132,15 @@ class Fault:
     proof: str
     of: Condition
     reasons: tuple[str, ...]
+    beside: Condition | None = None
+    """Of another job at the same time."""
+
+    def is_in(self, jobs: Sequence[Job]) -> bool:
+        beside = self.beside
+        return any(
+            self.of(job) and (beside is None or any(beside(other) for other in jobs if other is not job))
+            for job in jobs
+        )
 
 
 FAULTS = (
@@ -155,6 +164,13 @@ FAULTS = (
         "a synchronisation queued again counts again: 112 are printed, io_uring_submit_req has opcode FSYNC 28 times",
         lambda job: job["ioengine"] == "io_uring" and "iodepth_batch_submit" in job and "fsync" in job and mixed(job),
         ("FEWER-SEEN",),
+    ),
+    Fault(
+        "a synchronisation that fails is no error: beside direct writes to the same file fsync(2) returns EIO "
+        "(mm/filemap.c, dio_warn_stale_pagecache), and fio with end_fsync ends with 0",
+        lambda job: "direct" not in job and "filename" in job and bool({"end_fsync", "fsync_on_close"} & {*job}),
+        ("FEWER-SEEN", "NOT-SYNCED"),
+        lambda job: "direct" in job and "filename" in job and writes(job),
     ),
 )
 
@@ -203,7 +219,7 @@ def draw(rng: random.Random, file: str, is_device: bool) -> Command:
         list(dict.fromkeys(job["ioengine"] for job in jobs)),
         ["fio", *general, *words],
         {"jobs.fio": text} if in_file else {},
-        [reason for fault in FAULTS if any(map(fault.of, jobs)) for reason in fault.reasons],
+        [reason for fault in FAULTS if fault.is_in(jobs) for reason in fault.reasons],
     )
 
 
