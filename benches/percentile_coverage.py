@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ioassay._core import Histogram
-from ioassay.analysis.measurements.merged_histograms import intervals, merged, pseudo_values
+from ioassay.analysis.measurements.cells import merge_histograms, percentile_intervals, pseudo_values
 from ioassay.stats.result import Floats, Interval
 from ioassay.stats.sample import t_interval
 
@@ -52,7 +52,7 @@ def histogram(values: Floats) -> Histogram:
 
 def bootstrap(parts: Sequence[Histogram], share: float, random: Random) -> tuple[float, float]:
     drawn = random.integers(0, len(parts), (RESAMPLES, len(parts)))
-    quantiles = [merged([parts[place] for place in places]).quantile(share) for places in drawn]
+    quantiles = [merge_histograms([parts[place] for place in places]).quantile(share) for places in drawn]
     low, high = np.quantile(quantiles, [0.025, 0.975])
     return float(low), float(high)
 
@@ -60,11 +60,11 @@ def bootstrap(parts: Sequence[Histogram], share: float, random: Random) -> tuple
 def coverage(make: Callable[[Random, int], Floats], number: int, percent: float, experiments: int) -> list[float]:
     """Shares of experiments in which each of the three intervals has the true percentile in it."""
     random = np.random.default_rng(1)
-    true = merged([histogram(make(random, 5000)) for _ in range(POPULATION)]).quantile(percent / 100)
+    true = merge_histograms([histogram(make(random, 5000)) for _ in range(POPULATION)]).quantile(percent / 100)
     hits = np.zeros(3)
     for _ in range(experiments):
         parts = [histogram(make(random, REQUESTS)) for _ in range(number)]
-        (shown,) = intervals(pseudo_values(parts, [percent]), 0.95)
+        (shown,) = percentile_intervals(pseudo_values(parts, [percent]), 0.95)
         own = t_interval([part.quantile(percent / 100) for part in parts], 0.95)
         assert isinstance(shown, Interval) and isinstance(own, Interval)
         ends = [(shown.low, shown.high), bootstrap(parts, percent / 100, random), (own.low, own.high)]

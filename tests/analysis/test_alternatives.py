@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import alternatives, conclusion, optimum, study_focus
+from ioassay.analysis import alternatives, conclusion, optimum
 from ioassay.analysis.alternatives import Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.stats.contrasts import Pair
@@ -140,7 +140,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
         return {"read.iops": 1e4 * speed, "read.lat.p99": 1e6 * rng.lognormal(0, 0.3)}
 
     records = lab.records(lab.run(made, measure, 3))
-    focus = study_focus.focus(records, made)
+    focus = conclusion.focus(records, made)
     assert focus is not None and focus.choices[0].average.best == "nbd" and focus.choices[0].alike is not None
     assert {one.outcome for one in focus.peaks["iodepth"]} == {optimum.Outcome.SATURATES}
     (found,) = conclude_text.findings(conclusion.analyse(records, made))

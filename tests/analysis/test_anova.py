@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay.stats.anova import (
+from ioassay.stats.linear_models import (
     OneWay,
-    Welch,
     one_way,
-    welch,
 )
 from ioassay.stats.result import Undefined
 
@@ -47,26 +45,6 @@ def test_effect_sizes_follow_from_the_sums_of_squares() -> None:
     assert found.omega2 == pytest.approx((3.76634 - 2 * 0.38860) / (14.25843 + 0.38860), abs=1e-5)
 
 
-def test_welch_s_analysis_of_insect_sprays(insect_sprays: list[list[float]]) -> None:
-    """R: oneway.test(count ~ spray, InsectSprays): F = 36.065 on 5 and 30.043, p = 7.999e-12."""
-    found = welch(arrays(insect_sprays))
-    assert isinstance(found, Welch)
-    assert found.f == pytest.approx(36.065, abs=5e-4)
-    assert (found.df_between, found.df_within) == (5, pytest.approx(30.043, abs=5e-4))
-    assert found.p == pytest.approx(7.999e-12, rel=1e-3)
-    assert found.omega2 == pytest.approx(5 * 35.065 / (5 * 35.065 + 72), abs=1e-5)  # Carroll and Nordholm's, of R's F
-
-
-def test_welch_s_analysis_of_two_groups_is_welch_s_t_test() -> None:
-    """R: oneway.test(extra ~ group, sleep): F = 3.4626 on 1 and 17.776, p = 0.07939 (t = -1.8608)."""
-    drug = [[0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]]
-    found = welch(arrays(drug))
-    assert isinstance(found, Welch)
-    assert found.f == pytest.approx(1.8608**2, abs=5e-4)
-    assert found.df_within == pytest.approx(17.776, abs=5e-4)
-    assert found.p == pytest.approx(0.07939, abs=5e-6)
-
-
 GROUPS = st.lists(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=6), min_size=2, max_size=5)
 
 
@@ -88,29 +66,13 @@ def test_identical_repetitions_are_named_instead_of_an_infinite_f() -> None:
     found = one_way(arrays([[1.0, 1.0], [2.0, 2.0]]))
     assert isinstance(found, Undefined)
     assert "identical" in found.reason
-    assert isinstance(welch(arrays([[1.0, 1.0], [2.0, 3.0]])), Undefined)
 
 
 def test_single_repetitions_and_single_conditions_are_named() -> None:
-    for test in (one_way, welch):
-        assert isinstance(test(arrays([[1.0], [2.0]])), Undefined)
-        assert isinstance(test(arrays([[1.0, 2.0]])), Undefined)
-        assert not isinstance(test(arrays([[1.0, 2.0], [2.0, 4.0]])), Undefined)
+    assert isinstance(one_way(arrays([[1.0], [2.0]])), Undefined)
+    assert isinstance(one_way(arrays([[1.0, 2.0]])), Undefined)
+    assert not isinstance(one_way(arrays([[1.0, 2.0], [2.0, 4.0]])), Undefined)
 
 
 def test_an_empty_condition_is_ignored() -> None:
     assert one_way(arrays([*PLANT_GROWTH, []])) == one_way(arrays(PLANT_GROWTH))
-
-
-def test_welch_keeps_its_error_rate_where_the_classic_analysis_does_not() -> None:
-    """Equal means; the small group scatters most, the worst case for the classic analysis."""
-    rng = np.random.default_rng(17)
-    classic = unequal = 0
-    for _ in range(800):
-        groups = [rng.normal(100, sd, n) for sd, n in ((1.0, 20), (1.0, 20), (6.0, 5))]
-        first, second = one_way(groups), welch(groups)
-        assert isinstance(first, OneWay) and isinstance(second, Welch)
-        classic += first.p < 0.05
-        unequal += second.p < 0.05
-    assert classic / 800 > 0.12
-    assert unequal / 800 == pytest.approx(0.05, abs=0.025)

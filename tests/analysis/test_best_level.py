@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import Contrasts, slope
+from ioassay.stats.contrasts import BestLevel, Contrasts, Plateau, best_level, levels_off, plateau, second_peaks, slope
 from ioassay.stats.result import Floats
 
 LEVELS = np.arange(1.0, 9.0)

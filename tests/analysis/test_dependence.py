@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioassay.stats.anova import Components, Dependence, OneWay, components, corrected, dependence, one_way
+from ioassay.stats.linear_models import Dependence, OneWay, corrected, dependence, one_way
 from ioassay.stats.result import Undefined
 
 
@@ -74,23 +74,3 @@ def test_alternating_samples_count_once_each() -> None:
 def test_constant_and_short_runs_are_named() -> None:
     assert isinstance(dependence([np.ones(50)]), Undefined)
     assert isinstance(dependence([np.array([1.0, 2.0, 3.0])]), Undefined)
-
-
-def test_intraclass_correlation_of_shrout_and_fleiss() -> None:
-    """Psychological Bulletin 86 (1979), table 2: ICC(1,1) = .17; psych::ICC: F on 5 and 18, interval -0.13 to 0.72."""
-    ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    found = components([np.array(row, dtype=np.float64) for row in ratings], 0.95)
-    assert isinstance(found, Components)
-    assert found.icc == pytest.approx(0.17, abs=0.005)
-    assert (found.anova.df_between, found.anova.df_within) == (5, 18)
-    assert (found.icc_interval.low, found.icc_interval.high) == pytest.approx((-0.13, 0.72), abs=0.005)
-
-
-def test_variance_components_recover_what_made_the_data() -> None:
-    rng = np.random.default_rng(37)
-    groups = [rng.normal(0, 2) + rng.normal(0, 3, 40) for _ in range(300)]
-    found = components(groups, 0.95)
-    assert isinstance(found, Components)
-    assert found.between == pytest.approx(4, rel=0.2)
-    assert found.within == pytest.approx(9, rel=0.1)
-    assert found.icc_interval.low < 4 / 13 < found.icc_interval.high

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioassay.stats import least_squares
-from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
+from ioassay.stats import linear_models
+from ioassay.stats.linear_models import BLOCK, Effect, Factorial, factorial
 from ioassay.stats.result import Undefined
 
 
@@ -23,10 +23,9 @@ def tooth(data: dict[tuple[str, float], list[float]]) -> tuple[np.ndarray, dict[
     return np.array([row[2] for row in rows]), columns
 
 
-@pytest.mark.parametrize("kind", [2, 3])
-def test_two_way_analysis_of_tooth_growth(tooth_growth: dict[tuple[str, float], list[float]], kind: int) -> None:
-    """R: anova(lm(len ~ supp * factor(dose), ToothGrowth)); balanced, so both types agree."""
-    found = factorial(*tooth(tooth_growth), kind=kind)
+def test_two_way_analysis_of_tooth_growth(tooth_growth: dict[tuple[str, float], list[float]]) -> None:
+    """R: anova(lm(len ~ supp * factor(dose), ToothGrowth)); balanced, so all types agree."""
+    found = factorial(*tooth(tooth_growth))
     table = {
         "supp": (1, 205.35, 15.572, 0.0002312),
         "dose": (2, 2426.43, 92.000, 4.046e-18),
@@ -57,31 +56,23 @@ def test_randomised_complete_blocks_of_the_penicillin_experiment(offset: float) 
 
 # Sum of squares and F of each term by anova_lm of statsmodels 0.15.0, from ols("y ~ C(a, Sum) * C(b, Sum)").
 STATSMODELS = {
-    2: {
-        "a": (69.47653301978505, 36.83258318626063),
-        "b": (135.50231234097484, 143.67153841163466),
-        "a × b": (7.697846598650199, 4.080968967163556),
-    },
-    3: {
-        "a": (67.52888088566793, 35.80004664291673),
-        "b": (118.95472042925996, 126.12631762616557),
-        "a × b": (7.697846598650199, 4.080968967163556),
-    },
+    "a": (69.47653301978505, 36.83258318626063),
+    "b": (135.50231234097484, 143.67153841163466),
+    "a × b": (7.697846598650199, 4.080968967163556),
 }
 
 
-@pytest.mark.parametrize("kind", [2, 3])
-def test_unbalanced_sums_of_squares_are_those_of_statsmodels(kind: int) -> None:
+def test_unbalanced_sums_of_squares_are_those_of_statsmodels() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.integers(0, 3, 60), rng.integers(0, 2, 60)
     y = 5.0 + a + 2 * b + a * b + rng.normal(0, 1, 60)
-    found = factorial(y, {"a": a.tolist(), "b": b.tolist()}, kind=kind)
-    for term, wanted in STATSMODELS[kind].items():
+    found = factorial(y, {"a": a.tolist(), "b": b.tolist()})
+    for term, wanted in STATSMODELS.items():
         line = effect(found, term)
         assert (line.ss, line.f) == pytest.approx(wanted, rel=1e-9)
 
 
-def test_a_missing_combination_leaves_type_two_and_refuses_type_three() -> None:
+def test_a_missing_combination_leaves_the_main_effects() -> None:
     rng = np.random.default_rng(6)
     rows = [(a, b) for a in "xy" for b in "12" for _ in range(4) if (a, b) != ("y", "2")]
     columns: dict[str, list[object]] = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
@@ -89,7 +80,6 @@ def test_a_missing_combination_leaves_type_two_and_refuses_type_three() -> None:
     second = factorial(values, columns)
     assert isinstance(second, Factorial)
     assert second.effect("a") is not None and second.effect("a × b") is None
-    assert isinstance(factorial(values, columns, kind=3), Undefined)
 
 
 def test_without_repetitions_there_is_no_interaction() -> None:
@@ -123,7 +113,7 @@ def test_large_designs_give_what_small_ones_do(monkeypatch: pytest.MonkeyPatch, 
     factors = {name: [str(level) for level in column[kept]] for name, column in levels.items()}
     y = 1e4 + levels["a"][kept] ** 2 * 30.0 + levels["b"][kept] * 5 + random.normal(size=int(kept.sum()))
     usual = factorial(y, factors)
-    monkeypatch.setattr(least_squares, "_LARGE", 0)
+    monkeypatch.setattr(linear_models, "_LARGE", 0)
     other = factorial(y, factors)
     assert isinstance(usual, Factorial) and isinstance(other, Factorial)
     assert other.df_residual == usual.df_residual

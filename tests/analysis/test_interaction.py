@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.factorial import Interaction, interaction
+from ioassay.stats.linear_models import Interaction, interaction
 from ioassay.stats.result import Floats
 
 GRID = {place: index for index, place in enumerate(itertools.product(range(3), range(4)))}

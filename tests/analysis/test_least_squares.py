@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
+from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit
 from ioassay.stats.result import Undefined
 
 DEPOSIT = np.array([125, 100, 200, 75, 150, 175, 75, 175, 125, 200, 100], dtype=np.float64)
@@ -71,21 +71,11 @@ def test_units_scale_the_slope_and_order_changes_nothing(
     assert (second.r2, second.p) == pytest.approx((first.r2, first.p), rel=1e-6, abs=1e-9)
 
 
-def test_the_error_whatever_the_variances_are_is_hc3_of_the_pseudoinverse() -> None:
-    design, found, t = np.column_stack([DEPOSIT, np.ones(11)]), line(DEPOSIT, ACCOUNTS), stats.t(9)
-    inverse = np.linalg.pinv(design)
-    residuals = (ACCOUNTS - design @ inverse @ ACCOUNTS) / (1 - np.diag(design @ inverse))
-    error, interval, p = hc3_slope(DEPOSIT, ACCOUNTS, found, 0.95)
-    assert error == pytest.approx(np.sqrt(np.sum((inverse[0] * residuals) ** 2)))
-    assert (interval.high - found.slope, p) == pytest.approx((error * t.ppf(0.975), 2 * t.sf(found.slope / error)))
-
-
 def test_an_exact_line_has_no_residual_and_no_criterion() -> None:
     x = np.arange(10.0)
     found = line(x, 3 * x + 1)
     assert (found.slope, found.intercept, found.r2) == pytest.approx((3.0, 1.0, 1.0))
     assert found.aic is None and found.f is None and found.p == 0.0
-    assert [hc3_slope(x, y, line(x, y), 0.95)[2] for y in (3 * x + 1, 0 * x)] == [0.0, 1.0]
 
 
 def test_degenerate_lines_are_named() -> None:

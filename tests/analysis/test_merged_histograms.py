@@ -17,8 +17,7 @@ from ioassay import metrics, report
 from ioassay._core import Histogram
 from ioassay.analysis import run_comparison
 from ioassay.analysis.descriptive import headline
-from ioassay.analysis.measurements.cells import cells, pooled
-from ioassay.analysis.measurements.merged_histograms import intervals, pseudo_values
+from ioassay.analysis.measurements.cells import cells, percentile_intervals, pooled, pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
 from ioassay.store import packed_page
@@ -100,7 +99,7 @@ def test_the_interval_covers_the_true_percentile_as_often_as_it_says() -> None:
         parts = [Histogram() for _ in range(5)]
         for part in parts:
             part.record_many(repetition())
-        (interval,) = intervals(pseudo_values(parts, [99.0]), 0.95)
+        (interval,) = percentile_intervals(pseudo_values(parts, [99.0]), 0.95)
         assert isinstance(interval, Interval)
         hits += interval.low <= true <= interval.high
     assert hits / experiments > 0.88
@@ -189,7 +188,7 @@ def test_intervals_of_percentiles_are_above_nothing_and_ascend_as_the_percentile
     for part, stalled in zip(parts, (0.0, 0.02, 0.3), strict=True):
         slow = rng.random(1000) < stalled
         part.record_many(np.round(np.where(slow, 4e6, rng.lognormal(12, 0.05, 1000))).astype(int))
-    found = intervals(pseudo_values(parts, PERCENTILES), 0.95)
+    found = percentile_intervals(pseudo_values(parts, PERCENTILES), 0.95)
     lows, highs = [one.low for one in found], [one.high for one in found]
     assert lows[0] > 0 and lows == sorted(lows) and highs == sorted(highs)
     assert found[1].high > 10 * found[0].high and found[1].low == found[0].low

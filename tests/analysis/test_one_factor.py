@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import factor_effects
-from ioassay.analysis.factor_effects import AnovaVariants, JointEffects
 from ioassay.analysis.factor_effects import InteractionOutcome as Joint
+from ioassay.analysis.factor_effects import JointEffects
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.one_factor import Effect, FactorEffects, Outcome, extremes, level_families
-from ioassay.stats.anova import OneWay
 from ioassay.stats.contrasts import Contrasts
-from ioassay.stats.factorial import Factorial
 
 
 def answers(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> list[factor_effects.Answer]:
@@ -98,13 +96,12 @@ def test_two_factors_have_an_interaction_and_slices(lab: Any) -> None:
 
     _, by_share, together = answers(lab, study, measure)
     assert isinstance(together, JointEffects) and isinstance(by_share, FactorEffects)
-    terms = {effect.term: effect for effect in together.second.effects}
+    terms = {effect.term: effect for effect in together.sums.effects}
     assert set(terms) == {"block", "rw", "rwmixwrite", "rw × rwmixwrite"}
     (crossed,) = together.pairs
     assert together.outcome == crossed.outcome == Joint.PRESENT and crossed.pair.p < 1e-9
     assert crossed.levels == (("rw", "randrw"), (10, 90))
     assert crossed.pair.estimate == pytest.approx(290 / 110 * 190 / 210, rel=0.05)
-    assert isinstance(together.third, Factorial) and together.third.kind == 3
     assert [effect.cells.where() for effect in by_share.effects] == [{"rw": "rw"}, {"rw": "randrw"}]
     shares = [effect.family.contrasts for effect in by_share.effects]
     assert [isinstance(one, Contrasts) and one.share for one in shares] == [2, 2]
@@ -124,24 +121,6 @@ def test_a_factor_is_tested_in_every_place(lab: Any) -> None:
     pattern = found[0]
     assert isinstance(pattern, FactorEffects) and pattern.factor == "rw"
     assert [one.outcome for one in pattern.effects] == [Outcome.DIFFERENCE] * 6
-
-
-def test_three_analyses_stand_side_by_side_and_only_repetitions_count(lab: Any) -> None:
-    """No real difference between conditions, but repetitions differ: the naive ones find one all the same."""
-    rng = np.random.default_rng(7)
-    study = lab.study(factors={"bs": ["4KiB", "64KiB"]})
-
-    def measure(point: Any, _: int) -> dict[str, Any]:
-        values = 1e8 * rng.lognormal(0, 0.05) * rng.lognormal(0, 0.01, 100)
-        return {"read.bw": values.mean(), "_series": {"read.bw": values}}
-
-    (variants,) = [answer for answer in answers(lab, study, measure, 6) if isinstance(answer, AnovaVariants)]
-    assert isinstance(variants.repetitions, OneWay)
-    assert variants.all_samples.df_within == 1198
-    assert variants.repetitions.df_within == 10
-    assert len(variants.per_repetition) == 6
-    assert variants.all_samples.p < 1e-6 and variants.differs(variants.all_samples)
-    assert not variants.differs(variants.repetitions)
 
 
 def test_identical_repetitions_differ_exactly(lab: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ioassay.analysis import one_factor
 from ioassay.analysis.one_factor import LINEAR, LOGARITHMIC, LineOutcome, Regression
-from ioassay.stats.least_squares import LackOfFit
+from ioassay.stats.linear_models import LackOfFit
 
 
 def lines(lab: Any, study: Any, measure: Any, repetitions: int) -> list[Regression]:

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import repetition_plan
+from ioassay.analysis.descriptive import NOISES, noise_of_responses, repetition_plan
 
 
 def test_more_levels_places_and_noise_need_more_repetitions(lab: Any) -> None:
     small = lab.study(factors={"bs": ["4k", "8k"]})
     large = lab.study(factors={"bs": ["4k", "8k", "16k"], "numjobs": [1, 2, 4]})
-    few, many = repetition_plan.assumed(small, 0.05), repetition_plan.assumed(large, 0.05)
-    assert [one.noise for one in few] == list(repetition_plan.ASSUMED)
+    few, many = ([repetition_plan(study, 0.05, noise) for noise in NOISES] for study in (small, large))
     assert [one.repetitions for one in few] == sorted(one.repetitions for one in few)
     assert all(one.repetitions < other.repetitions for one, other in zip(few[1:], many[1:], strict=True))
-    assert repetition_plan.assumed(small, 0.1, [0.03])[0].repetitions < few[1].repetitions
+    assert repetition_plan(small, 0.1, 0.03).repetitions < few[1].repetitions
 
 
 def test_a_pilot_gives_the_noise_of_each_response(lab: Any) -> None:
@@ -31,8 +30,9 @@ def test_a_pilot_gives_the_noise_of_each_response(lab: Any) -> None:
         },
         8,
     )
-    quiet, noisy = repetition_plan.measured(made, 0.05, lab.records(pilot))
+    noises = noise_of_responses(made, lab.records(pilot))
+    assert noises == {"read.bw": pytest.approx(0.02, rel=0.4), "read.lat.mean": pytest.approx(0.1, rel=0.4)}
+    quiet, noisy = (repetition_plan(made, 0.05, noise, response) for response, noise in noises.items())
     assert (quiet.response, noisy.response) == ("read.bw", "read.lat.mean")
-    assert quiet.noise == pytest.approx(0.02, rel=0.4) and noisy.noise == pytest.approx(0.1, rel=0.4)
     assert 3 <= quiet.repetitions < 15 < noisy.repetitions
-    assert repetition_plan.measured(lab.study("other"), 0.05, lab.records(pilot)) == []
+    assert noise_of_responses(lab.study("other"), lab.records(pilot)) == {}

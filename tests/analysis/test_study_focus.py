@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL, conclusion, study_focus
+from ioassay.analysis import OVERALL, conclusion
 from ioassay.analysis.optimum import Outcome
 from ioassay.analysis.peak_cause import Cause, Explanation
 from ioassay.narrative import conclude_text, peak_text
@@ -53,7 +53,7 @@ def whole(lab: Any) -> Dataset:
 
 
 def overview(records: Dataset) -> list[Finding]:
-    return peak_text.findings(study_focus.together(records))
+    return peak_text.findings(conclusion.together(records))
 
 
 def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> None:
@@ -77,7 +77,7 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
 
 
 def test_the_answer_of_a_suite_says_why_the_growth_of_its_sweeps_ends(lab: Any) -> None:
-    cpu, *others = study_focus.together(whole(lab))
+    cpu, *others = conclusion.together(whole(lab))
     explained = replace(cpu, peak=replace(cpu.peak, explanation=Explanation(Cause.PROCESSORS, 3, 2, 4, (), {})))
     (found,) = peak_text.findings([explained, *others])
     assert str(found.statements[2]) == "Why growth ends: processors full in 1 sweep."
@@ -92,22 +92,22 @@ def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
 
 
 def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None:
-    assert study_focus.together(lab.records(workers(lab))) == []
+    assert conclusion.together(lab.records(workers(lab))) == []
     other = lab.run(lab.study("other", factors={"bs": ["4k", "8k"]}), lambda *_: {"read.bw": 1e8}, 3, first_order=900)
-    assert study_focus.together(lab.records(workers(lab), other)) == []
+    assert conclusion.together(lab.records(workers(lab), other)) == []
 
 
 def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
     records = whole(lab)
     (found,) = conclude_text.findings(conclusion.analyse(records, records.studies[0]))
-    assert found.statements[:1] == conclude_text.opening(study_focus.focus(records, records.studies[0]))[:1]
+    assert found.statements[:1] == conclude_text.opening(conclusion.focus(records, records.studies[0]))[:1]
 
 
 def test_few_repetitions_have_a_number_that_would_do(lab: Any) -> None:
     rng = np.random.default_rng(3)
     made = study(lab, "noisy", {"workers": [1, 2, 4]})
     records = lab.records(lab.run(made, lambda p, _: {RATE: 1e3 * rng.lognormal(0, 0.05)}, 2))
-    focus = study_focus.focus(records, made)
+    focus = conclusion.focus(records, made)
     assert focus is not None
     (one,) = focus.peaks["workers"]
     assert one.outcome == Outcome.UNDECIDED

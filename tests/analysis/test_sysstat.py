@@ -139,23 +139,11 @@ def test_a_whole_trial_weighs_its_intervals_by_their_length(lab: Any) -> None:
     assert set(found["time_s"]) == {2.0}
 
 
-def test_paging_has_minor_faults_and_the_efficiency_of_reclaim(lab: Any) -> None:
-    growth = {"paged_in_kib": 4.0, "faults": 100.0, "major_faults": 10.0, "scanned_kswapd_pages": 30.0,
-              "scanned_direct_pages": 10.0, "reclaimed_kswapd_pages": 20.0, "reclaimed_direct_pages": 10.0}  # fmt: skip
-    study, records = stored(lab, grown("", growth, "memory", [0.0, 2.0]))
-    found = monitor_rates.paging(records, study)
-    assert dict(zip(found["quantity"], found["value"], strict=True)) == pytest.approx(
-        {"paged_in": 4096.0, "faults": 100.0, "major_faults": 10.0, "minor_faults": 90.0, "scanned": 40.0,
-         "reclaimed": 30.0, "reclaim_efficiency": 75.0}
-    )  # fmt: skip
-
-
 def test_a_whole_trial_is_one_row_also_where_a_counter_went_backwards(lab: Any) -> None:
     readings = {"faults": (0.0, 10.0, 20.0), "major_faults": (5.0, 6.0, 0.0)}
     rows = [("memory", name, float(t), v) for name, values in readings.items() for t, v in enumerate(values)]
-    found = monitor_rates.paging(*reversed(stored(lab, rows)), whole=True).filter(pl.col("value") > 0)
-    assert dict(zip(found["quantity"], found["value"], strict=True)) == {
-        "faults": 10.0, "major_faults": 1.0, "minor_faults": 9.0}  # fmt: skip
+    found = monitor_rates.rates(*reversed(stored(lab, rows)), "memory", whole=True)
+    assert dict(zip(found["name"], found["value"], strict=True)) == {"faults": 10.0, "major_faults": 1.0}
     assert set(found["time_s"]) == {2.0}
 
 
@@ -168,16 +156,7 @@ def test_network_rates_belong_to_their_interface_even_with_a_dot_in_its_name(lab
     ]
 
 
-def test_switches_and_interrupts_are_per_second(lab: Any) -> None:
-    growth = {"context_switches": 1000.0, "interrupts": 300.0, "forks": 2.0, "net_rx.softirqs": 7.0}
-    study, records = stored(lab, [*grown("", growth, "cpu", [0.0, 4.0]), ("cpu", "running", 4.0, 3.0)])
-    found = monitor_rates.system(records, study)
-    assert dict(zip(found["quantity"], found["value"], strict=True)) == pytest.approx(
-        {"context_switches": 1000.0, "interrupts": 300.0, "forks": 2.0}
-    )
-
-
 def test_a_run_that_was_not_watched_gives_empty_frames(lab: Any) -> None:
     study, records = stored(lab, [])
-    for found in (monitor_rates.mpstat, monitor_rates.paging, monitor_rates.network, monitor_rates.system):
+    for found in (monitor_rates.mpstat, monitor_rates.network):
         assert found(records, study).is_empty(), found.__name__

@@ -9,7 +9,7 @@ import pytest
 
 from ioassay.analysis import threats
 from ioassay.analysis.threats import Code, Threat
-from ioassay.narrative import answers, threats_text
+from ioassay.narrative import finding, stability_text
 
 FACTORS = {"bs": ["4KiB", "64KiB"]}
 
@@ -169,10 +169,10 @@ def test_a_target_in_memory_is_said_before_any_number(lab: Any, conditions: list
         warned = [("memory-filesystem", "data lies on /dev/shm (tmpfs), which is memory: no disk is measured")]
         return {"read.bw": 1e8 + repetition, "_warnings": warned if point["bs"] in conditions else []}
 
-    found = threats_text.finding(raised(lab, measure)["memory-filesystem"])
+    found = stability_text.threat_finding(raised(lab, measure)["memory-filesystem"])
     assert found.statement.startswith("data lies on /dev/shm" if premises else "In 6 of 12 trials: data lies on")
-    assert answers.premises([found]) == [found.statement] * premises  # where it is so of some, those were meant to be
-    assert answers.premises([*map(threats_text.finding, raised(lab).values())]) == []
+    assert finding.premises([found]) == [found.statement] * premises  # where it is so of some, those were meant to be
+    assert finding.premises([*map(stability_text.threat_finding, raised(lab).values())]) == []
 
 
 def test_answers_that_come_late_are_a_threat(lab: Any) -> None:

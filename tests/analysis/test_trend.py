@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from ioassay.stats.result import Undefined
-from ioassay.stats.stationarity import (
-    Correlation,
-    Kendall,
-    Runs,
-    mann_kendall,
-    runs_test,
-    spearman,
-)
+from ioassay.stats.stationarity import Kendall, mann_kendall
 
 
 def kendall(*sequences: list[float]) -> Kendall:
@@ -56,41 +48,10 @@ def test_mann_kendall_keeps_its_error_rate_over_conditions_of_different_size() -
     assert false / 1000 == pytest.approx(0.05, abs=0.025)
 
 
-def test_spearman_is_scipy_s() -> None:
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=20), rng.normal(size=20)
-    found = spearman(x, y)
-    assert isinstance(found, Correlation)
-    assert (found.r, found.p) == pytest.approx(tuple(stats.spearmanr(x, y)))
-
-
-def test_runs_of_an_alternating_and_of_a_clumped_sequence() -> None:
-    alternating, clumped = runs_test(np.array([1.0, 2.0] * 10)), runs_test(np.array([1.0] * 10 + [2.0] * 10))
-    assert isinstance(alternating, Runs) and isinstance(clumped, Runs)
-    assert (alternating.runs, clumped.runs, clumped.expected) == (20, 2, 11.0)
-    assert alternating.z > 3 and clumped.z < -3
-
-
-def test_runs_are_counted_against_chance_about_the_median() -> None:
-    """Moments of Wald and Wolfowitz: 2 m n / N + 1 and (mu - 1)(mu - 2) / (N - 1); the median itself is left out."""
-    found = runs_test(np.array([1.0, 2.0, 5.0, 9.0, 8.0, 5.0, 7.0, 3.0, 6.0, 5.0, 4.0, 5.5]))
-    above, below = 5, 4
-    expected = 2 * above * below / 9 + 1
-    z = (6 - expected) / np.sqrt((expected - 1) * (expected - 2) / 8)
-    assert found == Runs(6, pytest.approx(expected), pytest.approx(z), pytest.approx(2 * stats.norm.sf(abs(z))))
-    assert isinstance(runs_test(np.array([1.0, 2.0, 3.0, 4.0])), Runs)
-    assert isinstance(runs_test(np.array([1.0, 2.0, 3.0])), Undefined)
-
-
 def test_three_values_are_the_fewest() -> None:
     assert kendall([1.0, 2.0, 3.0]).s == 3 and kendall([1.0, 2.0, 3.0], [5.0, 4.0]).strata == 1
-    assert isinstance(spearman(np.arange(3.0), np.array([1.0, 3.0, 2.0])), Correlation)
-    assert isinstance(spearman(np.arange(2.0), np.arange(2.0)), Undefined)
-    assert isinstance(spearman(np.arange(3.0), np.ones(3)), Undefined)
 
 
 def test_constant_or_short_sequences_are_named() -> None:
     assert isinstance(mann_kendall([np.array([1.0, 1.0, 1.0])]), Undefined)
     assert isinstance(mann_kendall([np.array([1.0, 2.0])]), Undefined)
-    assert isinstance(spearman(np.ones(5), np.arange(5.0)), Undefined)
-    assert isinstance(runs_test(np.ones(5)), Undefined)

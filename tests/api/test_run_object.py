@@ -14,7 +14,7 @@ import pytest
 import ioassay as ia
 from ioassay.analysis.descriptive import ConditionMean
 from ioassay.api.publication import TABLES
-from ioassay.narrative.answers import Answer
+from ioassay.narrative.finding import Answer
 from ioassay.report import ci_summaries
 from ioassay.roles import Trial
 from ioassay.study.model import Suite

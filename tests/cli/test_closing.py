@@ -10,9 +10,9 @@ import pytest
 
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.cli import console, session
-from ioassay.narrative import answers
 from ioassay.narrative.conditions_text import Trust
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import say
 from ioassay.records.record import Warning_
 from ioassay.report import ReportPaths
 from ioassay.runner.run import Tally
@@ -103,7 +103,7 @@ def test_warnings_are_one_with_its_remedy_and_the_codes_of_the_others(ended: Any
 def test_where_everything_is_withheld_that_is_said_once(ended: Any) -> None:
     unfit = Trust(Grade.UNFIT, "Conditions: unfit in 6 of 6 trials.", "")
     out, _ = ended([concluded(name, 1, withheld="Unfit.") for name in "abc"], trust=unfit)
-    assert out[:2] == [unfit.conditions, answers.NOTHING]
+    assert out[:2] == [unfit.conditions, str(say("conclude.nothing"))]
 
 
 def test_an_overview_answers_for_all_studies(ended: Any) -> None:

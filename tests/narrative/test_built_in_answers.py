@@ -14,8 +14,10 @@ import pytest
 import ioassay
 from contradictions import contradictions
 from ioassay.analysis.descriptive import headline
-from ioassay.narrative import answers, describe_text
+from ioassay.narrative import describe_text
+from ioassay.narrative.finding import answers
 from ioassay.narrative.pipeline import analyse_all
+from ioassay.narrative.say import say
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
 
@@ -29,7 +31,7 @@ SIMULATED = {"sim.span": 10.0, "sim.hit_ratio": 0.2, "sim.optimum_hit_ratio": 0.
 
 def first_sentences(records: Dataset) -> list[str]:
     """What each answer of a run begins with; its means where nothing else answers."""
-    found = [one.sentences[0] for one in answers.answers(records.studies, analyse_all(records))]
+    found = [one.sentences[0] for one in answers(records.studies, analyse_all(records))]
     return found or describe_text.means_in_brief(headline(records, records.studies), 12)[:1]
 
 
@@ -67,5 +69,5 @@ def test_a_real_run_answers_and_contradicts_nothing(archive: Path, tmp_path: Pat
     (folder,) = tmp_path.iterdir()
     records = ioassay.open(folder).records
     assert contradictions(records) == []
-    found = [sentence for sentence in first_sentences(records) if sentence != answers.NOTHING]
+    found = [sentence for sentence in first_sentences(records) if sentence != str(say("conclude.nothing"))]
     assert [fault for sentence in found for fault in faults(sentence)] == []

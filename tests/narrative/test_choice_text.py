@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import golden
-from ioassay.analysis import alternatives, study_focus
+from ioassay.analysis import alternatives, conclusion
 from ioassay.analysis.alternatives import Choice, Outcome
 from ioassay.narrative import choice_text, conclude_text
 from ioassay.store.dataset import Dataset
@@ -74,7 +74,7 @@ def test_sentences_about_all_choices(lab: Any) -> None:
 
 def test_the_summary_opens_with_the_choice_the_other_responses_and_the_plateau(lab: Any) -> None:
     made = records(lab, SPEED)
-    focus = study_focus.focus(made, made.studies[0])
+    focus = conclusion.focus(made, made.studies[0])
     assert focus is not None
     *_, others, plateau = conclude_text.opening(focus)
     assert str(others) == "On average, nbd has the lowest mean read total latency."

@@ -6,7 +6,7 @@ from typing import Any
 
 import golden
 from ioassay.analysis.threats import Code, Threat
-from ioassay.narrative import threats_text
+from ioassay.narrative import stability_text
 from ioassay.narrative.say import templates
 
 INTERVAL = {"low": -0.5, "high": -0.3, "confidence": 0.95, "method": "t"}
@@ -81,4 +81,4 @@ def test_sentences() -> None:
         Threat("study", code, evidence, response="read.bw" if code == Code.SATURATION else "")
         for code, evidence in CASES
     ]
-    golden.check("threats", map(threats_text.finding, threats))
+    golden.check("threats", map(stability_text.threat_finding, threats))

@@ -7,13 +7,16 @@ questions to all studies at once. `narrative.pipeline` asks all; `run_comparison
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
-from ioassay.pack import listed
+from ioassay.pack import files, listed
 from ioassay.registry import Contract, Registry
 
 if TYPE_CHECKING:
+    from ioassay.records.record import Scalar
     from ioassay.study.model import Study
 
 ANALYSES: dict[str, str] = listed(
@@ -53,7 +56,7 @@ PATHS: dict[str, str] = listed("paths", {})
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {
-    "peaks": "ioassay.analysis.study_focus",
+    "peaks": "ioassay.analysis.conclusion",
     "choices": "ioassay.analysis.alternatives",
     "unclaimed": "ioassay.analysis.claim_verdicts",
 }
@@ -69,3 +72,35 @@ def path_of(study: Study) -> Any:
 def questions_of(study: Study) -> list[str]:
     """The questions that a study names, by their present names."""
     return list(dict.fromkeys(MERGED.get(question, question) for question in study.analysis.questions))
+
+
+class PublishedPath(TypedDict, total=False):
+    """Requests a second and mean completion latency of an access path; `words` for a number that was not published."""
+
+    case: Required[str]
+    where: Required[dict[str, Scalar]]
+    iops: float | None
+    clat_mean_ns: float | None
+    words: str
+
+
+class Published(TypedDict, total=False):
+    """What one source published of some studies, and how to read it: of a database's loads operations a second."""
+
+    studies: Required[list[str]]
+    source: Required[str]
+    reading: Required[list[str]]
+    loads: dict[str, float]
+    path: list[PublishedPath]
+
+
+def published(kind: str, *studies: str) -> Published | None:
+    """What stands next to a study's own numbers: of this kind ("loads", "path"), of any of the studies."""
+    return next((one for one in _published() if kind in one and set(studies) & set(one["studies"])), None)
+
+
+@functools.cache
+def _published() -> list[Published]:
+    """All tables of the packs, by the names of their files."""
+    tables = [tomllib.loads(file.read_text("utf-8")) for _, file in sorted(files("published").items())]
+    return cast("list[Published]", tables)

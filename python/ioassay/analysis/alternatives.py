@@ -22,9 +22,8 @@ from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.one_factor import lower_is_better
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
-from ioassay.stats.best_level import best_level
 from ioassay.stats.condition_means import ConditionMeans, average, fit
-from ioassay.stats.contrasts import Contrasts, Pair, repetitions_needed
+from ioassay.stats.contrasts import Contrasts, Pair, best_level, repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -175,20 +174,15 @@ def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     whole = _among(found, options, confidence, exact)
     if whole is None:
         return None
-    alike = _largest_alike(study, options)
-    if len(alike) in (1, len(options)):
-        return whole
-    return replace(whole, alike=_among(found, alike, confidence, exact))
-
-
-def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """The options that share their settings of the target with most others."""
-    groups: dict[str, list[Scalar]] = {}
+    groups: dict[str, list[Scalar]] = {}  # by their settings of the target
     for case in study.case:
         if case["name"] in options:
             own = {key: value for key, value in case.items() if key.startswith("target.")}
             groups.setdefault(json.dumps(own, sort_keys=True, default=str), []).append(case["name"])
-    return tuple(sorted(groups.values(), key=len)[-1]) if groups else ()
+    alike = sorted(groups.values(), key=len)[-1] if groups else []
+    if len(alike) in (1, len(options)):
+        return whole
+    return replace(whole, alike=_among(found, alike, confidence, exact))
 
 
 def _among(found: Cells, options: Sequence[Scalar], confidence: float, exact: bool) -> Choice | None:

@@ -1,6 +1,9 @@
 """What a study comes to: for each response its shape, best level, average change or mean; what is missing.
 
 Nearly all is measured elsewhere. What is decided here is which of it concludes a study, and in what order.
+`[analysis] lead = "peak"`: the best value of each swept factor, of the first response with a best. `"choice"`: which
+case is best, of all responses, and where the first stops gaining from a number. Also the sweeps of a suite of such
+studies, and the level that a later study takes.
 
 Of a mix of block sizes, what mixing costs: against each fixed size, and against what its own parts predict. A mix lies
 between its parts anyway. Whether mixing itself costs something follows from the prediction alone: the time that its
@@ -14,11 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis import one_factor, study_focus
+from ioassay.analysis import alternatives, one_factor, optimum
+from ioassay.analysis.alternatives import Choice
 from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, cells, interval, missing
 from ioassay.analysis.one_factor import AverageChange, Effect, LevelFamily, Outcome, average_change, pair_outcome
-from ioassay.analysis.study_focus import Focus
-from ioassay.factors import CASE, level_number
+from ioassay.analysis.optimum import Peak
+from ioassay.factors import CASE, level_number, same_level
+from ioassay.records.record import Scalar
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts, Ratio, equivalence, ratio_interval
@@ -145,15 +150,15 @@ class Conclusion:
 
 def analyse(records: Dataset, study: Study) -> list[Conclusion]:
     """One conclusion; none where no trial was planned, or nothing says anything."""
-    focus, absent = study_focus.focus(records, study), missing(records, study)
+    lead, absent = focus(records, study), missing(records, study)
     # Of a choice its first response alone, since the choice itself is about all.
-    responses = [focus.response] if focus is not None and focus.choices else records.responses(study)
+    responses = [lead.response] if lead is not None and lead.choices else records.responses(study)
     measured = [found for response in responses if (found := cells(records, study, response)).cells]
-    parts = tuple(part for response in measured for part in _parts(records, study, response, focus))
-    return [Conclusion(study, focus, parts, tuple(absent))] if parts or absent or focus else []
+    parts = tuple(part for response in measured for part in _parts(records, study, response, lead))
+    return [Conclusion(study, lead, parts, tuple(absent))] if parts or absent or lead else []
 
 
-def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None) -> Iterator[Part]:
+def _parts(records: Dataset, study: Study, measured: Cells, lead: Focus | None) -> Iterator[Part]:
     confidence, response = study.analysis.confidence, measured.response
     if len(measured.cells) == 1:
         cell = measured.cells[0]
@@ -161,7 +166,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         return
     for group in one_factor.effects(records, study, response):
         factor, effects = group.factor, group.effects
-        own = () if focus is not None and focus.covers(response, factor) else effects
+        own = () if lead is not None and lead.covers(response, factor) else effects
         if effects[0].ordered:
             yield from own
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
@@ -173,3 +178,101 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
             families = [effect.family for effect in effects]
             yield from (mixes(measured, families, study) if factor == CASE else []) or own
+
+
+@dataclass(frozen=True)
+class Focus:
+    """The peaks by swept factor, and of a study of a choice its choices, the first of `response`."""
+
+    response: str
+    peaks: Mapping[str, Sequence[Peak]]
+    choices: Sequence[Choice] = ()
+
+    def covers(self, response: str, factor: str) -> bool:
+        return response == self.response and (factor in self.peaks or (factor == CASE and bool(self.choices)))
+
+
+def focus(records: Dataset, study: Study) -> Focus | None:
+    """None where the study is about neither, or nothing with a best was measured at two levels."""
+    if study.analysis.lead == "choice":
+        choices = alternatives.analyse(records, study)
+        if not choices:
+            return None
+        found = optimum.measured(records, study, choices[0].response)
+        numeric = {factor: peaks for factor, peaks in found.items() if peaks[0].numbers and len(peaks[0].cells) > 2}
+        return Focus(choices[0].response, numeric, choices)
+    if study.analysis.lead != "peak":
+        return None
+    known = [(response, optimum.measured(records, study, response)) for response in optimum.judged(records, study)]
+    response, found = max(known, key=lambda pair: len(pair[1]), default=("", {}))  # the first with most factors
+    return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)}) if found else None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One of the `places` where a study varies its factor; `peak` is None where nothing was measured."""
+
+    study: Study
+    peak: Peak | None
+    places: int
+    missing: list[MissingConditions]
+
+
+def together(records: Dataset) -> list[Sweep]:
+    """All sweeps of a run of two studies of peaks or more."""
+    studies = [study for study in records.studies if study.analysis.lead == "peak"]
+    sweeps: list[Sweep] = []
+    for study in studies if len(studies) > 1 else ():
+        found, absent = focus(records, study), missing(records, study)
+        peaks = [one for factor in found.peaks.values() for one in factor] if found else []
+        sweeps += [Sweep(study, peak, len(peaks), absent) for peak in peaks] or [Sweep(study, None, 0, absent)]
+    return sweeps
+
+
+# The level that a later study takes: the best one, or the smallest of those that are as good
+
+
+@dataclass(frozen=True)
+class BestChoice:
+    """The level to take, and all that are as good, itself included; more than one where the best is not certain."""
+
+    level: Scalar
+    as_good: tuple[Scalar, ...]
+    response: str
+
+    @property
+    def certain(self) -> bool:
+        return len(self.as_good) == 1
+
+
+def choose(
+    records: Dataset, study: Study, factor: str, response: str = "", settings: Mapping[str, object] | None = None
+) -> BestChoice | None:
+    """The best level of a study's factor for a response, by default its first; None where nothing was measured.
+
+    `settings` are the parameters of the study that takes it: of several places where the factor varies, those count
+    whose other levels are these.
+    """
+    for name in [response] if response else optimum.judged(records, study):
+        if peaks := optimum.measured(records, study, name).get(factor):
+            alike = []
+            for one in peaks:
+                place = ((key, level, (settings or {}).get(key)) for key, level in one.part.where().items())
+                if all(own is None or _lists([own], key, level) for key, level, own in place):
+                    alike.append(one)
+            first, *others = [_as_good(one) for one in alike or peaks]
+            # The smallest level that is as good in every place; without such a one that of the first place.
+            shared = [level for level in first if all(_lists(levels, factor, level) for levels in others)]
+            return BestChoice((shared or first)[0], tuple(shared or first), name)
+    return None
+
+
+def _lists(levels: Sequence[object], factor: str, level: Scalar) -> bool:
+    return any(isinstance(one, str | int | float) and same_level(factor, level, one) for one in levels)
+
+
+def _as_good(one: Peak) -> list[Scalar]:
+    """The levels that may be taken, in their order: where none is certainly better, all that may be best."""
+    known = () if isinstance(one.levels, Undefined) else one.levels.as_good
+    indices = one.candidates if one.outcome == optimum.Outcome.UNDECIDED else sorted({*known, one.best})
+    return [one.cells[index].point[one.factor] for index in indices]

@@ -1,7 +1,7 @@
 """How large is every condition, and how well is that known? Means of responses and percentiles of latencies.
 
 The repetition is the unit: n is the number of trials, never of log samples. Outliers are flagged, not removed.
-A percentile is that of all repetitions' requests together (`merged_histograms`), and its interval is over repetitions.
+A percentile is that of all repetitions' requests together (`measurements.cells`), and its interval is over repetitions.
 The binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
 No condition is compared with another here.
 
@@ -12,6 +12,8 @@ condition. They have one row a direction, since a mean over reads and writes wou
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.cells import Cell, Cells, cells, interval, that_count
-from ioassay.factors import CASE
+from ioassay.analysis.measurements.cells import (
+    Cell,
+    Cells,
+    cells,
+    interval,
+    merge_histograms,
+    percentile_intervals,
+    pseudo_values,
+    that_count,
+    trial_histograms,
+)
+from ioassay.factors import CASE, level_axis_numbers
 from ioassay.metrics import DIRECTIONS, PERCENTILES
 from ioassay.records.record import OK, Scalar
+from ioassay.stats.condition_means import ConditionMeans, Scale, fit
+from ioassay.stats.contrasts import repetitions_for
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import Moments, mean_interval, moments, outliers
 from ioassay.store.dataset import Dataset
@@ -31,7 +44,6 @@ from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay._core import Histogram
-
 
 FEW_BEYOND = 10
 """Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
@@ -67,10 +79,11 @@ class Description:
     cells: Cells
     conditions: tuple[Summary, ...]
 
-    def is_of(self, direction: str, kind: str) -> bool:
-        """Whether it describes one of the percentiles of all requests that a distribution of these latencies has."""
+    @property
+    def latencies(self) -> tuple[str, str] | None:
+        """Direction and kind, where it is of a percentile of all requests that their distribution has."""
         found = metrics.latency_percentile(self.cells.response) if self.cells.merged else None
-        return found is not None and found.percent in PERCENTILES and (found.direction, found.kind) == (direction, kind)
+        return (found.direction, found.kind) if found and found.percent in PERCENTILES else None
 
 
 @dataclass(frozen=True)
@@ -153,16 +166,12 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
         for part in collected
         if part.cells
     ]
-    distributions = [
-        Distribution(
-            study.name, direction, kind, conditions, tuple(one for one in described if one.is_of(direction, kind))
-        )
-        for direction in metrics.DIRECTIONS
-        for kind in reversed(metrics.LATENCY_KINDS)
-        if (conditions := _latencies(records, study, direction, kind))
-    ]
-    with_others = [id(one) for part in distributions for one in part.responses]
-    return [*(one for one in described if id(one) not in with_others), *distributions]
+    distributions = {
+        of: Distribution(study.name, *of, conditions, tuple(one for one in described if one.latencies == of))
+        for of in itertools.product(DIRECTIONS, reversed(metrics.LATENCY_KINDS))
+        if (conditions := _latencies(records, study, *of))
+    }
+    return [*(one for one in described if one.latencies not in distributions), *distributions.values()]
 
 
 def headline(records: Dataset, studies: Sequence[Study]) -> list[ConditionMean]:
@@ -212,7 +221,7 @@ def _summary(response: str, cell: Cell, confidence: float) -> Summary:
 
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
-    known, design = merged_histograms.of_trials(records, study, direction, kind), study.design
+    known, design = trial_histograms(records, study, direction, kind), study.design
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
     for row in that_count(records.trials_of(study)).iter_rows(named=True):
         if row["status"] == OK and row["trial"] in known:
@@ -222,8 +231,8 @@ def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tup
 
 
 def _condition(point: Mapping[str, Scalar], parts: Sequence[Histogram], confidence: float) -> Latencies:
-    merged = merged_histograms.merged(parts)
-    found = merged_histograms.intervals(merged_histograms.pseudo_values(parts, PERCENTILES), confidence)
+    merged = merge_histograms(parts)
+    found = percentile_intervals(pseudo_values(parts, PERCENTILES), confidence)
     unbounded = Undefined("too few requests to bound this percentile on both sides")
     percentiles = tuple(
         Percentile(
@@ -298,6 +307,55 @@ def profiles(records: Dataset, study: Study) -> list[Profile]:
         depth = next((case.get("iodepth", 1) for case in study.case if case.get("name") == workload), 1)
         title = f"{workload}, depth {depth}" if depth != 1 and "depth" not in workload else workload
         parts = measured[LATENCIES[0]].histograms
-        merged = merged_histograms.merged(parts) if parts else None
+        merged = merge_histograms(parts) if parts else None
         complete.append(Profile(title, direction, int(measured[RATE].values.size), values, merged))
     return complete if len(complete) <= MOST_WORKLOADS else []
+
+
+NOISES = (0.01, 0.03, 0.1)
+"""What to plan for where no noise is known: a quiet machine, a usual one, a busy one."""
+
+
+@dataclass(frozen=True)
+class RepetitionPlan:
+    """Repetitions of each point that show a difference of `margin`, at `noise` (deviation as a share of the mean).
+
+    `response` is empty where the noise is assumed.
+    """
+
+    study: str
+    response: str
+    noise: float
+    margin: float
+    repetitions: int
+
+
+def repetition_plan(study: Study, margin: float, noise: float, response: str = "") -> RepetitionPlan:
+    """What the factor needs that needs most, since levels and places share the risk; without factors two conditions."""
+    sizes = {factor: len(levels) for factor, levels in study.levels.items() if len(levels) > 1}
+    points, confidence = math.prod(sizes.values()), study.analysis.confidence
+    numbers = [
+        repetitions_for(
+            noise,
+            size,
+            confidence,
+            margin=margin,
+            lines=size > 2 and level_axis_numbers(factor, study.levels[factor]) is not None,
+            share=points // size,
+        )
+        for factor, size in sizes.items()
+    ]
+    most = max(numbers, default=repetitions_for(noise, 2, confidence, margin=margin))
+    return RepetitionPlan(study.name, response, noise, margin, most)
+
+
+def noise_of_responses(study: Study, earlier: Dataset) -> dict[str, float]:
+    """Response -> its noise, in the study of that name of an earlier run, as far as it repeats a condition."""
+    noises = {}
+    for known in (one for one in earlier.studies if one.name == study.name):
+        for response in earlier.responses(known):
+            found = cells(earlier, known, response)
+            model = fit(found.groups, [cell.repetition for cell in found.cells]) if found.cells else None
+            if isinstance(model, ConditionMeans) and model.scale == Scale.LOG:
+                noises[response] = math.sqrt(float((model.squared_errors * model.sizes).mean()))
+    return noises

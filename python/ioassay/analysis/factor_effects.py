@@ -1,17 +1,13 @@
-"""Do the factors matter, and how much? Contrasts of the condition means, and the analyses of variance of publications.
+"""Do the factors matter, and how much? Contrasts of the condition means, and the analysis of variance of publications.
 
-One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction, and
-the three analyses between conditions that are usually done. Over all log samples and over each repetition's log samples
-the count of observations is false (naive); over the repetitions it is right. The difference is shown, not hidden.
-
-Whether factors interact is read from the one model of the response (`stats/factorial.py`); all pairs of factors share
-the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
+One factor at a time within each combination of the others (`one_factor.py`), and all together with their interaction.
+Whether factors interact is read from the one model of the response (`stats/linear_models.py`); all pairs of factors
+share the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,33 +15,15 @@ import numpy as np
 
 from ioassay.analysis import one_factor
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.measurements.log_samples import Samples, of_cell, samples
 from ioassay.analysis.one_factor import FactorEffects
 from ioassay.factors import Design
 from ioassay.records.record import Scalar
-from ioassay.stats.anova import OneWay, Welch, one_way, welch
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Pair
-from ioassay.stats.factorial import Effect, Factorial, Interaction, factorial, interaction
-from ioassay.stats.result import Floats, Undefined
+from ioassay.stats.linear_models import Factorial, Interaction, factorial, interaction
+from ioassay.stats.result import Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-
-@dataclass(frozen=True)
-class AnovaVariants:
-    """Over all log samples, over those of each repetition (number -> analysis), and over repetitions, twice."""
-
-    cells: Cells
-    all_samples: OneWay
-    per_repetition: Mapping[int, OneWay]
-    repetitions: OneWay | Undefined
-    repetitions_welch: Welch | Undefined
-    confidence: float
-
-    def differs(self, analysis: OneWay) -> bool:
-        """Return True if conditions differ by one of the analyses."""
-        return analysis.p < 1 - self.confidence
 
 
 class InteractionOutcome(Enum):
@@ -80,22 +58,15 @@ class FactorPair:
 
 @dataclass(frozen=True)
 class JointEffects:
-    """The factors `names` together: sums of squares of type II, and of type III where they exist.
+    """The factors `names` together, and their sums of squares.
 
     `pairs`: the interaction of each two factors, the clearest first; none without repetitions.
     """
 
     cells: Cells
     names: tuple[str, ...]
-    second: Factorial
-    third: Factorial | Undefined
+    sums: Factorial
     pairs: tuple[FactorPair, ...]
-
-    @property
-    def mains(self) -> list[Effect]:
-        """The effects of single factors, largest first."""
-        known = [effect for name in self.names if (effect := self.second.effect(name))]
-        return sorted(known, key=lambda effect: -effect.eta2)
 
     def of(self, outcome: InteractionOutcome) -> list[FactorPair]:
         return [pair for pair in self.pairs if pair.outcome == outcome]
@@ -120,12 +91,11 @@ def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> Jo
     columns = {name: found.column(name) for name in names}
     values = np.concatenate(found.groups)
     passes = [int(number) for cell in found.cells for number in cell.repetition]
-    second = factorial(values, columns, block=passes)
-    if isinstance(second, Undefined):
-        second = factorial(values, columns, block=passes, interactions=False)
-    if isinstance(second, Undefined):
+    sums = factorial(values, columns, block=passes)
+    if isinstance(sums, Undefined):
+        sums = factorial(values, columns, block=passes, interactions=False)
+    if isinstance(sums, Undefined):
         return None
-    third = factorial(values, columns, block=passes, kind=3, interactions=second.interactions)
     model, pairs = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact), []
     crossed = list(itertools.combinations(names, 2))
     for factors in crossed:
@@ -138,7 +108,7 @@ def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> Jo
                 for name, (low, high) in zip(factors, known.levels, strict=True)
             )
             pairs.append(FactorPair(factors, (one, other), known))
-    return JointEffects(found, tuple(names), second, third, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
+    return JointEffects(found, tuple(names), sums, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
 
 
 def _averaged(
@@ -157,7 +127,7 @@ def _averaged(
     return average(model, table), {corner: index for index, corner in enumerate(shared)}
 
 
-Answer = FactorEffects | JointEffects | AnovaVariants
+Answer = FactorEffects | JointEffects
 
 
 def analyse(records: Dataset, study: Study) -> list[Answer]:
@@ -169,22 +139,4 @@ def analyse(records: Dataset, study: Study) -> list[Answer]:
         if len(measured.cells) > 1:
             answers += one_factor.effects(records, study, response)
             answers.append(joint_effects(measured, confidence, exact=exact))
-            answers.append(_variants(measured, samples(records, study, response), confidence))
     return [answer for answer in answers if answer is not None]
-
-
-def _variants(found: Cells, logged: Mapping[str, Samples], confidence: float) -> AnovaVariants | None:
-    """All three where logs exist, None otherwise: the analysis over repetitions alone is `one_factor`'s."""
-    runs = [of_cell(cell, logged) for cell in found.cells]
-    present = [np.concatenate(group) for group in runs if group]
-    everything = one_way(present) if len(present) > 1 else Undefined("fewer than two conditions have log samples")
-    if isinstance(everything, Undefined):
-        return None
-    groups: dict[int, list[Floats]] = {}
-    for cell in found.cells:
-        for repetition, trial in zip(cell.repetition, cell.trials, strict=True):
-            if trial in logged:
-                groups.setdefault(int(repetition), []).append(logged[trial].value)
-    done = {number: one_way(parts) for number, parts in sorted(groups.items())}
-    each = {number: one for number, one in done.items() if isinstance(one, OneWay)}
-    return AnovaVariants(found, everything, each, one_way(found.groups), welch(found.groups), confidence)

@@ -79,10 +79,9 @@ def _mean(trials: Sequence[LatencyParts]) -> LatencyParts:
     parts = []
     for name, among in by_name.items():  # a part that some of the trials do not have took no time there
         own_ns = sum(part.mean_ns for part in among) / len(trials)
-        ends = []
-        for values in ([part.p50_ns for part in among], [part.p99_ns for part in among]):
-            known = [value for value in values if value is not None]
-            ends.append(sum(known) / len(trials) if known else None)
+        columns = ([part.p50_ns for part in among], [part.p99_ns for part in among])
+        known = [[value for value in column if value is not None] for column in columns]
+        ends = [sum(column) / len(trials) if column else None for column in known]
         parts.append(LatencyPart(name, own_ns, own_ns / mean_ns, *ends))
     parts.sort(key=lambda part: -part.mean_ns)
     seen_ns, depth = fmean(one.seen_ns for one in trials), fmean(one.depth for one in trials)

@@ -18,8 +18,7 @@ from ioassay.analysis.one_factor import level_families
 from ioassay.factors import LOADS, SERVED, level_number, offers
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Scalar
-from ioassay.stats.best_level import best_place
-from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.contrasts import Contrasts, best_place
 from ioassay.stats.result import Interval, Undefined, as_floats, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

@@ -105,14 +105,7 @@ def reasons(environment: Environment) -> list[Reason]:
     for name, value in values.items():
         doubtful, unfit = LIMITS[name]
         sign = -1 if unfit < doubtful else 1  # of clocks, small values are bad
-        grades[name] = max(
-            (
-                grade
-                for grade, limit in ((Grade.DOUBTFUL, doubtful), (Grade.UNFIT, unfit))
-                if sign * value >= sign * limit
-            ),
-            default=Grade.FIT,
-        )
+        grades[name] = Grade(sum(sign * value >= sign * limit for limit in (doubtful, unfit)))
     if environment.idle_share is not None and environment.idle_share >= FREE:
         grades[Disturbance.PROGRAMS] = min(grades[Disturbance.PROGRAMS], Grade.DOUBTFUL)
     found = [Reason(grades[name], name, value) for name, value in values.items() if grades[name]]

@@ -26,11 +26,19 @@ from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.factors import HOST, level_axis_numbers, level_key
 from ioassay.records.record import Scalar
-from ioassay.stats.anova import one_way
-from ioassay.stats.best_level import best_place, levels_off, plateau
 from ioassay.stats.condition_means import Scale, average, fit
-from ioassay.stats.contrasts import Contrasts, Pair, Ratio, Slope, repetitions_needed, slope
-from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
+from ioassay.stats.contrasts import (
+    Contrasts,
+    Pair,
+    Ratio,
+    Slope,
+    best_place,
+    levels_off,
+    plateau,
+    repetitions_needed,
+    slope,
+)
+from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit, one_way
 from ioassay.stats.result import Floats, Undefined, as_floats, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -307,20 +315,16 @@ class Regression:
 
 
 def regression(family: LevelFamily, confidence: float) -> Regression | None:
-    """Both models of one factor; None where it has no three numbers."""
+    """Both models of one factor; None where it has no three numbers, or no repetitions."""
     y = np.concatenate([cell.values for cell in family.cells])
     models = []
-    for kind, numbers in regressors(family.numbers).items():
-        x = np.repeat(np.array(numbers), [cell.values.size for cell in family.cells])
+    for kind, known in family.lines.items():
+        x = np.repeat(np.array(regressors(family.numbers)[kind]), [cell.values.size for cell in family.cells])
         line = fit_line(x, y, confidence)
         if not isinstance(line, Line):
             continue
-        if known := family.lines.get(kind):
-            error, bounds, p = known.error, known.interval, known.p
-        else:
-            error, bounds, p = hc3_slope(x, y, line, confidence)
-        lack = lack_of_fit(x, y, line)
-        models.append(Model(kind, replace(line, slope_se=error, slope_interval=bounds, p=p), lack))
+        own = replace(line, slope_se=known.error, slope_interval=known.interval, p=known.p)
+        models.append(Model(kind, own, lack_of_fit(x, y, line)))
     if not models:
         return None
     first, *others = sorted(models, key=lambda model: -math.inf if model.line.aic is None else model.line.aic)

@@ -20,8 +20,18 @@ from ioassay.analysis.measurements.cells import Cells, MissingConditions, cells,
 from ioassay.analysis.one_factor import LevelFamily
 from ioassay.analysis.peak_cause import Cause, Explanation, explain
 from ioassay.factors import CASE, changes_operation, counts_concurrency, level_phrase, loads_machine, takes_processors
-from ioassay.stats.best_level import BestLevel, Plateau, best_level, best_place, levels_off, plateau, second_peaks
-from ioassay.stats.contrasts import Contrasts, bend_p, repetitions_needed
+from ioassay.stats.contrasts import (
+    BestLevel,
+    Contrasts,
+    Plateau,
+    bend_p,
+    best_level,
+    best_place,
+    levels_off,
+    plateau,
+    repetitions_needed,
+    second_peaks,
+)
 from ioassay.stats.result import Interval, Undefined, as_floats, mean_of, plain
 from ioassay.stats.scalability import FEWEST_LEVELS, Knee, Law, amdahl, knee, preferred, usl
 from ioassay.store.dataset import Dataset
@@ -236,11 +246,6 @@ class Optimum:
     cells: Cells
     peaks: Sequence[Peak]
     missing: Sequence[MissingConditions]
-
-    @property
-    def separate(self) -> bool:
-        """True if the places are few enough for a finding each."""
-        return len(self.peaks) <= SEPARATE_SLICES
 
 
 def analyse(records: Dataset, study: Study) -> list[Optimum]:

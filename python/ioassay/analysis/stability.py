@@ -15,21 +15,26 @@ import numpy as np
 
 from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.analysis.measurements.log_samples import Samples, of_cell, rounds, samples
+from ioassay.analysis.measurements.log_samples import Samples, rounds, samples
 from ioassay.stats import distributions
-from ioassay.stats.anova import Components, Corrected, Dependence, OneWay, components, corrected, dependence, one_way
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.factorial import BLOCK, Effect, factorial
+from ioassay.stats.linear_models import (
+    BLOCK,
+    Corrected,
+    Dependence,
+    Effect,
+    OneWay,
+    corrected,
+    dependence,
+    factorial,
+    one_way,
+)
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import Moments, moments
 from ioassay.stats.stationarity import (
-    Correlation,
     Kendall,
-    Runs,
     SteadyState,
     mann_kendall,
-    runs_test,
-    spearman,
     steady_state,
 )
 from ioassay.store.dataset import Dataset
@@ -108,15 +113,6 @@ class Variation:
     def worst(self) -> ConditionVariation:
         return max(self.conditions, key=lambda condition: condition.cv)
 
-    @property
-    def median_cv(self) -> float:
-        return float(np.median([condition.cv for condition in self.conditions]))
-
-    @property
-    def passes_differ(self) -> bool:
-        """Return True if whole passes over the conditions differ significantly."""
-        return isinstance(self.blocks, Effect) and self.blocks.p < 1 - self.confidence
-
 
 def variation(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None where nothing was repeated."""
@@ -141,18 +137,12 @@ def variation(found: Cells, confidence: float) -> Variation | None:
 
 @dataclass(frozen=True)
 class Among:
-    """One condition: do its repetitions differ? `naive` as usually done, `corrected` for the samples' dependence.
-
-    `between_share`: share of the samples' variance that lies between repetitions (intraclass correlation), with
-    what dependence alone would give taken out; 0 where nothing is left.
-    """
+    """One condition: do its repetitions differ? `naive` as usually done, `corrected` for the samples' dependence."""
 
     cell: Cell
     naive: OneWay
     dependence: Dependence | Undefined
     corrected: Corrected | Undefined
-    components: Components | Undefined
-    between_share: float | None
 
 
 @dataclass(frozen=True)
@@ -182,16 +172,13 @@ def log_sample_comparison(found: Cells, logged: Mapping[str, Samples], confidenc
     """All conditions; None where no condition has logs of two repetitions."""
     judged = []
     for cell in found.cells:
-        runs = of_cell(cell, logged)
+        runs = [logged[trial].value for trial in cell.trials if trial in logged]
         naive = one_way(runs)
         if isinstance(naive, Undefined):
             continue
-        dependent, parts, share = dependence(runs), components(runs, confidence), None
-        if isinstance(parts, Components) and isinstance(dependent, Dependence):
-            between = max(naive.ms_between - dependent.time * naive.ms_within, 0.0) / parts.mean_size
-            share = between / (between + naive.ms_within)
+        dependent = dependence(runs)
         fixed = dependent if isinstance(dependent, Undefined) else corrected(naive, dependent)
-        judged.append(Among(cell, naive, dependent, fixed, parts, share))
+        judged.append(Among(cell, naive, dependent, fixed))
     return LogSampleComparison(tuple(judged), confidence) if judged else None
 
 
@@ -207,22 +194,13 @@ class DriftOutcome(StrEnum):
     DRIFT = "drift"
 
 
-class DriftTest(StrEnum):
-    """The tests that decide."""
-
-    T = "t test"
-    SEASONAL_KENDALL = "t and seasonal Kendall tests"
-    MANN_KENDALL = "t and Mann-Kendall tests"
-
-
 @dataclass(frozen=True)
 class Drift:
     """Change over the run, as shares of the mean (0.03: 3 % more at its end), and tests of there being none.
 
-    `slope_per_trial` is the slope of ln(value) over the order, within conditions; `interval` and `p` belong to it.
+    `interval` and `p` are those of the slope of ln(value) over the order, within conditions.
     `unit`: what was counted, PASS or TRIAL (no passes: one condition, or conditions that did not take turns).
     `kendall`: the Mann-Kendall test of the passes' means, else the seasonal one with conditions as seasons.
-    `spearman` and `runs` look at all trials' deviations, as if these were independent.
 
     A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
     can say nothing, and the interval decides. That there is none is claimed only where the interval is within MARGIN.
@@ -231,13 +209,10 @@ class Drift:
     change: float
     interval: Interval
     p: float
-    slope_per_trial: float
     unit: str
     units: int
     trials: int
     kendall: Kendall | Undefined
-    spearman: Correlation | Undefined
-    runs: Runs | Undefined
 
     @property
     def rank_p(self) -> float | None:
@@ -250,12 +225,6 @@ class Drift:
     def deciding_p(self) -> float:
         """The larger one, since all deciding tests must agree."""
         return max(self.p, self.rank_p or 0.0)
-
-    @property
-    def test(self) -> DriftTest:
-        if self.rank_p is None:
-            return DriftTest.T
-        return DriftTest.MANN_KENDALL if self.unit == PASS else DriftTest.SEASONAL_KENDALL
 
     @property
     def outcome(self) -> DriftOutcome:
@@ -303,13 +272,10 @@ def drift(found: Cells, confidence: float) -> Drift | None:
         change=change,
         interval=Interval(low, high, confidence, "t"),
         p=float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0),
-        slope_per_trial=slope,
         unit=TRIAL if passes is None else PASS,
         units=int(y.size),
         trials=deviations.size,
         kendall=mann_kendall(ranked),
-        spearman=spearman(order, deviations),
-        runs=runs_test(deviations[np.argsort(order, kind="stable")]),
     )
 
 
@@ -374,17 +340,13 @@ class Steadiness:
         return [trial for condition in self.conditions for trial in condition.trials.values()]
 
     @property
-    def trials(self) -> int:
-        return len(self.within)
-
-    @property
     def trials_attained(self) -> int:
         return sum(trial.state.attained for trial in self.within)
 
     @property
     def attained(self) -> bool:
         """True unless a condition, or more than a few trials, did not attain steady state."""
-        return not self.unsteady and self.trials_attained >= ENOUGH * self.trials
+        return not self.unsteady and self.trials_attained >= ENOUGH * len(self.within)
 
 
 def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None:
@@ -397,7 +359,7 @@ def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None
         trials = {trial: one for trial in cell.trials if trial in logged and (one := within_trial(logged[trial]))}
         judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), trials))
     answer = Steadiness(tuple(judged))
-    return answer if answer.by_repetition or answer.trials else None
+    return answer if answer.by_repetition or answer.within else None
 
 
 def within_trial(found: Samples) -> WithinTrial | None:

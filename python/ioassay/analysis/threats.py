@@ -92,8 +92,6 @@ class Context:
 
     @cached_property
     def good(self) -> pl.DataFrame:
-        import polars as pl
-
         return self.trials.filter(pl.col("status") == OK)
 
     @cached_property
@@ -200,44 +198,36 @@ def cached(context: Context) -> Iterator[Threat]:
             yield context.threat(Code(f"cached-{direction}s"), **numbers, conditions=conditions)
 
 
-def unstable(context: Context) -> Iterator[Threat]:
-    """Conditions whose repetitions vary by more than 5 %, of all responses together."""
-    cvs: dict[str, dict[str, float]] = {}
-    conditions: dict[str, int] = {}
-    for one in stability.analyse(context.records, context.study):
-        if one.variation and one.variation.unstable:
-            parts = one.variation.conditions
-            cvs[one.response] = {part.cell.label: part.cv for part in parts if part.cv > UNSTABLE_CV}
-            conditions[one.response] = len(one.cells.cells)
+def instability(context: Context) -> Iterator[Threat]:
+    """Responses that vary by more than 5 %, that drift, and without SNIA's steady state: each kind together."""
+    answers = stability.analyse(context.records, context.study)
+    cvs = {
+        one.response: {part.cell.label: part.cv for part in one.variation.conditions if part.cv > UNSTABLE_CV}
+        for one in answers
+        if one.variation and one.variation.unstable
+    }
     if cvs:
+        conditions = {one.response: len(one.cells.cells) for one in answers if one.response in cvs}
         yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=cvs, conditions=conditions)
-
-
-def drifting(context: Context) -> Iterator[Threat]:
-    """Responses that rise or fall over the run, all together."""
-    evidence = {
+    drifts = {
         one.response: {key: plain(getattr(one.drift, key)) for key in ("change", "interval", "p")}
-        for one in stability.analyse(context.records, context.study)
+        for one in answers
         if one.drift and one.drift.notable
     }
-    if evidence:
-        yield context.threat(Code.DRIFT, **evidence)
-
-
-def unsteady(context: Context) -> Iterator[Threat]:
-    """Conditions without steady state by SNIA's criterion, of all responses together."""
-    evidence = {
+    if drifts:
+        yield context.threat(Code.DRIFT, **drifts)
+    unsteady = {
         one.response: {
             "conditions": found.unsteady,
             "conditions_judged": len(found.by_repetition),
-            "trials": found.trials,
+            "trials": len(found.within),
             "trials_attained": found.trials_attained,
         }
-        for one in stability.analyse(context.records, context.study)
+        for one in answers
         if (found := one.steadiness) and not found.attained
     }
-    if evidence:
-        yield context.threat(Code.UNSTEADY, **evidence)
+    if unsteady:
+        yield context.threat(Code.UNSTEADY, **unsteady)
 
 
 def short(context: Context) -> Iterator[Threat]:
@@ -283,14 +273,11 @@ def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[objec
     return [name for name, levels in varied.items() if changes_operation(name) and len({*levels} - {None}) > 1]
 
 
-def debug_build(context: Context) -> Iterator[Threat]:
-    """Tools that were built to check themselves, or without optimisation, by their own words."""
+def warned(context: Context) -> Iterator[Threat]:
+    """Warnings of single trials: tools that check themselves, by their own words, and a virtual drive whose transports'
+    own time was measured on a busy machine, or not at all."""
     if trials := context.warned(Code.DEBUG_BUILD):
         yield context.partial(Code.DEBUG_BUILD, trials, tool=context.study.driver)
-
-
-def uncalibrated(context: Context) -> Iterator[Threat]:
-    """A virtual drive whose transports' own time was measured on a busy machine, or not at all."""
     if trials := context.warned(Code.CALIBRATION, "floor-unknown"):
         yield context.partial(Code.CALIBRATION, trials)
 
@@ -383,8 +370,8 @@ def stopped_early(context: Context) -> Iterator[Threat]:
 
 
 CHECKS = (
-    *(failed, incomplete, few_repetitions, in_memory, buffered, cached, unstable, drifting, unsteady, short, saturated),
-    *(narrowed, other_work, debug_build, uncalibrated, late, faulty, busy_device, machines, interrupted, stopped_early),
+    *(failed, incomplete, few_repetitions, in_memory, buffered, cached, instability, short, saturated),
+    *(narrowed, other_work, warned, late, faulty, busy_device, machines, interrupted, stopped_early),
 )
 """In the order of the report."""
 OF_COMPUTED = (failed, incomplete, stopped_early)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import metrics, report
 from ioassay.errors import Interrupted, RunError, UsageError
 from ioassay.factors import factor, factor_label
-from ioassay.narrative import answers
+from ioassay.narrative.finding import answers, premises
 from ioassay.process import supervisor
 from ioassay.report import page
 from ioassay.runner import worker_pool
@@ -183,10 +183,10 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
     with _copy(store, redact) as (source, redaction):
         run = kind(source)
         records, findings, trust = run.records, run.findings, run.trust
-        premises = [*answers.premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
-        premises.append(f"{run.trial_counts}.")
-        answered = answers.answers(records.studies, findings)
-        text = ci_summaries.summary(run.title, premises, answered, headline(records, records.studies))
+        first = [*premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
+        first.append(f"{run.trial_counts}.")
+        answered = answers(records.studies, findings)
+        text = ci_summaries.summary(run.title, first, answered, headline(records, records.studies))
         text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
         if redaction is not None:
             with supervisor.temporary_folder("ioassay-export-") as folder:

@@ -20,7 +20,7 @@ from ioassay.api.execution import RunKeys, RunOptions
 from ioassay.api.publication import TABLES
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import system
-from ioassay.narrative import answers
+from ioassay.narrative.finding import answers
 from ioassay.process import supervisor
 from ioassay.runner.progress import Progress
 
@@ -342,7 +342,7 @@ class Run:
         lines = [f"{self.root}: {self.trial_counts}"]
         if self.trust is not None:
             lines += [self.trust.conditions, self.trust.claims]
-        told = answers.answers(self.records.studies, self.findings)
+        told = answers(self.records.studies, self.findings)
         sections = [(answer.title, answer.sentences) for answer in told]
         return api.section(self.title, lines, sections)
 

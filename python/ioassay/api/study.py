@@ -21,7 +21,7 @@ from ioassay.runner.progress import Progress
 if TYPE_CHECKING:
     import polars as pl
 
-    from ioassay.analysis.repetition_plan import RepetitionPlan
+    from ioassay.analysis.descriptive import RepetitionPlan
     from ioassay.api.execution import Announce, Execution
     from ioassay.api.run_results import Run
     from ioassay.records.record import Warning_
@@ -345,19 +345,20 @@ class Plan:
         `noise` is the relative noise between repetitions, or the folder of a run that shows it; several are assumed by
         default. UsageError for a run that shows none.
         """
-        from ioassay.analysis import repetition_plan
+        from ioassay.analysis import descriptive
 
         studies = self._suite.studies
         if noise is None:
-            return [one for study in studies for one in repetition_plan.assumed(study, margin)]
+            return [descriptive.repetition_plan(study, margin, one) for study in studies for one in descriptive.NOISES]
         if isinstance(noise, float):
-            return [one for study in studies for one in repetition_plan.assumed(study, margin, (noise,))]
+            return [descriptive.repetition_plan(study, margin, noise) for study in studies]
         from ioassay.store import frames
         from ioassay.store.run_folder import RunStore
 
         earlier = frames.load(RunStore.open(Path(noise)))
-        if found := [one for study in studies for one in repetition_plan.measured(study, margin, earlier)]:
-            return found
+        known = [(study, *item) for study in studies for item in descriptive.noise_of_responses(study, earlier).items()]
+        if known:
+            return [descriptive.repetition_plan(study, margin, one, response) for study, response, one in known]
         raise UsageError(f"--noise {noise}: no study of this plan has two repetitions there; expected a run of it")
 
     def order(self) -> list[dict[str, Any]]:

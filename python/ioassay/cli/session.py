@@ -14,7 +14,7 @@ import ioassay
 from ioassay import units
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, IoassayError, UsageError
-from ioassay.narrative import answers
+from ioassay.narrative.finding import answers, fitted, premises
 from ioassay.roles import WRITE
 from ioassay.runner.progress import Several
 
@@ -106,8 +106,8 @@ _LEAST_ANSWER = 2
 
 def say(run: Run, results: Sequence[str] = ()) -> None:
     """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
-    premises = [*answers.premises(run.findings), *((run.trust.conditions, run.trust.claims) if run.trust else ())]
-    trust = [line for text in premises for line in console.wrapped(text)]
+    first = [*premises(run.findings), *((run.trust.conditions, run.trust.claims) if run.trust else ())]
+    trust = [line for text in first for line in console.wrapped(text)]
     notes = [*_warnings(run), *_reasons("failed", run.failures()), *_reasons("skipped", run.skips())]
     where = [str(run.tally), *([f"to run what is left: {run.resume_command}"] if run.tally.missing else ())]
     if (there := run.computing) and (shares := sorted(there.workers.values())):
@@ -135,7 +135,7 @@ def digest(topics: Sequence[Sequence[str]], room: int, rest: Callable[[int], str
 
 def _answers(run: Run, room: int) -> list[str]:
     """The first sentences of each study's answer, as evenly as there is room for; at least one."""
-    found = answers.answers(run.records.studies, run.findings)
+    found = answers(run.records.studies, run.findings)
     indent = "  " if len(found) > 1 else ""
     topics = []
     for answer in found:
@@ -143,7 +143,7 @@ def _answers(run: Run, room: int) -> list[str]:
         if indent:
             first = f"{answer.title}{'' if answer.title.endswith('?') else ':'} {first}"
         topics.append([console.wrapped(sentence, indent) for sentence in (first, *others)])
-    shown = answers.fitted(topics, room, len, rest=1)
+    shown = fitted(topics, room, len, rest=1)
     lines = [line for topic in shown for sentence in topic for line in sentence]
     if left_out := len(topics) - len(shown):
         lines.append(f"{indent}… and {left_out} more {'study' if left_out == 1 else 'studies'}: see the report")

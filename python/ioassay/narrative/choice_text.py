@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis import published_results
+from ioassay.analysis import PublishedPath, published
 from ioassay.analysis.alternatives import LATENCY, Choice, Outcome, Standing, StudyChoice
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import CASE, factor_label, level_key
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Finding, Table, bounds, left_out
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Ratio, Response
+from ioassay.narrative.say import Ratio, Response, Say, say
 from ioassay.records.record import Scalar
 from ioassay.stats.contrasts import MARGIN, Pair
 from ioassay.stats.result import mean_of
@@ -26,14 +25,12 @@ def findings(answers: Sequence[Choice | StudyChoice]) -> list[Finding]:
     """One finding for each response; one for all studies of a run."""
     found = [
         Finding(
-            study=one.cells.study,
-            question="choice",
             response=one.response,
-            title=f"{phrases.name(one.response)}: which case is best, and is the difference real?",
+            title=str(say("choice.title", name=Response(one.response))),
             statements=sentences(one),
             statistics=one.statistics(),
             tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
-            caveats=[*left_out(one.cells), *([str(say("choice.few", few=_FEW))] if one.repetitions < _FEW else [])],
+            caveats=[*left_out(one.cells), *([say("choice.few", few=_FEW)] if one.repetitions < _FEW else [])],
         )
         for one in answers
         if isinstance(one, Choice)
@@ -143,7 +140,8 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
 
 def _overview(answers: Sequence[StudyChoice]) -> Finding:
     """The first response of each study counts."""
-    known = published_results.paths_of([one.study for one in answers])
+    known = published("path", *(one.study for one in answers))
+    paths = known["path"] if known else []
     rows = [(one.choice, standing) for one in answers for standing in one.choice.places]
     premises = dict.fromkeys(one.premise for one in answers if one.premise is not None)
 
@@ -166,29 +164,24 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
     said = [averaged(one.choice)[0] for one in answers]
     if len(answers) > 1:
         said = [say("choice.of_study", study=one.study, said=text) for one, text in zip(answers, said, strict=True)]
+    best = Counter(str(place.best) for _, place in rows if place.outcome == Outcome.BEST)
+    cases = [say("choice.in_number", case=case, number=number) for case, number in best.most_common()]
+    won = say("choice.ahead_of_all" if best else "choice.none_of_all", number=best.total(), of=len(rows), cases=cases)
     numbers = [{"study": one.study, "response": one.choice.response, **one.choice.statistics()} for one in answers]
     return Finding(
-        study="",
-        question="choices",
-        response="",
-        title="Which case, when, and is the difference real?",
+        title=str(say("choice.title_all")),
         statements=[
             *said,
-            _counted([standing for _, standing in rows]),
-            *([say("choice.source", source=known.source, reading=" ".join(known.reading))] if known else []),
+            won,
+            *([say("choice.source", source=known["source"], reading=" ".join(known["reading"]))] if known else []),
         ],
         premises=[say(code) for code in premises],
-        statistics={"studies": numbers, "published": [vars(path) for path in known.paths] if known else []},
-        tables=[table, *([_published(known, answers)] if known else [])],
+        statistics={
+            "studies": numbers,
+            "published": paths,
+        },
+        tables=[table, *([_published(paths, answers)] if paths else [])],
     )
-
-
-def _counted(places: Sequence[Standing]) -> Say:
-    best = Counter(str(place.best) for place in places if place.outcome == Outcome.BEST)
-    if not best:
-        return say("choice.none_of_all", of=len(places))
-    cases = [say("choice.in_number", case=case, number=number) for case, number in best.most_common()]
-    return say("choice.ahead_of_all", number=best.total(), of=len(places), cases=cases)
 
 
 def _ahead(standing: Standing) -> str:
@@ -201,36 +194,36 @@ def _ahead(standing: Standing) -> str:
     return f"{phrases.plain_number(duel.estimate)}{'' if duel.interval.vague else f' ({ends})'}, {second}"
 
 
-def _published(known: published_results.Paths, answers: Sequence[StudyChoice]) -> Table:
+def _published(paths: Sequence[PublishedPath], answers: Sequence[StudyChoice]) -> Table:
     """A row for each published path and, where none was named, for each condition of it here; also for those that
     were not measured here."""
-    rows: list[tuple[published_results.Path, StudyChoice | None, Mapping[str, Scalar]]] = []
-    for path in known.paths:
-        # The case at these levels, and of the same factors.
-        where = {CASE: path.case, **path.where}
+    rows: list[tuple[PublishedPath, StudyChoice | None, Mapping[str, Scalar]]] = []
+    for path in paths:
+        levels, where = path["where"], {CASE: path["case"], **path["where"]}
         here = [
             (one, cell)
             for one in answers
             for cell in one.choice.cells.cells
-            if cell.point[CASE] == path.case
-            and (not path.where or cell.point.keys() == where.keys())
-            and all(level_key(name, cell.point[name]) == level_key(name, level) for name, level in path.where.items())
+            if cell.point[CASE] == path["case"]
+            and (not levels or cell.point.keys() == where.keys())
+            and all(level_key(name, cell.point[name]) == level_key(name, level) for name, level in levels.items())
         ]
-        found = here if path.where else here[:1]
-        rows += [(path, one, cell.point) for one, cell in found] or [(path, None, {CASE: path.case, **path.where})]
+        found = here if levels else here[:1]
+        rows += [(path, one, cell.point) for one, cell in found] or [(path, None, where)]
+
+    def name(row: tuple[PublishedPath, StudyChoice | None, Mapping[str, Scalar]]) -> str:
+        others = {factor: level for factor, level in row[2].items() if factor != CASE}
+        return ", ".join([row[0]["case"], *([phrases.levels(others)] if others else [])])
+
     return Table.of(
         rows,
-        ("Published, on another machine", lambda row: f"{row[0].case}, {phrases.levels(_others(row[2]))}".rstrip(", ")),
-        ("IOPS there", lambda row: row[0].words or _shown("total.iops", row[0].iops)),
+        ("Published, on another machine", name),
+        ("IOPS there", lambda row: row[0].get("words") or _shown("total.iops", row[0].get("iops"))),
         ("IOPS here", lambda row: _here(row[1] and row[1].choice.cells, row[2])),
-        ("Mean completion latency there", lambda row: _shown(LATENCY, row[0].clat_mean_ns)),
+        ("Mean completion latency there", lambda row: _shown(LATENCY, row[0].get("clat_mean_ns"))),
         ("Mean completion latency here", lambda row: _here(row[1] and row[1].latency, row[2])),
         observed=True,
     )
-
-
-def _others(point: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    return {name: level for name, level in point.items() if name != CASE}
 
 
 def _shown(metric: str, value: float | None) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 from ioassay import metrics
 from ioassay.analysis.run_comparison import Comparison, Difference, Outcome, Row, Verdict
 from ioassay.narrative import phrases
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Change, Response
+from ioassay.narrative.say import Change, Response, Say, say
 from ioassay.stats.result import Undefined, plain
 
 METHOD = say("comparison.method")
@@ -53,9 +52,6 @@ def account(comparison: Comparison) -> Say:
 def basis(comparison: Comparison) -> Say:
     """What the verdicts rest on."""
     return say("comparison.basis", margin=comparison.margin, confidence=comparison.confidence)
-
-
-# Rows
 
 
 @dataclass(frozen=True)
@@ -140,9 +136,6 @@ def _in_brief(ratio: float, factor: bool) -> str:
     if abs(percent) < _NOTHING_PERCENT:
         return "±0 %"
     return f"{percent:+.{0 if abs(percent) >= _WHOLE_PERCENT else 1}f} %".replace("-", "−")
-
-
-# What was not compared
 
 
 def only(comparison: Comparison) -> dict[str, list[Say]]:

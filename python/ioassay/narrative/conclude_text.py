@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, Mean, Mix, Part, ratio_outcome
+from ioassay.analysis.conclusion import Conclusion, Focus, Mean, Mix, Part, ratio_outcome
 from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
 from ioassay.analysis.optimum import SEPARATE_SLICES
-from ioassay.analysis.study_focus import Focus
 from ioassay.factors import CASE
-from ioassay.narrative import choice_text, effect_text, finding, peak_text, phrases
-from ioassay.narrative.finding import Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Change, Level, Quantity, Ratio, Response
+from ioassay.narrative import choice_text, effect_text, peak_text, phrases
+from ioassay.narrative.finding import Finding, Table, bounds, missing_conditions
+from ioassay.narrative.say import Change, Level, Quantity, Ratio, Response, Say, say
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.contrasts import Ratio as MeasuredRatio
 from ioassay.stats.result import mean_of, plain
@@ -32,7 +30,7 @@ def findings(answers: Sequence[Conclusion]) -> list[Finding]:
 def _finding(conclusion: Conclusion) -> Finding:
     study, focus = conclusion.study, conclusion.focus
     said = [*(opening(focus) if focus else ()), *_statements(conclusion.parts)]
-    left_out = finding.missing_conditions(conclusion.missing)
+    left_out = missing_conditions(conclusion.missing)
     ratios = [row for part in conclusion.parts for row in _ratios(part)]
     compared = Table.of(
         ratios,
@@ -44,9 +42,6 @@ def _finding(conclusion: Conclusion) -> Finding:
         ("p", lambda row: row["ratio"].p),
     )
     return Finding(
-        study=study.name,
-        question="conclude",
-        response="",
         title=study.title or study.name,
         statements=[*said[:MOST], *left_out],
         details=said[MOST:],
@@ -121,7 +116,7 @@ def _ratios(part: Part) -> Iterator[dict[str, Any]]:
         known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.cell.point[CASE]}
         yield from ({**known, "against": case, "ratio": ratio} for case, ratio in part.against.items())
         if isinstance(part.predicted, MeasuredRatio):
-            yield {**known, "against": "prediction from its parts", "ratio": part.predicted}
+            yield {**known, "against": str(say("conclude.prediction")), "ratio": part.predicted}
 
 
 # Mixes of block sizes
@@ -156,9 +151,6 @@ def _mix(mix: Mix) -> Iterator[Say]:
     yield Say("conclude.mix_means", {**known, "means": means}, where)
     if not mix.against:
         yield Say("conclude.mix_few", known, where)
-
-
-# What the study is about
 
 
 def opening(focus: Focus) -> list[Say]:

@@ -1,18 +1,34 @@
-"""The words of the trust line: whether the machine was quiet enough, and whether the tools' claims are confirmed."""
+"""Can the numbers be trusted? Whether the machine was quiet enough, and what the kernel says of the tools' claims."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis import claim_verdicts, machine_conditions
-from ioassay.analysis.claim_verdicts import ClaimVerdicts, Outcome
+from ioassay.analysis.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, Unclaimed, counted
 from ioassay.analysis.machine_conditions import Conditions, Disturbance, Grade
-from ioassay.narrative.finding import Finding
+from ioassay.narrative.explanation_text import meaning, sentence, text
+from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.say import Say, say
 from ioassay.stats.result import plain
-from ioassay.verify.verdict import HEADED, TRUE_CLAIMS, compared
+from ioassay.units import format_count, format_rate, format_size
+from ioassay.verify.judge import overall, traffic
+from ioassay.verify.session_times import claimed_seconds
+from ioassay.verify.verdict import (
+    BY_DEVICE,
+    BY_DRIVE,
+    CONFIRMED,
+    CONTRADICTED,
+    HEADED,
+    TRUE_CLAIMS,
+    UNSUPPORTED,
+    Verdict,
+    compared,
+    rank,
+    severity_of,
+)
 
 if TYPE_CHECKING:
     from ioassay.store.dataset import Dataset
@@ -34,8 +50,8 @@ class Trust:
 def finding(one: Conditions) -> Finding:
     """The finding of a study that measured."""
     severity = "info" if one.grade == Grade.FIT else "warning"
-    title, numbers = "Conditions of the measurements", as_dict(one)
-    return Finding(one.study, "conditions", "", title, statements(one), statistics=numbers, severity=severity)
+    title = str(say("conditions.title"))
+    return Finding(title=title, statements=statements(one), statistics=as_dict(one), severity=severity)
 
 
 def as_dict(one: Conditions) -> dict[str, Any]:
@@ -101,3 +117,140 @@ def _claims(verdicts: Sequence[ClaimVerdicts]) -> list[Say]:
     missing = [say(f"explanation.match_{name}") for name in HEADED if name in compared(held).unjudged]
     found = [confirmed, *([say("conditions.claims_rest", parts=parts)] if parts else [])]
     return [*found, *([say("conditions.claims_unjudged", names=missing)] if missing else [])]
+
+
+# Verdicts
+
+
+_MOST_EXPLAINED, _MOST_ROWS = 10, 120
+
+
+def findings(answers: Sequence[ClaimVerdicts | Unclaimed]) -> list[Finding]:
+    """One finding for a study that measured, or for all whose tool claims no I/O."""
+    return [
+        _of_study(one)
+        if isinstance(one, ClaimVerdicts)
+        else Finding(
+            title=str(say("verdict.title_unclaimed")),
+            statements=[say("verdict.all_unclaimed", tools=one.tools), say("verdict.witnessed", trials=one.witnessed)],
+            statistics={"studies": list(one.studies), "tools": list(one.tools), "witnessed_trials": one.witnessed},
+        )
+        for one in answers
+    ]
+
+
+def _of_study(one: ClaimVerdicts) -> Finding:
+    title = str(say("verdict.title"))
+    if one.outcome == Outcome.JUDGED:
+        severity = severity_of(overall([claim.verdict for claim in one.judged]).category)
+        tables, said = [*_tables(one)], [*_of_claims(one)]
+        return Finding(title=title, statements=said, statistics=_statistics(one), tables=tables, severity=severity)
+    said = [say(f"verdict.{one.outcome}")]
+    if one.outcome == Outcome.UNCLAIMED:
+        said.append(say("verdict.witnessed", trials=one.witnessed))
+    if one.unclaimed is not None:
+        said.append(say("verdict.last", seen=[sentence(part) for part in traffic(one.unclaimed)]))
+    numbers = {"contradicted": 0, "witnessed_trials": one.witnessed}
+    return Finding(
+        title=title,
+        statements=said,
+        statistics=numbers if one.outcome == Outcome.UNWITNESSED else {**numbers, "claims": 0},
+    )
+
+
+def _of_claims(one: ClaimVerdicts) -> Iterator[Say]:
+    """Of the claims about I/O; others are only counted, unless there is nothing else."""
+    kinds = [say("verdict.kind", number=number, category=name) for name, number in counted(one.of_io).items()]
+    others = len(one.judged) - len(one.of_io)
+    code = "verdict.confirmed_io" if others else "verdict.confirmed"
+    yield say(code, true=one.true - one.by_drive, of=len(one.of_io), kinds=kinds)
+    if one.by_drive:
+        yield say("verdict.by_drive", number=one.by_drive)
+    if others:
+        yield say("verdict.others", number=others, category=UNSUPPORTED)
+    worst = max(one.of_io, key=lambda claim: rank(claim.verdict))
+    if worst.verdict.category != CONFIRMED:
+        yield say("verdict.worst", category=worst.verdict.category, condition=worst.condition, claim=worst.claim)
+        yield from map(sentence, worst.verdict.explanation)
+    if (rows := len(one.by_condition())) > _MOST_ROWS:
+        yield say("verdict.rows", shown=_MOST_ROWS, of=rows)
+
+
+def _tables(one: ClaimVerdicts) -> Iterator[Table]:
+    """How many claims have which verdict, the worst ones with their explanation, and all."""
+    rows = one.by_condition()
+    worst_first = sorted(rows, key=lambda row: -rank(row.worst))
+
+    def alike(row: ConditionVerdicts) -> str:
+        return f"{sum(one.category == row.worst.category for one in row.members)} of {len(row.members)}"
+
+    yield Table.of(
+        reversed(counted(one.judged).items()),
+        ("Verdict", lambda count: count[0]),
+        ("Claims", lambda count: count[1]),
+        ("What it means", lambda count: meaning(count[0])),
+    )
+    if warned := [row for row in worst_first if row.worst.severity == "warning"]:
+        yield Table.of(
+            warned[:_MOST_EXPLAINED],
+            ("Verdict", lambda row: row.worst.category),
+            ("Reason", lambda row: row.worst.reason),
+            ("Condition", lambda row: row.condition),
+            ("Claim", lambda row: row.claim),
+            ("Trials", alike),
+            ("Explanation", lambda row: text(row.worst.explanation)),
+        )
+    yield Table.of(
+        [(row, *_sides(row.worst)) for row in (rows if len(rows) <= _MOST_ROWS else worst_first[:_MOST_ROWS])],
+        ("Condition", lambda row: row[0].condition),
+        ("Claim", lambda row: row[0].claim),
+        ("Trials", lambda row: len(row[0].members)),
+        ("Claimed", lambda row: row[1]),
+        ("Seen", lambda row: row[2]),
+        ("Difference in %", lambda row: None if row[3] is None else float(f"{row[3]:.3g}")),
+        ("Verdict", lambda row: row[0].worst.category),
+        ("Reason", lambda row: row[0].worst.reason),
+    )
+
+
+def _statistics(one: ClaimVerdicts) -> dict[str, Any]:
+    counts, worst = counted(one.judged), overall([judged.verdict for judged in one.judged])
+    rows = [
+        {
+            "condition": row.condition,
+            "claim": row.claim,
+            "trials": len(row.members),
+            "category": row.worst.category,
+            "reason": row.worst.reason,
+            "numbers": dict(row.worst.numbers),
+        }
+        for row in one.by_condition()
+    ]
+    return {
+        "contradicted": counts.get(CONTRADICTED, 0),
+        "witnessed_trials": one.witnessed,
+        "claims": len(one.judged),
+        "categories": dict(reversed(counts.items())),
+        "worst": {"category": worst.category, "reason": worst.reason, "explanation": text(worst.explanation)},
+        "rows": plain(rows),
+    }
+
+
+def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:
+    """Claimed, seen, and the difference in percent: of the rate where it was timed, else of bytes or operations."""
+    numbers, claim = verdict.numbers, verdict.claim
+    seconds = numbers.get("seen_seconds")
+    claimed_s = claimed_seconds(claim) if claim is not None else None
+    if claim is not None and claim.bytes and claimed_s and seconds and numbers.get("seen_bytes"):
+        rates = claim.bytes / claimed_s, numbers["seen_bytes"] / seconds
+        return format_rate(rates[0]), format_rate(rates[1]), (rates[1] / rates[0] - 1) * 100
+    for name, shown in (("bytes", format_size), ("operations", format_count)):
+        sources = {
+            BY_DEVICE: {"bytes": "device_bytes", "operations": "device_requests"}[name],
+            BY_DRIVE: f"drive_{name}",
+        }
+        claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(sources.get(verdict.reason, f"seen_{name}"))
+        if claimed is not None:
+            difference = (seen / claimed - 1) * 100 if seen is not None and claimed else None
+            return shown(claimed), shown(seen) if seen is not None else None, difference
+    return None, None, None

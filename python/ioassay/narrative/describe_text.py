@@ -16,10 +16,9 @@ from ioassay.analysis.descriptive import (
 )
 from ioassay.analysis.measurements.cells import label
 from ioassay.metrics import PERCENTILES, percentile_name
-from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Response
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table, bounds, left_out
+from ioassay.narrative.say import Quantity, Response, Say, holding, say
 from ioassay.records.record import Scalar
 from ioassay.stats.result import Interval, plain
 
@@ -37,9 +36,6 @@ def _levels(point: Mapping[str, Scalar], point_of: Callable[[Any], Mapping[str, 
     return [(factor, lambda row, factor=factor: point_of(row)[factor]) for factor in point]
 
 
-# Responses
-
-
 def _described(one: Description) -> Finding:
     cells, unit = one.cells, one.cells.response
     table = Table.of(
@@ -55,20 +51,15 @@ def _described(one: Description) -> Finding:
         ("maximum", lambda row: row.moments.maximum, unit),
         ("outliers", lambda row: len(row.outliers)),
     )
-    caveats = [*finding.left_out(cells), *_outliers(one)]
-    if metrics.is_percentile(unit):
-        caveats.append(str(say("describe.all_requests" if cells.merged else "describe.own_percentiles")))
-    if min(summary.moments.n for summary in one.conditions) < 2:
-        caveats.append(str(say("describe.one_repetition")))
+    percentile, alone = metrics.is_percentile(unit), min(summary.moments.n for summary in one.conditions) < 2
+    own = {"all_requests": percentile and cells.merged, "own_percentiles": percentile and not cells.merged}
     return Finding(
-        study=cells.study,
-        question="describe",
         response=unit,
-        title=f"{phrases.name(unit)} of each condition",
+        title=str(say("describe.title", name=Response(unit))),
         statements=[_ends(unit, one.conditions)],
         statistics={"unit": "repetition", "points": plain(one.conditions)},
         tables=[table],
-        caveats=caveats,
+        caveats=[*left_out(cells), *_outliers(one), *holding("describe", **own, one_repetition=alone)],
     )
 
 
@@ -83,17 +74,14 @@ def _ends(response: str, conditions: Sequence[Summary]) -> Say:
     return say("describe.range", response=Response(response), lowest=lowest, highest=highest)
 
 
-def _outliers(one: Description) -> list[str]:
+def _outliers(one: Description) -> list[Say]:
     found = []
     for summary in one.conditions:
         median = Quantity(one.cells.response, summary.moments.median)
         for flagged in summary.outliers:
             value = Quantity(one.cells.response, flagged.value)
             found.append(say("describe.outlier", value=value, place=label(summary.point), median=median))
-    return [str(say("describe.outliers", outliers=found))] if found else []
-
-
-# Latencies
+    return [say("describe.outliers", outliers=found)] if found else []
 
 
 def _distributed(one: Distribution) -> Finding:
@@ -110,15 +98,14 @@ def _distributed(one: Distribution) -> Finding:
         *bounds(lambda row: row[1].interval, unit),
         *naive,
     )
+    name = phrases.inside(f"{one.direction}.{one.kind}.mean")
     return Finding(
-        study=one.study,
-        question="describe",
         response=unit,
-        title=f"Distribution of {phrases.inside(f'{one.direction}.{one.kind}.mean').removeprefix('mean ')}",
-        statements=list(_half_and_tail(one)),
+        title=str(say("describe.title_latency", name=name.removeprefix("mean "))),
+        statements=[*_half_and_tail(one)],
         statistics={"points": plain(conditions)},
         tables=[table],
-        caveats=[*dict.fromkeys(_caveats(one))],
+        caveats=_caveats(one),
     )
 
 
@@ -137,19 +124,14 @@ def _half_and_tail(one: Distribution) -> Iterator[Say]:
         )
 
 
-def _caveats(one: Distribution) -> Iterator[str]:
+def _caveats(one: Distribution) -> Iterator[Say]:
     for response in one.responses:
-        yield from (*finding.left_out(response.cells), *_outliers(response))
-    yield str(say("describe.naive"))
+        yield from (*left_out(response.cells), *_outliers(response))
+    yield say("describe.naive")
     if sparse := [percent for percent in PERCENTILES if any(part.at(percent).sparse for part in one.conditions)]:
-        yield str(say("describe.sparse", few=FEW_BEYOND, percentiles=[*map(percentile_name, sparse)]))
-    if min(condition.repetitions for condition in one.conditions) < 2:
-        yield str(say("describe.no_interval"))
-    if one.kind == "lat":
-        yield str(say("describe.closed_loop"))
-
-
-# In brief
+        yield say("describe.sparse", few=FEW_BEYOND, percentiles=[*map(percentile_name, sparse)])
+    alone = min(condition.repetitions for condition in one.conditions) < 2
+    yield from holding("describe", no_interval=alone, closed_loop=one.kind == "lat")
 
 
 def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:
@@ -181,9 +163,6 @@ def half_width(metric: str, value: Value) -> str:
 def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:
     """What the numbers of a table of workloads are; `sparse`: some percentile is marked with an asterisk."""
     ends = sorted({min(repetitions), max(repetitions)})
-    said = [
-        (say("describe.profile_means", n="–".join(map(str, ends))), ends[-1] > 1),
-        (say("describe.profile_percentiles"), True),
-        (say("describe.profile_sparse", few=FEW_BEYOND), sparse),
-    ]
-    return " ".join(str(one) for one, holds in said if holds)
+    said = [say("describe.profile_means", n="–".join(map(str, ends)))] if ends[-1] > 1 else []
+    said += [say("describe.profile_percentiles"), *([say("describe.profile_sparse", few=FEW_BEYOND)] if sparse else [])]
+    return " ".join(map(str, said))

@@ -1,13 +1,13 @@
-"""What the factors do: one at a time in each place of the others, all together, and three analyses of variance."""
+"""What the factors do: one at a time in each place of the others, all together, and two levels on average."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.factor_effects import AnovaVariants, Answer, JointEffects
+from ioassay.analysis.factor_effects import Answer, JointEffects
 from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import (
@@ -22,14 +22,12 @@ from ioassay.analysis.one_factor import (
     lower_is_better,
 )
 from ioassay.factors import factor_label, level_reading, level_text, step_label
-from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Factor, Level, Quantity, Range, Ratio, Response
-from ioassay.stats.anova import OneWay, Welch
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table, bounds, left_out
+from ioassay.narrative.say import Factor, Level, Quantity, Range, Ratio, Response, Say, holding, say
 from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.factorial import BLOCK, Factorial
-from ioassay.stats.result import Undefined, mean_of, plain
+from ioassay.stats.linear_models import BLOCK, Factorial
+from ioassay.stats.result import mean_of, plain
 
 MOST_PLACES = 4
 """Up to this number of combinations of the other factors each has a sentence; more are counted in one."""
@@ -45,21 +43,14 @@ _WAYS = {ShapeKind.UP: ("rises", "tends_to_rise"), ShapeKind.DOWN: ("falls", "te
 
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
-    """One for each response and factor, for all factors of a response together, and for analyses side by side."""
-    words: dict[type, Callable[[Any], Finding]] = {
-        FactorEffects: _places,
-        JointEffects: _joint,
-        AnovaVariants: _variants,
-    }
-    return [words[type(answer)](answer) for answer in answers]
+    """One for each response and factor, and for all factors of a response together."""
+    return [_places(answer) if isinstance(answer, FactorEffects) else _joint(answer) for answer in answers]
 
 
-def _about(cells: Cells, title: str, **parts: Any) -> Finding:
-    name = phrases.name(cells.response)
-    return Finding(study=cells.study, question="effect", response=cells.response, title=f"{name}: {title}", **parts)
-
-
-# Statements
+def _about(cells: Cells, title: str, factors: Sequence[str] = (), **parts: Any) -> Finding:
+    names = [factor_label(name) for name in factors]
+    title = str(say(f"effect.title_{title}", name=Response(cells.response), factors=names))
+    return Finding(response=cells.response, title=title, **parts)
 
 
 def statements(effects: Sequence[Effect]) -> list[Say]:
@@ -188,14 +179,14 @@ def _places(answer: FactorEffects) -> Finding:
         for effect in answer.effects
     )
     curved = any(effect.line is not None and effect.line.outcome == LineOutcome.CURVED for effect in answer.effects)
-    caveats = [str(say(f"effect.{name}")) for name, holds in (("few", few), ("curved", curved)) if holds]
     return _about(
         answer.cells,
-        f"effect of {factor_label(answer.factor)}",
+        "factor",
+        [answer.factor],
         statements=statements(answer.effects),
         statistics={"factor": answer.factor, "slices": [_numbers(effect) for effect in answer.effects]},
         tables=[_table(answer)],
-        caveats=[*finding.left_out(answer.cells), *caveats],
+        caveats=[*left_out(answer.cells), *holding("effect", few=few, curved=curved)],
     )
 
 
@@ -278,12 +269,10 @@ def _numbers(effect: Effect) -> dict[str, Any]:
 
 
 def _joint(answer: JointEffects) -> Finding:
-    caveats = [] if answer.pairs else [say("effect.no_interaction")]
-    if isinstance(answer.third, Undefined):
-        caveats.append(say("effect.no_type_3", reason=answer.third.reason))
+    known = [effect for name in answer.names if (effect := answer.sums.effect(name))]
     shares = [
         say("effect.share" if place else "effect.explains", factor=Factor(effect.term), share=effect.omega2)
-        for place, effect in enumerate(answer.mains)
+        for place, effect in enumerate(sorted(known, key=lambda effect: -effect.eta2))
     ]
     said = say("effect.shares", name=Response(answer.cells.response), shares=shares)
     interactions = [
@@ -298,11 +287,16 @@ def _joint(answer: JointEffects) -> Finding:
     ]
     return _about(
         answer.cells,
-        f"{' and '.join(factor_label(name) for name in answer.names)} together",
+        "together",
+        answer.names,
         statements=[said, *(_interaction(answer) if answer.pairs else ())],
         statistics={"interactions": interactions},
-        tables=[_sums(answer.second, answer.third)],
-        caveats=[*finding.left_out(answer.cells), *map(str, caveats), str(say("effect.equal_scatter"))],
+        tables=[_sums(answer.sums)],
+        caveats=[
+            *left_out(answer.cells),
+            *holding("effect", no_interaction=not answer.pairs),
+            say("effect.equal_scatter"),
+        ],
     )
 
 
@@ -326,63 +320,22 @@ def _interaction(answer: JointEffects) -> list[Say]:
     ]
 
 
-def _sums(second: Factorial, third: Factorial | Undefined) -> Table:
-    other = {effect.term: effect.p for effect in third.effects} if isinstance(third, Factorial) else {}
+def _sums(sums: Factorial) -> Table:
     shown = Table.of(
-        second.effects,
+        sums.effects,
         ("source", lambda one: "pass (block)" if one.term == BLOCK else one.term),
         ("df", lambda one: one.df),
         ("sum of squares", lambda one: one.ss),
         ("mean square", lambda one: one.ms),
         ("F", lambda one: one.f),
-        ("p (type II)", lambda one: one.p),
-        ("p (type III)", lambda one: other.get(one.term)),
+        ("p", lambda one: one.p),
         ("eta²", lambda one: one.eta2),
         ("partial eta²", lambda one: one.partial_eta2),
         ("omega²", lambda one: one.omega2),
         ("partial omega²", lambda one: one.partial_omega2),
     )
-    rest = ["residual", second.df_residual, second.ss_residual, second.ms_residual]
+    rest = ["residual", sums.df_residual, sums.ss_residual, sums.ms_residual]
     return Table(shown.columns, [*shown.rows, [*rest, *[None] * (len(shown.columns) - len(rest))]])
-
-
-# Three analyses compared
-
-
-def _variants(answer: AnovaVariants) -> Finding:
-    each, proper, overall = answer.per_repetition.values(), answer.repetitions, answer.all_samples
-    different = sum(answer.differs(analysis) for analysis in each)
-    said = [
-        say(f"effect.all_{'differ' if answer.differs(overall) else 'alike'}", p=overall.p, df=overall.df_within),
-        say("effect.single_repetitions", different=different, of=len(each)),
-    ]
-    if isinstance(proper, Undefined):
-        said.append(say("effect.no_test", reason=proper.reason))
-    else:
-        said.append(say("effect.repetitions", p=proper.p, df=proper.df_within))
-    rows: list[tuple[str, OneWay | Welch | Undefined]] = [
-        ("all log samples (naive)", overall),
-        *((f"log samples of repetition {one + 1} (naive)", found) for one, found in answer.per_repetition.items()),
-        ("over repetitions (the unit)", proper),
-        ("over repetitions (the unit), Welch", answer.repetitions_welch),
-    ]
-    table = Table.of(
-        [row for row in rows if not isinstance(row[1], Undefined)],
-        ("analysis", lambda row: row[0]),
-        ("observations", lambda row: row[1].df_between + row[1].df_within + 1 if isinstance(row[1], OneWay) else None),
-        ("F", lambda row: row[1].f),
-        ("degrees of freedom", lambda row: f"{row[1].df_between}, {row[1].df_within:.4g}"),
-        ("p", lambda row: row[1].p),
-        ("eta²", lambda row: getattr(row[1], "eta2", None)),
-    )
-    return _about(
-        answer.cells,
-        "three analyses of variance side by side",
-        statements=said,
-        statistics={"risk": 1 - answer.confidence, "different": different},
-        tables=[table],
-        caveats=[phrases.NAIVE_REASON, str(say("effect.one_repetition"))],
-    )
 
 
 # Two levels of a factor against each other, on average over everything else: what several rates have of it

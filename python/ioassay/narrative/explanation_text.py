@@ -123,8 +123,6 @@ def _typed(value: object) -> object:
     return say(f"explanation.{place if place in templates('explanation') else 'amount'}", parts=parts)
 
 
-# Where the time of operations went
-
 _LEAST_SHARE = 0.02
 _MOST_PARTS = 4
 

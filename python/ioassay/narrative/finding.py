@@ -1,6 +1,7 @@
 """One answer to one question about one response: statements, numbers, tables and caveats.
 
 All that pages, terminals and the API say of a run comes from findings, and what may not be concluded is withheld here.
+`answers` has the few sentences that a command ends with and a page begins with.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
-from ioassay.narrative.say import Say, say, statement
-from ioassay.narrative.values import Response
+from ioassay.narrative.say import Response, Say, say, statement
 from ioassay.records.record import SKIPPED, Scalar
 from ioassay.stats.result import Interval, Undefined
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cells, MissingConditions
+    from ioassay.study.model import Study
 
 NOTHING = "–"
 """What a table has in the place of a value."""
@@ -95,21 +96,21 @@ def cell_text(value: object, metric: str = "") -> str:
 class Finding:
     """One answer to one question about one response of one study.
 
-    question: a key of QUESTIONS; response: a metric name ('' when it is about the study as a whole);
+    study, question: as the pipeline asks them; response: a metric name ('' of the study as a whole);
     statements: what is said, the most telling first, for a reader without statistics (a plugin gives a text or texts);
     where: the factor levels that it is restricted to; statistics: JSON-able numbers under stable names, which nothing
-    reads to decide what is shown; caveats: sentences; severity: 'info', 'warning'.
+    reads to decide what is shown; caveats: texts; severity: 'info', 'warning'.
     """
 
-    study: str
-    question: str
-    response: str
-    title: str
-    statements: Sequence[Say | str]
+    study: str = ""
+    question: str = ""
+    response: str = ""
+    title: str = ""
+    statements: Sequence[Say | str] = ()
     where: Mapping[str, Scalar] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[Table] = ()
-    caveats: Sequence[str] = ()
+    caveats: Iterable[Say | str] = ()
     severity: str = "info"
     concludes: bool = False
     """It is withheld where the machine was not fit, though other answers to its question are not."""
@@ -129,6 +130,7 @@ class Finding:
             said: Sequence[Say | str] = getattr(self, name)
             texts = [said] if isinstance(said, str) else said
             object.__setattr__(self, name, [statement(text) for text in texts if text])
+        object.__setattr__(self, "caveats", [*dict.fromkeys(map(str, self.caveats))])
 
     @property
     def statement(self) -> str:
@@ -147,7 +149,7 @@ class Finding:
 
     def _repr_html_(self) -> str:
         """What a notebook shows; all text is escaped, since names come from files."""
-        caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in self.caveats)
+        caveats = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)
         body = f"<p><strong>{escape(self.title)}</strong><br>{escape(self.statement)}</p>"
         return body + (f"<ul>{caveats}</ul>" if caveats else "") + "".join(table._repr_html_() for table in self.tables)
 
@@ -158,14 +160,13 @@ _LONGEST = 240
 """Characters of a reason; the page has all of it among the warnings."""
 
 
-def left_out(cells: Cells) -> list[str]:
-    """What the cells do not hold, a sentence each."""
+def left_out(cells: Cells) -> list[Say]:
+    """What the cells do not hold."""
     counts = {"failed": cells.failed, "skipped": cells.skipped, "implausible": cells.implausible}
     said = [say(f"omissions.{code}", number=number) for code, number in counts.items() if number]
     groups = {"lost": cells.lost, "absent": cells.absent}
     name = Response(cells.response)
-    said += [say(f"omissions.{code}", name=name, conditions=group) for code, group in groups.items() if group]
-    return list(map(str, said))
+    return [*said, *(say(f"omissions.{code}", name=name, conditions=group) for code, group in groups.items() if group)]
 
 
 def missing_conditions(groups: Sequence[MissingConditions]) -> list[Say]:
@@ -175,7 +176,7 @@ def missing_conditions(groups: Sequence[MissingConditions]) -> list[Say]:
 
 def _missing(group: MissingConditions) -> Say:
     were, count = "was" if group.trials == 1 else "were", phrases.count(group.trials, "trial")
-    reason = " ".join(group.reason.split()) or "no reason was recorded"
+    reason = " ".join(group.reason.split()) or str(say("omissions.no_reason"))
     reason = (reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rstrip()} …").rstrip(".")
     known = {"ended": f"{were} skipped" if group.status == SKIPPED else "failed", "reason": reason}
     if group.all_conditions:
@@ -184,3 +185,73 @@ def _missing(group: MissingConditions) -> Say:
     points = [{group.factor: point[group.factor]} if group.factor else point for point in group.points]
     conditions = list(dict.fromkeys(map(phrases.levels, points)))  # the levels of the factor that says all
     return say("omissions.not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known)
+
+
+# What of them answers
+
+
+QUESTIONS = ("tuned", "reductions", "load", "conclude", "choice", "database", "accountings", "costs", "unclaimed")
+"""Those that can answer for a study, the most telling first."""
+OVERVIEWS = ("peaks", "choices")
+"""Those that answer for all studies of a run, better than one after the other."""
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What answers for a study; for the whole run where `study` is ''."""
+
+    study: str
+    title: str
+    sentences: Sequence[str]
+
+
+def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answer]:
+    """What answers for the run, or for each of its studies; none where nothing does."""
+    titles = {study.name: study.title or study.name for study in studies}
+    chosen = [[finding] for finding in findings if finding.question in OVERVIEWS]
+    for study in titles if not chosen else ():
+        own = [finding for finding in findings if finding.study == study]
+        by_question = [[finding for finding in own if finding.question == question] for question in QUESTIONS]
+        group = [finding for finding in own if finding.leads]
+        group += next((found for found in by_question if found), [])
+        chosen += [group] if group else []
+    if chosen and all(finding.withheld for group in chosen for finding in group):
+        return [Answer("", "", [str(say("conclude.nothing"))])]
+    found = []
+    for group in chosen:
+        # The first statement of each finding, then what else they say; nothing of those that are withheld.
+        known = [one for one in group if one.statements and not one.withheld] or group[:1]
+        said = [[*map(str, one.statements)] for one in known]
+        sentences = [*(first for first, *_ in said), *(sentence for _, *others in said for sentence in others)]
+        found.append(Answer(group[0].study, titles.get(group[0].study, group[0].title), sentences))
+    return found
+
+
+def is_answer(finding: Finding) -> bool:
+    """Whether it answers for a study or for the run."""
+    return finding.leads or finding.question in (*QUESTIONS, *OVERVIEWS)
+
+
+def premises(findings: Sequence[Finding]) -> list[str]:
+    """What holds for all that is said of a run, sentences for the first line of it. They are never withheld."""
+    return list(dict.fromkeys(text for one in findings for text in map(str, one.premises)))
+
+
+def fitted(
+    topics: Sequence[Sequence[_Part]], room: int, height: Callable[[_Part], int], rest: int = 0
+) -> list[list[_Part]]:
+    """The first parts of the topics, as evenly as there is room for, then the first topics; at least one part.
+
+    `rest` is the height of what will be said of topics that are left out.
+    """
+    shown = [list(topic) for topic in topics]
+
+    def taken() -> int:
+        return sum(height(part) for topic in shown for part in topic) + (rest if len(shown) < len(topics) else 0)
+
+    while taken() > room and any(len(topic) > 1 for topic in shown):
+        max((topic for topic in shown if len(topic) > 1), key=lambda topic: sum(map(height, topic))).pop()
+    while taken() > room and len(shown) > 1:
+        shown.pop()
+    return shown

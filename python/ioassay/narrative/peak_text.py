@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ioassay import units
-from ioassay.analysis.optimum import Optimum, Outcome, Peak
+from ioassay.analysis.conclusion import Sweep
+from ioassay.analysis.optimum import SEPARATE_SLICES, Optimum, Outcome, Peak
 from ioassay.analysis.peak_cause import SHARES, Cause, PerOperation, Reading, Use
 from ioassay.analysis.peak_cause import Counter as ResourceCounter
-from ioassay.analysis.study_focus import Sweep
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
-from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Column, Finding, Table, bounds
-from ioassay.narrative.say import Say, say, templates
-from ioassay.narrative.values import Factor, Level, Quantity, Response, Share
-from ioassay.stats.best_level import BestLevel
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import NOTHING, Column, Finding, Table, bounds, left_out, missing_conditions
+from ioassay.narrative.say import Factor, Level, Place, Quantity, Response, Say, say, templates
 from ioassay.stats.condition_means import Scale
-from ioassay.stats.contrasts import MARGIN, Contrasts, Pair
+from ioassay.stats.contrasts import MARGIN, BestLevel, Contrasts, Pair
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.scalability import FEWEST_LEVELS, USL, Knee, Law, preferred
 
@@ -26,7 +24,6 @@ FEW = 5
 """Below this number of repetitions an interval is wide because of them."""
 _FEW_SWEEPS = 6
 """Up to this number of sweeps of a suite each is named with its best level."""
-_NONE = "–"
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
 _UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
@@ -42,41 +39,39 @@ def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
 
 def _of_factor(answer: Optimum) -> Iterator[Finding]:
     peaks, response, factor = answer.peaks, answer.cells.response, answer.peaks[0].factor
-    title = f"{phrases.name(response)}: the best {factor_label(factor)}"
-    common: dict[str, Any] = {"study": answer.cells.study, "question": "peak", "response": response, "title": title}
+    title = str(say("peak.title", name=Response(response), factor=Factor(factor)))
     absent = {"not_measured": [part.as_dict() for part in answer.missing]}
-    if answer.separate:
-        for one in peaks:
-            yield Finding(
-                **common,
-                statements=statements(one),
-                where=one.part.where(),
-                statistics={**one.statistics(), **absent},
-                tables=[_levels(one), *_fits(one), *counters_table(one)],
-                caveats=[*finding.left_out(one.part), *map(str, _caveats(one))],
-            )
+    separate = len(peaks) <= SEPARATE_SLICES
+    for one in peaks if separate else ():
+        yield Finding(
+            response=response,
+            title=title,
+            statements=statements(one),
+            where=one.part.where(),
+            statistics={**one.statistics(), **absent},
+            tables=[_levels(one), *_fits(one), *counters_table(one)],
+            caveats=[*left_out(one.part), *_caveats(one)],
+        )
+    if separate:
         return
-    few = any(one.fewest < FEW and not one.exact for one in peaks)
     table = Table.of(
         peaks,
         *((factor_label(name), lambda one, name=name: one.part.where()[name]) for name in peaks[0].part.where()),
-        (f"best {factor_label(factor)}", lambda one: _short(one, one.best)),
+        (f"best {factor_label(factor)}", lambda one: f"{_level(one, one.best):text}"),
         ("may be best", lambda one: candidates(one) if isinstance(one.levels, BestLevel) else ""),
         ("mean", lambda one: one.mean, response),
         *bounds(lambda one: one.interval, response),
         ("plateau", lambda one: span(one, one.plateau.first, one.plateau.last) if one.plateau else ""),
         ("knee", lambda one: one.knee.x if isinstance(one.knee, Knee) else None),
     )
+    places = [{"where": one.part.where(), **one.statistics()} for one in peaks]
     yield Finding(
-        **common,
+        response=response,
+        title=title,
         statements=counted(response, peaks),
-        statistics={
-            "factor": factor,
-            "slices": [{"where": one.part.where(), **one.statistics()} for one in peaks],
-            **absent,
-        },
+        statistics={"factor": factor, "slices": places, **absent},
         tables=[table],
-        caveats=[*finding.left_out(answer.cells), *([str(say("peak.few", few=FEW))] if few else [])],
+        caveats=[*left_out(answer.cells), *([say("peak.few", few=FEW)] if any(map(_is_few, peaks)) else [])],
     )
 
 
@@ -85,8 +80,8 @@ def _suite(sweeps: Sequence[Sweep]) -> Finding:
         where = phrases.levels(one.peak.part.where()) if one.peak else ""
         return f"{one.study.title or one.study.name}{f' ({where})' if where else ''}"
 
-    def of_peak(show: Callable[[Peak], str]) -> Callable[[Sweep], str]:
-        return lambda one: (one.peak and show(one.peak)) or _NONE
+    def of_peak(show: Callable[[Peak], object]) -> Callable[[Sweep], str]:
+        return lambda one: (one.peak and str(show(one.peak))) or NOTHING
 
     table = Table.of(
         sweeps,
@@ -99,11 +94,8 @@ def _suite(sweeps: Sequence[Sweep]) -> Finding:
         ("Why it ends", of_peak(cause_in_brief)),
     )
     return Finding(
-        study="",
-        question="peaks",
-        response="",
-        title="Best values and plateaus",
-        statements=list(_of_suite(sweeps)),
+        title=str(say("peak.title_suite")),
+        statements=[*_of_suite(sweeps)],
         statistics={"sweeps": [_numbers(one) for one in sweeps]},
         tables=[table],
     )
@@ -217,10 +209,12 @@ def _laws(one: Peak) -> Iterator[Say]:
     law = one.law or one.growth
     if law is None:
         return
-    alpha, bounds = Share(law.alpha, law.alpha_interval), law.peak_interval if law.kind == USL else None
-    name = "Amdahl's law" if bounds is None or law.peak is None else "the universal scalability law"
+    bounds, certain = law.peak_interval if law.kind == USL else None, law.alpha_interval
+    share, *ends = map(units.format_percent, (law.alpha, certain.low, certain.high))
+    alpha = say("peak.alpha", share=share, confidence=certain.confidence, low=ends[0], high=ends[1])
+    name = say("peak.amdahl" if bounds is None or law.peak is None else "peak.usl")
     if one.law is None and one.plateau is not None:
-        yield say("peak.law_upto", upto=level_at(one, one.plateau.first), law=name, alpha=alpha)
+        yield say("peak.law_upto", upto=_level(one, one.plateau.first), law=name, alpha=alpha)
     else:
         yield say("peak.law", law=name, alpha=alpha)
     if law.peak is not None and bounds is not None:
@@ -246,7 +240,7 @@ def counted(response: str, peaks: Sequence[Peak]) -> list[Say]:
 def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
     """From which level on each place gains nothing."""
     begins = [
-        f"{level_at(one, one.plateau.first)} with {phrases.levels(one.part.where())}"
+        say("peak.begin", level=_level(one, one.plateau.first), place=Place(one.part.where()))
         for one in peaks
         if one.plateau is not None and one.outcome == Outcome.SATURATES
     ]
@@ -265,7 +259,7 @@ def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
     if 0 < len(named) <= _FEW_SWEEPS:
         places = [", ".join([study, *filter(None, [phrases.levels(one.part.where())])]) for study, one in named]
         best = [
-            level_phrase(one.factor, candidates(one)) if len(one.candidates) > 1 else level_at(one, one.best)
+            level_phrase(one.factor, candidates(one)) if len(one.candidates) > 1 else _level(one, one.best)
             for _, one in named
         ]
         levels = [say("peak.suite_level", level=level, sweep=where) for level, where in zip(best, places, strict=True)]
@@ -292,23 +286,18 @@ def level_at(one: Peak, index: int) -> str:
     return level_phrase(one.factor, one.level(index))
 
 
-def _short(one: Peak, index: int) -> str:
-    """A level without what it counts: `4`, `64 KiB`."""
-    return level_text(one.factor, one.level(index))
-
-
 def span(one: Peak, first: int, last: int) -> str:
     """`3 to 6 workers`, `queue depth 4 to 16`."""
-    head, text, tail = level_at(one, last).partition(_short(one, last))
-    return f"{head}{_short(one, first)} to {text}{tail}"
+    head, text, tail = f"{_level(one, last)}".partition(f"{_level(one, last):text}")
+    return f"{head}{_level(one, first):text} to {text}{tail}"
 
 
 def candidates(one: Peak) -> str:
     """The levels that may be best: `3 to 6` where all numbers between may be, too; else each."""
     places = one.candidates
     if one.numbers and places[-1] - places[0] == len(places) - 1 and len(places) > 1:
-        return f"{_short(one, places[0])} to {_short(one, places[-1])}"
-    return phrases.listed([_short(one, place) for place in places], 9)
+        return f"{_level(one, places[0]):text} to {_level(one, places[-1]):text}"
+    return phrases.listed([f"{_level(one, place):text}" for place in places], 9)
 
 
 def place_text(one: Peak, number: float) -> str:
@@ -340,7 +329,7 @@ def _levels(one: Peak) -> Table:
     if isinstance(contrasts, Contrasts) and isinstance(one.levels, BestLevel):
         pairs = {index: contrasts.pair(index, one.best) for index in range(len(one.cells)) if index != one.best}
     columns: list[Column | tuple[Any, ...]] = [
-        (factor_label(one.factor), lambda index: _short(one, index)),
+        (factor_label(one.factor), lambda index: f"{_level(one, index):text}"),
         ("n", lambda index: one.cells[index].values.size),
         (phrases.centre(one.part.merged), lambda index: mean_of(one.cells[index].values), response),
         ("against the best", lambda index: getattr(pairs.get(index), "estimate", None), raw),
@@ -392,10 +381,10 @@ def _numbers(one: Sweep) -> dict[str, Any]:
 
 
 def _note(one: Sweep) -> str:
-    note = " ".join(map(str, finding.missing_conditions(one.missing)))
+    note = " ".join(map(str, missing_conditions(one.missing)))
     if one.peak is None:
-        return note or "Nothing was measured."
-    return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note
+        return note or str(say("peak.unmeasured"))
+    return str(say("peak.partly_unmeasured")) if one.places > 1 and len(note) > _LONG else note
 
 
 def _best(one: Sweep) -> str:
@@ -406,33 +395,36 @@ def _best(one: Sweep) -> str:
     if peak.outcome == Outcome.EQUAL:
         best = "all the same"
     elif peak.indistinct:
-        best = f"not identified (highest {'value' if peak.part.merged else 'mean'}: {best})"
+        best = str(say("peak.not_identified", centre="value" if peak.part.merged else "mean", best=best))
     return f"{best} ({note})" if note else best
 
 
-def _plateau(one: Peak) -> str:
+def _plateau(one: Peak) -> object:
     if one.plateau is None:
         return (one.numbers and one.no_plateau) or ""
     first, last = one.plateau.first, one.plateau.last
     if last < len(one.cells) - 1:
         return span(one, first, last)
-    return f"from {level_at(one, first)}{' (as many as processors)' if one.at_processors(first) else ''}"
+    return say("peak.from_processors" if one.at_processors(first) else "peak.from", first=_level(one, first))
 
 
-def _law(one: Peak) -> str:
+def _law(one: Peak) -> object:
     law = one.law or one.growth
     if law is None:
         return "" if one.scaling is None or one.indistinct else "none fits"
-    upto = f"up to {level_at(one, one.plateau.first)}: " if one.plateau and not one.law else ""
-    name = "universal scalability" if law.kind == USL else "Amdahl"
-    return f"{upto}{name}, {units.format_percent(law.alpha)} % cannot run in parallel"
+    name, share = "universal scalability" if law.kind == USL else "Amdahl", units.format_percent(law.alpha)
+    if one.plateau and not one.law:
+        return say("peak.law_brief_upto", upto=_level(one, one.plateau.first), law=name, share=share)
+    return say("peak.law_brief", law=name, share=share)
 
 
-# Caveats
+def _is_few(one: Peak) -> bool:
+    """Whether intervals are wide for want of repetitions."""
+    return one.fewest < FEW and not one.exact
 
 
 def _caveats(one: Peak) -> Iterator[Say]:
-    if not one.exact and one.fewest < FEW:
+    if _is_few(one):
         yield say("peak.few", few=FEW)
     if one.usl is None or one.amdahl is None or len(one.numbers or ()) < FEWEST_LEVELS or one.indistinct:
         return
@@ -444,8 +436,8 @@ def _caveats(one: Peak) -> Iterator[Say]:
     elif law is None and isinstance(one.amdahl, Undefined):
         yield say("peak.no_law", reason=one.amdahl.reason)
     elif law is None and nearest:
-        code = "peak.law_faster" if nearest.alpha_interval.high < 0 else "peak.law_missed"
-        yield say(code, it="Over all levels, it" if one.growth else "It", worst=nearest.worst)
+        code = "law_faster" if nearest.alpha_interval.high < 0 else "law_missed"
+        yield say(f"peak.{'over_all_' if one.growth else ''}{code}", worst=nearest.worst)
 
 
 # Why a peak ends: what was used up there, and which counters say so

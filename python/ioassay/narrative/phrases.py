@@ -1,4 +1,4 @@
-"""Numbers and lists in plain English, the same everywhere. Computes nothing."""
+"""Numbers, lists and levels in plain English, the same everywhere: the forms of values. Computes nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
 from ioassay.stats.result import Interval, Undefined
 
-NAIVE_REASON = (
-    "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they seem. "
-    "An analysis of variance over them finds differences where there are none. The repetition is the unit."
-)
-VAGUE = "the {level} interval spans more than a factor of 10"
 _COUNTED = ("IOPS", "requests", "bogo ops", "bogo ops/s")
 
 
@@ -115,16 +110,23 @@ def in_percent(share: float | None) -> float | None:
 
 def signed_bounds(low: float, high: float, confidence: float) -> str:
     """The interval of a relative change: `95 % interval +18 to +66 %`."""
-    if Interval(1 + low, 1 + high, confidence, "").vague:
-        return VAGUE.format(level=level(confidence))
-    return f"{level(confidence)} interval {points(low, sign=True)} to {points(high, sign=True)} %"
+    ends = f"{points(low, sign=True)} to {points(high, sign=True)} %"
+    return _bounds(Interval(1 + low, 1 + high, confidence, ""), ends)
 
 
 def bounds_of(found: Interval) -> str:
     """`95 % interval 1.2 to 1.29` of a number without a unit."""
-    if found.vague:
-        return VAGUE.format(level=level(found.confidence))
-    return f"{level(found.confidence)} interval {plain_number(found.low)} to {plain_number(found.high)}"
+    return _bounds(found, f"{plain_number(found.low)} to {plain_number(found.high)}")
+
+
+def _bounds(ratio: Interval, ends: str) -> str:
+    known = level(ratio.confidence)
+    return f"the {known} interval spans more than a factor of 10" if ratio.vague else f"{known} interval {ends}"
+
+
+def excess(ratio: float) -> str:
+    """How far a rate is too high: `12.5 % too high`, `12 times what it was`."""
+    return f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high"
 
 
 def capital(text: str) -> str:

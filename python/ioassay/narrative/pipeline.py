@@ -18,6 +18,7 @@ from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import say
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -42,12 +43,10 @@ def analyse_all(records: Dataset) -> list[Finding]:
     A table of all studies stands before them, a sentence about all behind.
     """
     each = [finding for study in records.studies for finding in analyse_study(records, study)]
-    conditions = machine_conditions.of_run(records)
-    overall = [
-        finding
-        for question, path in OVERALL.items()
-        for finding in _said(question, importlib.import_module(path).together(records), conditions)
-    ]
+    conditions, overall = machine_conditions.of_run(records), list[Finding]()
+    for question, path in OVERALL.items():
+        narrated = _narrated(question, importlib.import_module(path).together(records))
+        overall += (_withheld(replace(one, question=question), conditions) for one in narrated)
     return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
 
@@ -56,50 +55,43 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     findings: list[Finding] = []
     conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
-        if question not in NARRATORS:
-            findings += _in_own_words(question, records, study, conditions)
-            continue
-        answers = REGISTRY.load(question).analyse(records, study)
-        debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
-        findings += _said(question, answers, conditions)
+        found = _asked(question, records, study)
+        debug_log.debug("analysis", f"{study.name}: {question}: {len(found)} findings")
+        findings += (_withheld(one, conditions) for one in found)
     return findings
 
 
-def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) -> list[Finding]:
-    """The answers in words; no conclusion where the machine was not fit."""
-    module, _, function = NARRATORS[question].partition(":")
-    words = importlib.import_module(module)
-    narrated = [getattr(words, function)(one) for one in answers] if function else list(words.findings(answers))
-    if conditions is None or conditions.grade < Grade.UNFIT:
-        return narrated
-    held = [concludes(question) or finding.concludes for finding in narrated]
-    return [_withheld(one, conditions) if hold else one for one, hold in zip(narrated, held, strict=True)]
-
-
-def _in_own_words(question: str, records: Dataset, study: Study, conditions: Conditions | None) -> list[Finding]:
-    """The findings of an analysis of a pack or a plugin; where a plugin's fails, one that says so.
-
-    They are withheld as `concludes` says, or as a finding says itself.
-    """
+def _asked(question: str, records: Dataset, study: Study) -> list[Finding]:
+    """What a question says of a study; where the analysis of a plugin fails, one that says so."""
     entry = REGISTRY.load(question)
     try:
-        answers = [replace(finding, study=study.name, question=question) for finding in entry.analyse(records, study)]
-        for finding in answers:
+        answers = entry.analyse(records, study)
+        found = _narrated(question, answers) if question in NARRATORS else answers
+        stamped = [replace(one, study=study.name, question=question) for one in found]
+        for finding in stamped if question not in REGISTRY.own else ():
             json.dumps(finding.as_dict())
+        return stamped
     except Exception as error:
         source = next((one.plugin.source for one in REGISTRY.plugins() if one.plugin.name == question), "")
         if isinstance(error, Interrupted) or not source:
             raise
-        said = registry.fault(error) or f"it returned no findings that can be stored: {error}"
-        failed = f"The analysis '{question}' of {source} failed: {said}."
-        return [Finding(study.name, question, "", "The analysis failed", failed, severity="warning")]
-    if conditions is None or conditions.grade < Grade.UNFIT:
-        return answers
-    return [_withheld(one, conditions) if concludes(question) or one.concludes else one for one in answers]
+        fault = registry.fault(error) or say("plugins.no_findings", error=error)
+        said, title = say("plugins.failed", question=question, source=source, fault=fault), str(say("plugins.title"))
+        return [Finding(study.name, question, title=title, statements=[said], severity="warning")]
 
 
-def _withheld(finding: Finding, unfit: Conditions) -> Finding:
-    reason = conditions_text.withheld(unfit)
+def _narrated(question: str, answers: Sequence[Any]) -> Sequence[Finding]:
+    """The answers of a question of the core in words."""
+    module, _, function = NARRATORS[question].partition(":")
+    words = importlib.import_module(module)
+    return [getattr(words, function)(one) for one in answers] if function else words.findings(answers)
+
+
+def _withheld(finding: Finding, conditions: Conditions | None) -> Finding:
+    """Without its conclusion where the machine was not fit, as its question says (`concludes`), or itself."""
+    if conditions is None or conditions.grade < Grade.UNFIT or not (concludes(finding.question) or finding.concludes):
+        return finding
+    reason = conditions_text.withheld(conditions)
     tables = [table for table in finding.tables if table.observed]
     kept = replace(finding, details=(), statistics={}, tables=tables, severity="warning", withheld=str(reason))
     return replace(kept, statements=[reason, *finding.omissions])

@@ -1,21 +1,29 @@
-"""Is it stable? One finding for a study: what varies, drifts or is unsteady in statements, all responses in a table."""
+"""Is it stable, and what threatens the results? What varies, drifts or is unsteady, and each threat with its remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from statistics import median
 from typing import Any
 
-import numpy as np
-
-from ioassay.analysis.stability import LONG_ENOUGH, PASS, UNSTABLE_CV, DriftOutcome, LogSampleComparison, Stability
-from ioassay.narrative import finding, phrases
-from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Place, Response, Trend
-from ioassay.stats.anova import Dependence
+from ioassay.analysis.stability import (
+    LONG_ENOUGH,
+    PASS,
+    UNSTABLE_CV,
+    DriftOutcome,
+    LogSampleComparison,
+    Stability,
+    Variation,
+)
+from ioassay.analysis.threats import Code, Threat
+from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Column, Finding, Table, left_out
+from ioassay.narrative.say import Level, Place, Quantity, Response, Say, Trend, say, templates
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.factorial import Effect
-from ioassay.stats.result import plain
+from ioassay.stats.linear_models import Dependence, Effect
+from ioassay.stats.result import Interval, plain
 from ioassay.stats.stationarity import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
 
 CRITERION = say("stability.criterion", rounds=ROUNDS, range=MAX_RANGE, slope=MAX_SLOPE)
@@ -35,15 +43,12 @@ def findings(answers: Sequence[Stability]) -> list[Finding]:
     )
     return [
         Finding(
-            study=answers[0].cells.study,
-            question="stability",
-            response="",
-            title="Repetitions, drift, steady state",
+            title=str(say("stability.title")),
             severity="warning" if warns else "info",
             statements=[*_variation(answers), *_drift(answers), *_steadiness(answers)],
             statistics={"responses": [_numbers(one) for one in answers]},
             tables=[_table(answers)],
-            caveats=list(dict.fromkeys(map(str, _caveats(answers)))),
+            caveats=_caveats(answers),
         )
     ]
 
@@ -74,8 +79,10 @@ def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
     known = [(one.response, one.drift) for one in answers if one.drift is not None]
     for response, found in known:
         if found.outcome == DriftOutcome.DRIFT:
-            change, test = Trend(found.change, found.interval), found.test
+            unit = "pass" if found.unit == PASS else "trial"
+            test = say(f"stability.{'t' if found.rank_p is None else unit}_test")
             over = say("stability.over_passes", test=test, units=found.units) if found.unit == PASS else test
+            change = Trend(found.change, found.interval)
             yield say("stability.drift", name=Response(response), change=change, p=found.deciding_p, test=over)
     for outcome, code in ((DriftOutcome.NO_DRIFT, "no_drift"), (DriftOutcome.UNDECIDED, "drift_unknown")):
         if own := {response: found for response, found in known if found.outcome == outcome}:
@@ -90,8 +97,8 @@ def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
         if found is not None and found.unsteady:
             yield say("stability.unsteady", name=name, unsteady=len(found.unsteady), of=len(found.by_repetition))
         elif found is not None and not found.attained:
-            ended = found.trials - found.trials_attained
-            yield say("stability.unsteady_trials", name=name, unsteady=ended, of=found.trials)
+            ended, of = len(found.within) - found.trials_attained, len(found.within)
+            yield say("stability.unsteady_trials", name=name, unsteady=ended, of=of)
     if known := [one.samples for one in answers if one.samples is not None]:
         naive, corrected = sum(one.naive_different for one in known), sum(one.corrected_different for one in known)
         yield say("stability.naive", naive=naive, corrected=corrected, of=sum(len(one.conditions) for one in known))
@@ -99,28 +106,39 @@ def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
 
 def _table(answers: Sequence[Stability]) -> Table:
     """A row for each response; columns that none has are left out."""
+    variation, drift, steady, samples = (partial(_of, part) for part in ("variation", "drift", "steadiness", "samples"))
     columns = [
         Column("response", lambda row: phrases.name(row.response)),
-        _of("variation", "variation, median (%)", lambda one: phrases.in_percent(one.median_cv)),
-        _of("variation", "largest (%)", lambda one: phrases.in_percent(one.worst.cv)),
-        _of("variation", "at", lambda one: one.worst.cell.label),
-        _of("drift", "drift (%)", lambda one: phrases.in_percent(one.change)),
-        _of("drift", "from", lambda one: phrases.in_percent(one.interval.low)),
-        _of("drift", "to", lambda one: phrases.in_percent(one.interval.high)),
-        _of("drift", "p", lambda one: one.deciding_p),
-        _of("steadiness", "steady over repetitions", lambda one: _steady_of(one.by_repetition.values())),
-        _of("steadiness", "trials steady at their end", lambda one: _steady_of(trial.state for trial in one.within)),
-        _of("samples", "naive: repetitions differ in", lambda one: f"{one.naive_different} of {len(one.conditions)}"),
-        _of("samples", "corrected", lambda one: f"{one.corrected_different} of {len(one.conditions)}"),
-        _of("samples", "log samples", lambda one: sum(found.samples for found in _dependences(one))),
-        _of("samples", "worth", lambda one: round(sum(found.effective for found in _dependences(one)))),
+        Column(
+            "variation, median (%)",
+            variation(_median_cv),
+        ),
+        Column("largest (%)", variation(lambda one: phrases.in_percent(one.worst.cv))),
+        Column("at", variation(lambda one: one.worst.cell.label)),
+        Column("drift (%)", drift(lambda one: phrases.in_percent(one.change))),
+        Column("from", drift(lambda one: phrases.in_percent(one.interval.low))),
+        Column("to", drift(lambda one: phrases.in_percent(one.interval.high))),
+        Column("p", drift(lambda one: one.deciding_p)),
+        Column("steady over repetitions", steady(lambda one: _steady_of(one.by_repetition.values()))),
+        Column("trials steady at their end", steady(lambda one: _steady_of(trial.state for trial in one.within))),
+        Column(
+            "naive: repetitions differ in",
+            samples(lambda one: f"{one.naive_different} of {len(one.conditions)}"),
+        ),
+        Column("corrected", samples(lambda one: f"{one.corrected_different} of {len(one.conditions)}")),
+        Column("log samples", samples(lambda one: sum(found.samples for found in _dependences(one)))),
+        Column("worth", samples(lambda one: round(sum(found.effective for found in _dependences(one))))),
     ]
     return Table.of(answers, *(column for column in columns if any(column.value(row) is not None for row in answers)))
 
 
-def _of(part: str, title: str, value: Callable[[Any], Any]) -> Column:
-    """A column about one answer, empty where a response has none."""
-    return Column(title, lambda row: None if (found := getattr(row, part)) is None else value(found))
+def _of(part: str, value: Callable[[Any], Any]) -> Callable[[Stability], Any]:
+    """What a column has of one answer; empty where a response has none."""
+    return lambda row: None if (found := getattr(row, part)) is None else value(found)
+
+
+def _median_cv(one: Variation) -> float | None:
+    return phrases.in_percent(median(part.cv for part in one.conditions))
 
 
 def _steady_of(states: Iterable[SteadyState]) -> str | None:
@@ -144,7 +162,7 @@ def _numbers(one: Stability) -> dict[str, Any]:
         found["steadiness"] = [_condition(part, "repetitions", "trials") for part in one.steadiness.conditions]
     if one.samples is not None:
         found |= {name: getattr(one.samples, name) for name in ("naive_different", "corrected_different")}
-        kinds = ("naive", "dependence", "corrected", "components", "between_share")
+        kinds = ("naive", "dependence", "corrected")
         found["log_samples"] = [_condition(part, *kinds) for part in one.samples.conditions]
     return found
 
@@ -153,13 +171,14 @@ def _condition(part: Any, *kinds: str) -> dict[str, Any]:
     return {"point": dict(part.cell.point), **{kind: plain(getattr(part, kind)) for kind in kinds}}
 
 
-def _caveats(answers: Sequence[Stability]) -> Iterator[Say | str]:
+def _caveats(answers: Sequence[Stability]) -> Iterator[Say]:
     for one in answers:
         if one.variation is not None:
-            yield from finding.left_out(one.cells)
+            yield from left_out(one.cells)
             if (fewest := min(part.moments.n for part in one.variation.conditions)) < _FEW:
                 yield say("stability.few_for_deviation", repetitions=fewest)
-            if one.variation.passes_differ and isinstance(blocks := one.variation.blocks, Effect):
+            blocks = one.variation.blocks
+            if isinstance(blocks, Effect) and blocks.p < 1 - one.variation.confidence:
                 yield say("stability.passes_differ", name=Response(one.response), p=blocks.p, share=blocks.partial_eta2)
         if one.drift is not None and one.drift.outcome == DriftOutcome.DRIFT:
             yield say("stability.drift_widens")
@@ -171,8 +190,100 @@ def _caveats(answers: Sequence[Stability]) -> Iterator[Say | str]:
     if any(not one.by_repetition for one in steady):
         yield say("stability.few_for_rounds", rounds=ROUNDS)
     if trials := [trial for one in steady for trial in one.within]:
-        yield say("stability.short_rounds", seconds=float(np.median([trial.round_s for trial in trials])))
+        yield say("stability.short_rounds", seconds=median(trial.round_s for trial in trials))
     if known := [one.samples for one in answers if one.samples is not None]:
-        yield phrases.NAIVE_REASON
+        yield say("stability.naive_reason")
         if (shortest := min(one.shortest for one in known)) < LONG_ENOUGH:
             yield say("stability.short_runs", shortest=shortest)
+
+
+# Threats to validity
+
+
+def different_work(factors: Sequence[str]) -> Say:
+    """What bogo operations of different work mean for a comparison."""
+    return say("threats.different-work", factors=[factor_label(name) for name in factors])
+
+
+def threat_finding(threat: Threat) -> Finding:
+    """The finding of a threat."""
+    said = list(_statements(threat))
+    if hosts := threat.evidence.get("hosts"):
+        said[0] = say("threats.on_hosts", hosts=hosts, text=said[0])
+    has_remedy = f"next_{threat.code}" in templates("threats")
+    return Finding(
+        response=threat.response,
+        title=str(_say(threat, "title_{}")),
+        statements=said,
+        premises=said if threat.evidence.get("everywhere") else [],  # the numbers are of something else than was asked
+        statistics={"code": threat.code, **plain(threat.evidence)},
+        caveats=[say("threats.next", step=_say(threat, "next_{}"))] if has_remedy else [],
+        severity=threat.severity,
+    )
+
+
+def _say(threat: Threat, name: str = "{}", **values: Any) -> Say:
+    """A sentence of the threat, filled from its evidence; `values` are typed, in place of it or in addition."""
+    return say(
+        f"threats.{name.format(threat.code)}", **{**threat.evidence, "response": Response(threat.response)} | values
+    )
+
+
+def _statements(threat: Threat) -> Iterator[Say]:
+    """What the evidence says; of most threats the sentence of their code."""
+    seen, others = threat.evidence, list[str]()  # other responses that the same is true of
+    match threat.code:
+        case Code.FAILED | Code.SKIPPED:
+            reasons = seen["reasons"].items()
+            codes = [(f"threats.reason{'' if reason else '_unknown'}", number, reason) for reason, number in reasons]
+            yield _say(threat, reasons=[say(code, number=number, reason=reason) for code, number, reason in codes])
+        case Code.FEW_REPETITIONS if seen["fewest"] < 2:
+            yield _say(threat, "{}_one")
+        case Code.IN_MEMORY if seen["trials"] < seen["of"]:
+            yield _say(threat, "{}_part")
+        case Code.SHORT if seen["target"]:
+            yield _say(threat, "{}_target")
+        case Code.UNSTABLE:
+            worst = {name: max(over.items(), key=lambda pair: pair[1]) for name, over in seen["cv"].items()}
+            most = max(worst, key=lambda name: worst[name][1])
+            where, cv = worst[most]
+            yield say("threats.unstable", name=Response(most), cv=cv, where=where)
+            others = [name for name in worst if name != most]
+        case Code.DRIFT:
+            most = max(seen, key=lambda name: abs(seen[name]["change"]))
+            change = Trend(seen[most]["change"], Interval(**seen[most]["interval"]))
+            yield say("threats.drift", name=Response(most), change=change)
+            others = [name for name in seen if name != most]
+        case Code.UNSTEADY:
+            most = max(seen, key=lambda name: len(seen[name]["conditions"]))
+            one = seen[most]
+            places = {
+                "over_repetitions": (len(one["conditions"]), one["conditions_judged"]),
+                "over_own_time": (one["trials"] - one["trials_attained"], one["trials"]),
+            }
+            where = [say(f"threats.{code}", unsteady=number, of=of) for code, (number, of) in places.items() if number]
+            yield say("threats.unsteady", name=Response(most), where=where)
+            others = [name for name in seen if name != most]
+        case Code.SATURATION:
+            level = Level(seen["factor"], seen["from"])
+            values = {"response": Response(threat.response), "margin": seen["margin"], "level": level}
+            yield Say("threats.saturation", values, seen["where"])
+        case Code.DIFFERENT_WORK:
+            yield different_work(seen["factors"])
+        case Code.LATE_ANSWERS:
+            mean, *late = [Quantity("drive.late.p50", seen[f"{name}_ns"]) for name in ("mean", "late_p50", "late_p99")]
+            yield _say(threat, mean=mean, late=late[0], tail=late[1])
+        case Code.VIRTUAL:
+            yield _say(threat, kinds=[seen[name] for name in ("vm", "container") if seen.get(name)])
+            if seen.get("emulated"):
+                yield say("threats.emulated")
+            yield say("threats.shared_target" if seen["target"] else "threats.shared_processors")
+        case Code.SEQUENTIAL_STOPPING:
+            yield _say(threat, metric=Response(seen["metric"]))
+        case _:
+            yield _say(threat)
+    if others:
+        names = [phrases.noun(name) for name in others]
+        yield say(f"threats.{threat.code}_others", names=names, limit=seen.get("limit"))
+    if threat.code == Code.UNSTEADY:
+        yield CRITERION

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ioassay.analysis.latency_shares import LatencyShares
 from ioassay.analysis.load_saturation import MARGIN, Saturation
@@ -11,8 +10,7 @@ from ioassay.analysis.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import phrases
 from ioassay.narrative.explanation_text import part_name, parts_sentence
 from ioassay.narrative.finding import Column, Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Place, Quantity
+from ioassay.narrative.say import Place, Quantity, Say, say
 from ioassay.records.observation import STRACE
 from ioassay.stats.result import plain
 
@@ -38,15 +36,13 @@ def saturation(one: Saturation) -> Finding:
         ("p99 / lowest", lambda level: level.latency / lowest if lowest else None),
     )
     return Finding(
-        study=one.study,
-        question="load",
         response=one.percentile,
-        title="How much load until requests wait?",
+        title=str(say("headings.load")),
         statements=said,
         where=one.where,
         statistics={**plain(one), "saturates": one.saturates},
         tables=[table],
-        caveats=[str(say("load.fewer", load=load)) for load in fewer],
+        caveats=[say("load.fewer", load=load) for load in fewer],
     )
 
 
@@ -93,14 +89,11 @@ def latency_shares(one: LatencyShares | Finding) -> Finding:
         say("latency.explained", condition=each.label, parts=parts_sentence(each.kinds[0])) for each in one.conditions
     ]
     return Finding(
-        study=one.study,
-        question="costs",
-        response="",
-        title="Where the time of each operation went",
+        title=str(say("latency.title")),
         statements=said,
         statistics={"conditions": plain(one.conditions)},
         tables=[table],
-        caveats=[str(say("latency.dear", conditions=one.dear))] if one.dear else [],
+        caveats=[say("latency.dear", conditions=one.dear)] if one.dear else [],
     )
 
 
@@ -116,39 +109,35 @@ _SLOWED = 0.9
 
 def system_calls(one: SystemCalls) -> Finding:
     """The finding of a study that counts system calls."""
-    numbers = {"points": [_numbers(point) for point in one.points]}
+    points = [
+        {
+            "point": point.levels,
+            "trial": point.trial,
+            "by": point.by,
+            "calls": point.total,
+            "errors": point.errors,
+            "syscalls.rate": point.rate,
+            "calls_per_bogo_op": point.per_work,
+            "speed": point.speed,
+            "rate_at_full_speed": point.rate_at_full_speed,
+            "shares": {name: point.share([name]) for name in list(point.count)[:10]},
+        }
+        for point in one.points
+    ]
     return Finding(
-        study=one.study,
-        question="calls",
-        response="",
-        title="System calls",
+        title=str(say("calls.title")),
         statements=list(_call_statements(one)),
-        statistics=plain({"dominant": one.dominant, **numbers} if one.points else numbers),
+        statistics=plain({"points": points, **({"dominant": one.dominant} if points else {})}),
         tables=[_by_point(one.points), _by_name(one.points[:_MOST_POINTS])] if one.points else [],
-        caveats=[str(said) for said in _caveats(one)] if one.points else [],
+        caveats=_caveats(one) if one.points else (),
         severity="info" if one.points else "warning",
     )
-
-
-def _numbers(point: Point) -> dict[str, Any]:
-    return {
-        "point": point.levels,
-        "trial": point.trial,
-        "by": point.by,
-        "calls": point.total,
-        "errors": point.errors,
-        "syscalls.rate": point.rate,
-        "calls_per_bogo_op": point.per_work,
-        "speed": point.speed,
-        "rate_at_full_speed": point.rate_at_full_speed,
-        "shares": {name: point.share([name]) for name in list(point.count)[:10]},
-    }
 
 
 def _call_statements(one: SystemCalls) -> Iterator[Say]:
     """What dominates, how it changes, and the calls of a bogo operation."""
     if one.outcome == Outcome.UNCOUNTED:
-        yield say("calls.uncounted", trials=one.uncounted, reasons=one.reasons or ["no reason was recorded"])
+        yield say("calls.uncounted", trials=one.uncounted, reasons=one.reasons or [say("omissions.no_reason")])
     elif one.outcome == Outcome.HARDLY_ANY:
         yield say("calls.hardly_any", most=max(point.total for point in one.points))
     else:

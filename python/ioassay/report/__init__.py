@@ -122,7 +122,8 @@ def _view(
     records: Dataset, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
 ) -> dict[str, object]:
     from ioassay.analysis.descriptive import headline
-    from ioassay.narrative import answers, conditions_text
+    from ioassay.narrative import conditions_text
+    from ioassay.narrative.finding import is_answer, premises
     from ioassay.report import run_facts, study_sections, tables, warnings
 
     rows = headline(records, list(records.studies))
@@ -134,13 +135,13 @@ def _view(
     stories = study_sections.studies(records, findings, rows)
     return {
         "title": title,
-        "premises": answers.premises(findings),
+        "premises": premises(findings),
         "description": description,
         "version": __version__,
         "measured_with": records.host.get("ioassay", {}).get("version", __version__),
         "trust": conditions_text.trust(records),
         "summary": study_sections.summary(records, findings, stories),
-        "answered": any(map(answers.is_answer, findings)),
+        "answered": any(map(is_answer, findings)),
         "anchors": {story.name: story.anchor for story in stories},
         "studies": stories,
         "together": [study_sections.group(finding.title, [finding]) for finding in together],

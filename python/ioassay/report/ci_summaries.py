@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 
 from ioassay.analysis.descriptive import ConditionMean
 from ioassay.analysis.run_comparison import Comparison, Verdict
-from ioassay.narrative import answers, comparison_text, conditions_text, phrases
-from ioassay.narrative.answers import Answer
+from ioassay.narrative import comparison_text, conditions_text, phrases
 from ioassay.narrative.comparison_text import Line
+from ioassay.narrative.finding import Answer
 from ioassay.narrative.say import say
 from ioassay.report import tables
 from ioassay.store.dataset import Dataset
@@ -50,7 +50,7 @@ def _means_table(means: Sequence[ConditionMean]) -> Iterator[str]:
         if len(shown.rows) > _MOST_CONDITIONS:
             yield f"\n… and {len(shown.rows) - _MOST_CONDITIONS} more conditions"
     if any(row.ci95 for row in means):
-        yield f"\n{answers.MEANS}"
+        yield f"\n{say('describe.means_95')}"
 
 
 _OPEN_ROWS, _MOST_ROWS = 15, 150

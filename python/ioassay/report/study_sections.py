@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from ioassay.analysis import descriptive
 from ioassay.analysis.descriptive import ConditionMean
-from ioassay.narrative import answers, describe_text, heading, phrases
-from ioassay.narrative.answers import Answer
-from ioassay.narrative.finding import Finding
+from ioassay.narrative import describe_text, heading, phrases
+from ioassay.narrative.finding import Answer, Finding, answers, fitted
 from ioassay.report import tables
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.default_figures import PARTS
@@ -106,11 +105,11 @@ def _size(chart: VegaLite) -> tuple[float, float]:
 
 def summary(records: Dataset, findings: Sequence[Finding], stories: Sequence[Story]) -> list[Answer]:
     """What the page begins with: MOST_SENTENCES in all; the means of a single study where nothing answers."""
-    found = answers.answers(records.studies, findings)
+    found = answers(records.studies, findings)
     if not found and len(stories) == 1:
         (story,) = stories
         found = [Answer(story.name, "", story.summary)] if story.summary else []
-    shown = answers.fitted([answer.sentences for answer in found], MOST_SENTENCES, lambda _: 1)
+    shown = fitted([answer.sentences for answer in found], MOST_SENTENCES, lambda _: 1)
     return [replace(answer, sentences=said) for answer, said in zip(found, shown, strict=False)]
 
 
@@ -122,7 +121,7 @@ def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[Condit
 def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMean], *, exact: bool) -> Story:
     own = [finding for finding in findings if finding.study == study.name]
     measured = [row for row in rows if row.study == study.name]
-    answered = answers.answers([study], own)
+    answered = answers([study], own)
     said = answered[0].sentences if answered else describe_text.means_in_brief(measured, tables.FEW_CONDITIONS)
     summary = said[:MOST_SENTENCES]
     by_question: dict[str, list[Finding]] = {}
@@ -156,7 +155,7 @@ def group(title: str, findings: Sequence[Finding], known: Sequence[str] = ()) ->
         title,
         [text for text in said if text not in known],
         [_joined(title, own) for own in owners.values()],
-        list(dict.fromkeys(caveat for one in findings for caveat in one.caveats)),
+        list(dict.fromkeys(str(caveat) for one in findings for caveat in one.caveats)),
         any(one.severity == "warning" for one in findings),
     )
 

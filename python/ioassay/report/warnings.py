@@ -70,7 +70,7 @@ def _threats(findings: Sequence[Finding]) -> list[Alert]:
         threats.setdefault((one.statistics["code"], one.title), []).append(one)
     found = []
     for first, *others in threats.values():
-        remedy = " ".join(text.removeprefix("Next step: ") for text in first.caveats)
+        remedy = " ".join(str(text).removeprefix("Next step: ") for text in first.caveats)
         shown = _few([f"{one.study}: {one.statement}" for one in others])
         scope = _studies(one.study for one in (first, *others))
         found.append(Alert(str(first.statistics["code"]), first.title, remedy, scope, shown, detail=first.statement))

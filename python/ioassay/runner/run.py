@@ -435,13 +435,13 @@ class Following(Source):
 
     def _settled(self, suite: Suite, study: Study) -> tuple[Suite, Study]:
         """With the levels that it waited for; as it was, and all its points skipped, where one is not known."""
-        from ioassay.analysis import study_focus
+        from ioassay.analysis import conclusion
         from ioassay.store import frames
 
         records, levels = frames.load(self.store), dict[str, Scalar]()
         for wanted in relative_levels.references(study):
             earlier = next(one for one in records.studies if one.name == wanted.study)
-            found = study_focus.choose(records, earlier, wanted.factor, wanted.response, study.params)
+            found = conclusion.choose(records, earlier, wanted.factor, wanted.response, study.params)
             if found is None:
                 why = "no trial of that study tells a best level"
                 self._skip(study, f"{wanted.factor} = best of {wanted.study}: {why}")
@@ -498,7 +498,7 @@ class Patience:
         if self.until is None or not self.decides(trial):
             return False
         from ioassay.analysis.descriptive import relative_half_width
-        from ioassay.analysis.measurements import merged_histograms
+        from ioassay.analysis.measurements import cells
 
         known = self.known.get(plan.point_key(trial.point), {})
         earlier = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
@@ -508,7 +508,7 @@ class Patience:
         percentile = metrics.latency_percentile(self.until.metric)
         parts = [histogram for _, histogram in earlier if histogram is not None]
         if percentile is not None and len(parts) == len(earlier):
-            values = merged_histograms.pseudo_values(parts, [percentile.percent]).ravel().tolist()
+            values = cells.pseudo_values(parts, [percentile.percent]).ravel().tolist()
         return relative_half_width(values) <= self.until.ci
 
 
@@ -519,7 +519,7 @@ def _latencies(folder: Path, metric: str) -> Histogram | None:
         return None
     import polars as pl
 
-    from ioassay.analysis.measurements import merged_histograms
+    from ioassay.analysis.measurements import cells
 
-    found = merged_histograms.of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
+    found = cells.histograms_of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
     return next(iter(found.values()), None)

@@ -1,4 +1,4 @@
-"""Does something drift with time, or has it settled? Rank tests that suppose no shape, and SNIA's steady state.
+"""Does something drift with time, or has it settled? A rank test that supposes no shape, and SNIA's steady state.
 
 That is five rounds that neither scatter nor lean: over a window of five, the difference of the largest and the smallest
 value is at most 20 % of their average, and the line fitted to them rises or falls by at most 10 % of the average over
@@ -8,7 +8,6 @@ Deliberately not here: what a round is; the caller gives one value a round.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,25 +32,6 @@ class Kendall:
     strata: int
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation `r` from -1 to 1 over `n` pairs, and the `p` of there being none."""
-
-    r: float
-    p: float
-    n: int
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Number of runs above and below the median: too few say that neighbours resemble each other."""
-
-    runs: int
-    expected: float
-    z: float
-    p: float
-
-
 def mann_kendall(sequences: Sequence[Floats]) -> Kendall | Undefined:
     """Trend over the order of values, summed over `sequences` that must not be compared with each other.
 
@@ -71,44 +51,6 @@ def mann_kendall(sequences: Sequence[Floats]) -> Kendall | Undefined:
     z = (s - np.sign(s)) / np.sqrt(variance)
     pairs = sum(array.size * (array.size - 1) / 2 for array in arrays)
     return Kendall(s, variance, float(z), float(2 * distributions.normal_sf(abs(z))), s / pairs, len(arrays))
-
-
-def spearman(x: Floats, y: Floats) -> Correlation | Undefined:
-    """Rank correlation: Spearman, American Journal of Psychology 15 (1904)."""
-    x, y = as_floats(x), as_floats(y)
-    if x.size < 3:
-        return Undefined(f"{x.size} values; a correlation needs at least 3")
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Undefined("all values are equal")
-    r, df = float(np.corrcoef(_ranks(x), _ranks(y))[0, 1]), x.size - 2
-    if abs(r) >= 1:
-        return Correlation(r, 0.0, int(x.size))
-    p = 2 * distributions.t_sf(abs(r) * math.sqrt(df / ((1 + r) * (1 - r))), df)
-    return Correlation(r, p, int(x.size))
-
-
-def _ranks(values: Floats) -> Floats:
-    """Places from 1 on in ascending order; equal values share the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)
-
-
-def runs_test(values: Floats) -> Runs | Undefined:
-    """Wald and Wolfowitz, "On a test whether two samples are from the same population" (1940), about the median."""
-    array = as_floats(values)
-    above = array[array != np.median(array)] > np.median(array)
-    many, few = int(above.sum()), int((~above).sum())
-    if many < 2 or few < 2:
-        return Undefined("fewer than two values on a side of the median")
-    n = many + few
-    runs = 1 + int(np.count_nonzero(above[1:] != above[:-1]))
-    expected = 2 * many * few / n + 1
-    variance = (expected - 1) * (expected - 2) / (n - 1)
-    if variance <= 0:
-        return Undefined("too few values")
-    z = (runs - expected) / float(np.sqrt(variance))
-    return Runs(runs, expected, z, float(2 * distributions.normal_sf(abs(z))))
 
 
 ROUNDS = 5

@@ -10,7 +10,7 @@ has the numbers, and beside them what was written (`model.Relative`), so that a 
 
 A reference is a parameter that is the best level of an earlier study of the same suite. Until that one has its records,
 the parameter has a stand-in, the first level there: it is checked and estimated with it, and no trial runs with it.
-Which level is best is found by `analysis.optimum.study_focus`, when `runner.run` asks.
+Which level is best is found by `analysis.conclusion.choose`, when `runner.run` asks.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.narrative import answers, pipeline
+from ioassay.narrative import finding, pipeline
 from ioassay.narrative.finding import Finding
 from ioassay.packs.hosts.questions import hosts_text
 from ioassay.records.record import Environment, Program
@@ -128,7 +128,7 @@ def test_points_of_other_responses_have_a_table_of_their_own(lab: Any) -> None:
 def test_the_answer_of_a_run_begins_with_the_hosts_and_goes_on_with_its_own(lab: Any) -> None:
     records, study = run(lab, ["a", "b", "c"], {"c": 0.7}, factors={"bs": ["4KiB", "64KiB"]}, questions=())
     findings = pipeline.analyse_all(records)
-    (answer,) = answers.answers([study], findings)
+    (answer,) = finding.answers([study], findings)
     assert answer.sentences[0].startswith("Host c is slow in read IOPS")
     assert any("block size" in sentence or "4 KiB" in sentence for sentence in answer.sentences)
     said = [finding for finding in findings if finding.question in ("effect", "peak", "conclude", "regression")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.narrative import answers
+from ioassay.narrative import finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.narrative.say import say
 from ioassay.packs.virtual_drive.questions import path_costs
@@ -175,7 +175,7 @@ def test_sentences(lab: Any) -> None:
 
 def test_the_setting_is_the_first_line_and_published_results_stand_beside_ours(lab: Any) -> None:
     findings = analyse_all(lab.records(lab.run(study(lab), measured, 2)))
-    assert answers.premises(findings) == [str(say(Setting.TRANSPORTS.code))]
+    assert finding.premises(findings) == [str(say(Setting.TRANSPORTS.code))]
     (together,) = [one for one in findings if one.question == "choices"]
     assert list(together.tables[1].columns)[:2] == ["Published, on another machine", "IOPS there"]
     assert together.tables[1].rows == [
@@ -192,7 +192,7 @@ def test_a_starved_machine_has_its_setting_and_numbers_and_no_winner(lab: Any) -
     )
     made = lab.run(study(lab), lambda point, repetition: {**measured(point, repetition), "_environment": busy}, 2)
     findings = analyse_all(lab.records(made))
-    assert answers.premises(findings) == [str(say(Setting.TRANSPORTS.code))]
+    assert finding.premises(findings) == [str(say(Setting.TRANSPORTS.code))]
     judged = [one for one in findings if one.question in ("choice", "choices", "conclude")]
     assert judged and all(one.withheld for one in judged)
     assert all(table.observed for one in judged for table in one.tables)

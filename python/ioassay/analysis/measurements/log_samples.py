@@ -6,7 +6,7 @@ trials, since a log has a histogram for each interval, and are read when asked f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ioassay.analysis.measurements import memoized
-from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
+from ioassay.analysis.measurements.cells import LARGEST, SMALLEST
 from ioassay.pack import listed
 from ioassay.records.record import LatencyWindow
 from ioassay.stats.result import Floats
@@ -67,11 +67,6 @@ def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
         # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
         .filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
     )
-
-
-def of_cell(cell: Cell, found: Mapping[str, Samples]) -> list[Floats]:
-    """The samples of each repetition of one condition that was logged."""
-    return [found[trial].value for trial in cell.trials if trial in found]
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def begin(
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
     from ioassay.analysis.threats import different_work
-    from ioassay.narrative import threats_text
+    from ioassay.narrative import stability_text
 
     first, *others = chosen.suite.studies
     if others:
@@ -185,7 +185,7 @@ def begin(
         )
         if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
             remedy = f"--range {differ[0]}=NAME keeps to one"
-            odd.append(Warning_("different-work", str(threats_text.different_work(differ)), remedy))
+            odd.append(Warning_("different-work", str(stability_text.different_work(differ)), remedy))
         at_once = options.at_once or worker_pool.processors()
         asked = Request(
             goal=goal,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ioassay.analysis.measurements import merged_histograms
+from ioassay.analysis.measurements import cells as measurements
 from ioassay.analysis.measurements.cells import Cell, Key, by_key, label, point_key, that_count
 from ioassay.analysis.run_comparison import Comparison, Row, Verdict
 from ioassay.factors import axis_title, level_axis_numbers, level_key
@@ -227,13 +227,13 @@ class Pair:
 
 def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tuple[str, Histogram]]:
     """Condition -> its name and total latencies, all its trials merged, in the order of the study."""
-    known, design = merged_histograms.of_trials(records, study, direction, "lat"), study.design
+    known, design = measurements.trial_histograms(records, study, direction, "lat"), study.design
     found: dict[Key, tuple[str, list[Histogram]]] = {}
     for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
             point = design.point(row)
             found.setdefault(point_key(point), (label(point), []))[1].append(known[row["trial"]])
-    return {key: (name, merged_histograms.merged(parts)) for key, (name, parts) in found.items()}
+    return {key: (name, measurements.merge_histograms(parts)) for key, (name, parts) in found.items()}
 
 
 def has_curve(pair: Pair, response: str) -> bool:

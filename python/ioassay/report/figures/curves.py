@@ -27,7 +27,7 @@ from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.optimum import Peak
-    from ioassay.stats.least_squares import Line
+    from ioassay.stats.linear_models import Line
     from ioassay.stats.scalability import Law
 
 MEDIAN = "median"
@@ -110,10 +110,10 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     """Least squares over all points; None where a line cannot be fitted."""
     import numpy as np
 
-    from ioassay.stats import least_squares
+    from ioassay.stats import linear_models
 
-    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
-    return line if isinstance(line, least_squares.Line) else None
+    line = linear_models.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
+    return line if isinstance(line, linear_models.Line) else None
 
 
 IDEAL = "perfect scaling"

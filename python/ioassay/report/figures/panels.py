@@ -169,7 +169,7 @@ def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, st
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
     from ioassay.narrative import peak_text, phrases
-    from ioassay.stats.best_level import BestLevel
+    from ioassay.stats.contrasts import BestLevel
 
     seen = [one for one in peaks if not one.indistinct]
     if not seen:

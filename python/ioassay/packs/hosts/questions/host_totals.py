@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.measurements.cells import cells, merge_histograms, pseudo_values
 from ioassay.factors import HOST, Design
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined, mean_of
@@ -167,8 +166,8 @@ def _means(host: str, groups: Sequence[Sequence[str]], known: _Known, confidence
         if groups and all(trial in values for group in groups for trial in group):
             own = [[values[trial] for trial in group] for group in groups]
             if percentile := metrics.latency_percentile(response):
-                merged = [merged_histograms.merged(group) for group in own]
-                each = merged_histograms.pseudo_values(merged, [percentile.percent]).ravel()
+                merged = [merge_histograms(group) for group in own]
+                each = pseudo_values(merged, [percentile.percent]).ravel()
             else:
                 each = np.array([sum(group) for group in own])
             bounds = metrics.metric(response).bounds

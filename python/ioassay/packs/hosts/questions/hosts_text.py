@@ -9,8 +9,7 @@ from ioassay import metrics
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Deviation, Quantity, Response
+from ioassay.narrative.say import Deviation, Quantity, Response, Say, say, templates
 from ioassay.packs.hosts.questions import host_comparison
 from ioassay.packs.hosts.questions.host_comparison import HostComparison, HostDeviation, ResponseComparison, Standing
 from ioassay.packs.hosts.questions.host_totals import LATE, LEAST_OVERLAP, HostMeans, HostTotals, PointTotals
@@ -20,7 +19,7 @@ from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-HEADING = "Which host is slow, and what do all do together?"
+HEADING = templates("hosts")["heading"]
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
@@ -35,16 +34,13 @@ def _finding(one: HostComparison) -> Finding:
     apart = totals is not None and (totals.starts is None or (totals.overlap or 0) < LEAST_OVERLAP)
     together = [] if totals is None else _together(totals)
     return Finding(
-        study=one.study,
-        question="hosts",
-        response="",
-        title="Which host is slow?" if totals is None else HEADING,
+        title=templates("hosts")["title"] if totals is None else HEADING,
         statements=[first, *_disturbed(one, claimed=True), *incomplete, *others, *together],
         leads=True,
         omissions=incomplete,
         statistics=_numbers(one),
         tables=[*([_deviations(one)] if one.compared else []), *([] if totals is None else _totals(totals))],
-        caveats=list(map(str, _caveats(one))),
+        caveats=_caveats(one),
         severity="warning" if apart or not all(tally.complete for tally in one.hosts) else "info",
     )
 

@@ -28,8 +28,7 @@ from ioassay.factors import level_key, level_phrase
 from ioassay.hints import document
 from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Shares
+from ioassay.narrative.say import Say, Shares, say, templates
 from ioassay.records.record import Scalar
 from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
@@ -272,7 +271,7 @@ def _folders(records: Dataset, study: Study) -> tuple[Sequence[Scalar], Sequence
 # In sentences and tables. The table of all tests is that of a Portuguese report of 2016 (DTrace next to IOzone), with
 # every cell filled.
 
-HEADING = "Which timing definition matches the claims?"
+HEADING = templates("timing")["heading"]
 CONCLUDES = False
 
 
@@ -286,7 +285,7 @@ def findings(one: TimingDefinitions) -> Iterator[Finding]:
         yield _compared(one)
     else:
         said = [say("timing.unwatched", document=document("witness.md"))]
-        yield Finding(one.study, "accountings", "", "Claims compared with the kernel", said, severity="warning")
+        yield Finding(title=str(say("timing.title_unwatched")), statements=said, severity="warning")
     if len(one.folders) > 1:
         yield _compared_folders(one)
 
@@ -308,10 +307,7 @@ def _compared(one: TimingDefinitions) -> Finding:
         (say("timing.twins"), one.twins),
     ]
     return Finding(
-        study=one.study,
-        question="accountings",
-        response="",
-        title="Claims compared with the kernel by three timing definitions",
+        title=str(say("timing.title")),
         statements=[*_agreement(one), *_nearest(one)],
         statistics={
             "cells": len(one.cells),
@@ -322,7 +318,7 @@ def _compared(one: TimingDefinitions) -> Finding:
             "each": [_numbers(cell) for cell in one.cells],
         },
         tables=[_sizes(one) if one.sized else _tests(one, known)],
-        caveats=[str(caveat) for caveat, holds in caveats if holds],
+        caveats=[caveat for caveat, holds in caveats if holds],
         details=[*_moved(one), *(known["reading"] if known else ())],
         severity="warning" if one.unexplained else "info",
     )
@@ -387,18 +383,18 @@ def _sizes(one: TimingDefinitions) -> Table:
     def number(status: Status) -> Column:
         return Column(_status(status), lambda row: sum(cell.status == status for cell in row[1]))
 
-    def share(title: str, way: str) -> Column:
-        return Column(title, lambda row: phrases.in_percent(_middle(cell.difference(way) for cell in row[1])))
+    def share(way: str) -> Callable[[tuple[int, list[Cell]]], float | None]:
+        return lambda row: phrases.in_percent(_middle(cell.difference(way) for cell in row[1]))
 
     return Table.of(
         [(size, [cell for cell in one.cells if cell.size[0] == size]) for size in one.sizes],
         ("file size", lambda row: format_size(row[0])),
         ("claims", lambda row: len(row[1])),
         *(number(status) for status in Status if one.counts[status]),
-        share("first to last call: median (%)", SPAN),
+        ("first to last call: median (%)", share(SPAN)),
         ("median (µs)", lambda row: _middle(cell.gap_s and 1e6 * cell.gap_s for cell in row[1])),
-        share("sum of call times: median (%)", SUM),
-        share("open to close: median (%)", SESSION),
+        ("sum of call times: median (%)", share(SUM)),
+        ("open to close: median (%)", share(SESSION)),
     )
 
 
@@ -410,7 +406,7 @@ def _tests(one: TimingDefinitions, known: Mapping[str, Any] | None) -> Table:
     """Tests across; for each place the claim, each definition, the verdict and the bytes down. Published rates last."""
     tests, shown = list(dict.fromkeys(cell.test for cell in one.cells)), dict(_ROWS)
     if one.twins:
-        shown["claim without the witness (KiB/s)"] = lambda cell: _kib_rate(cell.counted_rate)
+        shown[templates("timing")["row_without"]] = lambda cell: _kib_rate(cell.counted_rate)
     places: dict[str, dict[str, Cell]] = {}
     for cell in one.cells:
         places.setdefault(_where(cell), {})[cell.test] = cell
@@ -448,7 +444,7 @@ _ROWS: Mapping[str, Callable[[Cell], Any]] = {
         name if len(cell.verdicts) == 1 else f"{name} ({count})" for name, count in cell.verdicts.most_common()
     ),
     "claimed (KiB)": lambda cell: _kib(cell.passes[0].claim.bytes),
-    "moved through the file (KiB)": lambda cell: _kib(cell.passes[0].moved_bytes),
+    templates("timing")["row_moved"]: lambda cell: _kib(cell.passes[0].moved_bytes),
 }
 """Row -> what it has of a cell."""
 
@@ -489,16 +485,14 @@ def _compared_folders(one: TimingDefinitions) -> Finding:
         return {**place, **effect_text.average_numbers(row.change)}
 
     return Finding(
-        study=one.study,
-        question="accountings",
         response="pass.bw",
-        title=f"Folders compared: {phrases.listed([first, *others])}",
+        title=str(say("timing.title_folders", folders=[first, *others])),
         statements=[
             *effect_text.average_changes(changes),
             *(say("timing.incomparable", first=first, other=other) for other in missing),
         ],
         statistics={"factors": [numbers(row) for row in one.changes]},
         tables=[effect_text.average_table(changes, "test")] if changes else [],
-        caveats=[str(say("timing.folders", confidence=level)) for level in confidence],
+        caveats=[say("timing.folders", confidence=level) for level in confidence],
         concludes=True,
     )

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ioassay.analysis import published_results
+from ioassay.analysis import published
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.measurements.cells import Cells, cells, interval, label
 from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Range
+from ioassay.narrative.say import Quantity, Range, Say, say, templates
 from ioassay.stats.result import Interval, Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -184,7 +183,7 @@ _LEAST_LEFT = 0.01
 """Of what users wrote: fewer bytes of earlier compactions are not mentioned."""
 
 
-HEADING = "What do the loads come to, and what of them reached the drive?"
+HEADING = templates("database")["heading"]
 CONCLUDES = False
 
 
@@ -199,18 +198,18 @@ def _findings(one: Database) -> Iterator[Finding]:
         yield _changed(one)
     if one.over_user(DRIVE) or one.by_load:
         yield _reached(one)
-    yield from (_keys(one, found) for found in one.found)
+    yield from map(_keys, one.found)
 
 
-def _finding(one: Database, title: str, said: Sequence[Say], response: str = "", **more: Any) -> Finding:
-    return Finding(study=one.study, question="database", response=response, title=title, statements=said, **more)
+def _finding(title: Say, said: Sequence[Say], **more: Any) -> Finding:
+    return Finding(title=str(title), statements=said, **more)
 
 
 def _loads(one: Database) -> Finding:
-    known = published_results.loads_of(one.study)
+    known = published("loads", one.study)
     rows: dict[str, Mapping[str, float]] = dict(one.points)
     if known is not None:
-        rows["published"] = {f"{load}.ops_rate": rate for load, rate in known.rates.items()}
+        rows["published"] = {f"{load}.ops_rate": rate for load, rate in known["loads"].items()}
     confidence = {found.confidence for found in one.intervals.values() if isinstance(found, Interval)}
     code = "rates" if len(one.points) > 1 else "rates_interval" if confidence else "rates_once"
     done = [say("database.load", load=load, rate=_rate(one, load)) for load in one.loads]
@@ -219,12 +218,11 @@ def _loads(one: Database) -> Finding:
         return Column(load, lambda row: row[1].get(f"{load}.ops_rate"), f"{load}.ops_rate")
 
     return _finding(
-        one,
-        "The loads (operations a second)",
+        say("database.title_loads"),
         [say(f"database.{code}", conditions=len(one.points), loads=done, confidence=max(confidence, default=None))],
         statistics={"points": plain(one.points)},
         tables=[Table.of(rows.items(), ("condition", lambda row: row[0]), *map(rate_of, one.loads))],
-        caveats=[] if known is None else [str(say("database.published", source=known.source)), *known.reading],
+        caveats=[] if known is None else [say("database.published", source=known["source"]), *known["reading"]],
     )
 
 
@@ -240,12 +238,11 @@ def _rate(one: Database, load: str) -> Quantity | Range:
 
 def _changed(one: Database) -> Finding:
     return _finding(
-        one,
-        "What changes them",
+        say("database.title_changes"),
         [*effect_text.average_changes(one.changes)],
         statistics={"changes": [{**effect_text.average_numbers(own), "load": load} for load, own in one.changes]},
         tables=[effect_text.average_table(one.changes, "load")],
-        caveats=[str(say("database.together"))],
+        caveats=[say("database.together")],
         concludes=True,
     )
 
@@ -270,13 +267,12 @@ def _reached(one: Database) -> Finding:
     shares = {"drive": [*one.over_user(DRIVE).values()], "flash": [*one.over_user(FLASH).values()]}
     ends = {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in shares.items() if own}
     return _finding(
-        one,
-        "What of it reached the drive",
+        say("database.title_reached"),
         [*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
         response=DRIVE,
         statistics={**ends, "by_load": plain(by_load)},
         tables=[Table.of(one.parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
-        caveats=[str(say(f"database.{name}")) for name in caveats],
+        caveats=[say(f"database.{name}") for name in caveats],
     )
 
 
@@ -319,12 +315,11 @@ def _left_behind(one: Database) -> Iterator[Say]:
 # Keys
 
 
-def _keys(one: Database, found: FoundKeys) -> Finding:
+def _keys(found: FoundKeys) -> Finding:
     mean, redrawn = sum(found.shares) / len(found.shares), found.outcome == Outcome.REDRAWN
     said = [say("database.found", load=found.load, share=100 * mean)]
     return _finding(
-        one,
-        f"Keys that {found.load} found",
+        say("database.title_keys", load=found.load),
         [*said, say("database.redrawn", share=100 * DRAWN)] if redrawn else said,
         response=f"{found.load}.found",
         statistics={**plain(found), "mean": mean, "expected": DRAWN if redrawn else None},

@@ -9,8 +9,7 @@ from typing import Any
 from ioassay.factors import CASE, arrival_text, factor_label, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Factor, Level, Range, Response, Shares
+from ioassay.narrative.say import Factor, Level, Range, Response, Say, Shares, holding, say, templates
 from ioassay.packs.ssd.questions.write_buffer import (
     CLASSICS,
     EVEN,
@@ -34,7 +33,7 @@ from ioassay.stats.contrasts import MARGIN
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-HEADING = "Which write buffer is best? Means, hits and published numbers"
+HEADING = templates("reductions")["heading"]
 _SATURATED = "saturated"
 _IDLE = 0.1
 """Drives whose elements are busy for less than this share of the time hardly let a write wait."""
@@ -59,15 +58,13 @@ def findings(found: Sequence[Ablation | Reductions | HitBound]) -> list[Finding]
 
 def _finding(one: Reductions, title: str, said: Iterable[_Said], codes: Mapping[str, bool], **parts: Any) -> Finding:
     """That of one arrival mode, which its sentences name; `codes` of caveats, and whether they hold."""
-    where, caveats = {FEED: one.feed} if one.feed else {}, [code for code, holds in codes.items() if holds]
+    where = {FEED: one.feed} if one.feed else {}
     return Finding(
-        study=one.study,
-        question="reductions",
         response=one.response,
-        title=f"{phrases.name(one.response)} {title}",
+        title=str(say(f"reductions.title_{title}", name=Response(one.response))),
         statements=[Say(f"reductions.{code}", values, where) for code, values in said],
         where=where,
-        caveats=[str(say(f"reductions.{code}")) for code in caveats],
+        caveats=holding("reductions", **codes),
         **parts,
     )
 
@@ -107,7 +104,7 @@ def _reductions(one: Reductions) -> Finding:
         for place in one.places
     ]
     caveats = {"absorbed": one.absorbs, "without_mean": bool(one.saturated)}
-    return _finding(one, "by policy", said, caveats, statistics={"points": points}, tables=tables)
+    return _finding(one, "policies", said, caveats, statistics={"points": points}, tables=tables)
 
 
 def _swept(one: Reductions, sweep: Sweep) -> _Said:
@@ -190,7 +187,7 @@ def _rounded(share: float | None) -> float | str:
 
 def _beside(
     answers: Sequence[Reductions],
-    title: str,
+    title: Say,
     response: str,
     said: Iterable[Say],
     table: Table,
@@ -198,14 +195,12 @@ def _beside(
     source: str,
 ) -> Finding:
     return Finding(
-        study=answers[0].study,
-        question="reductions",
         response=response,
-        title=f"{title}, here and published",
+        title=str(title),
         statements=list(said),
         statistics={"rows": table.rows, "source": source},
         tables=[table],
-        caveats=[*caveats, str(say("reductions.source", source=source))],
+        caveats=[*caveats, say("reductions.source", source=source)],
     )
 
 
@@ -245,7 +240,7 @@ def _published(answers: Sequence[Reductions]) -> Iterator[Finding]:
     said += [say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in missed.items()]
     said += [say("reductions.idle" if max(busy) < _IDLE else "reductions.busy", share=max(busy))] if busy else []
     table = Table(["trace", f"{known.policy} against", "published (%)", *_modes(answers), "note"], rows)
-    title, reasons = f"Reductions of the mean response by {known.policy}", [known.reasons[other] for other in missed]
+    title, reasons = say("reductions.title_reductions", policy=known.policy), [known.reasons[other] for other in missed]
     said = said or [say("reductions.incomparable")]
     caveats = dict.fromkeys([*known.reading, *reasons])
     yield _beside(answers, title, answers[0].response, said, table, *caveats, source=known.source)
@@ -269,7 +264,8 @@ def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
             rows.append([*(dict(where)[name] for name in rest), levels, published, *ours])
     label = factor_label(first.factor)
     table = Table([*rest, label, "published (%)", *_modes(answers)], rows)
-    title, caveats = f"{phrases.name(first.response)} with {first.policy} by {label}", [one.reading for one in effects]
+    about = {"name": Response(first.response), "policy": first.policy, "factor": Factor(first.factor)}
+    title, caveats = say("reductions.title_changes", **about), [one.reading for one in effects]
     yield _beside(answers, title, first.response, said, table, *caveats, source=first.source)
 
 
@@ -310,8 +306,7 @@ def _ablation(one: Ablation) -> Finding:
     factors = [name for name in answer.factors if name != WRITE_BEHIND]
     table = Table.of(one.rows, *_columns(factors, lambda name, row: row[0][name]), *means)
     numbers = {level: {policy: vars(spread) for policy, spread in own.items()} for level, own in known.items()}
-    title = "without and with write-behind"
-    return _finding(answer, title, said, {"either": True}, statistics={"changes": numbers}, tables=[table])
+    return _finding(answer, "behind", said, {"either": True}, statistics={"changes": numbers}, tables=[table])
 
 
 def _behind(policy: str, level: str, row: tuple[object, Mapping[str, Place]]) -> float | None:
@@ -360,13 +355,11 @@ def _hits(one: HitBound) -> Finding:
         *_columns(one.policies, lambda policy, place: place.hits.get(policy), HIT_RATIO),
     )
     return Finding(
-        study=one.study,
-        question="reductions",
         response=HIT_RATIO,
-        title="Write hits and their bound, the offline optimum",
+        title=str(say("reductions.title_hits")),
         statements=(),
         details=said,
         statistics={"shares": {policy: vars(spread) for policy, spread in spreads.items()}},
         tables=[table],
-        caveats=[str(say("reductions.bound")), str(say("reductions.reordered"))],
+        caveats=holding("reductions", bound=True, reordered=True),
     )

@@ -18,10 +18,10 @@ from ioassay import metrics
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, label, plausible
 from ioassay.analysis.run_comparison import Verdict
-from ioassay.narrative import phrases, values
+from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table, bounds
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity, Response
+from ioassay.narrative.say import Quantity, Response, Say, holding, say, templates
+from ioassay.narrative.say import Ratio as ShownRatio
 from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.contrasts import Ratio
@@ -321,7 +321,7 @@ class _Search:
         return next((cell for cell in found if self.key(cell.point) == self.key(point or {})), None)
 
 
-HEADING = "What did the search find? Winner, default and confirmation"
+HEADING = templates("tuned")["heading"]
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
@@ -331,14 +331,12 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
 def finding(found: Tuned) -> Finding:
     caveats = {"chance": found.history and not found.exact, "untried": found.tried < found.points}
     return Finding(
-        study=found.study,
-        question="tuned",
         response=found.metric,
-        title=f"Search for {'high' if found.maximize else 'low'} {phrases.inside(found.metric)}",
-        statements=list(_statements(found)),
+        title=str(say("tuned.title", way="high" if found.maximize else "low", metric=Response(found.metric))),
+        statements=[*_statements(found)],
         statistics=statistics(found),
         tables=[table for table in (_confirmed(found), _constraints(found), _tried(found)) if table.rows],
-        caveats=[str(say(f"tuned.{name}")) for name, holds in caveats.items() if holds],
+        caveats=holding("tuned", **caveats),
         severity="info" if found.confirmed or found.stayed else "warning",
     )
 
@@ -389,7 +387,7 @@ def _statements(found: Tuned) -> Iterator[Say]:
         yield say("tuned.unfinished")
     if row is not None and outcome != Outcome.VIOLATION:
         if isinstance(row.ratio, Ratio):
-            ratio = values.Ratio(row.ratio.ratio, None if found.exact else row.interval)
+            ratio = ShownRatio(row.ratio.ratio, None if found.exact else row.interval)
             yield say("tuned.ratio", metric=Response(found.metric), ratio=ratio)
         if code == "undecided":
             yield say("tuned.repetitions", needed=found.repetitions_needed)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from ioassay.analysis import claim_verdicts
 from ioassay.analysis.claim_verdicts import Judged
 from ioassay.narrative.finding import Column, Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity
+from ioassay.narrative.say import Quantity, Say, holding, say, templates
 from ioassay.stats.result import plain
 from ioassay.stats.sample import median_of
 from ioassay.store.dataset import Dataset
@@ -23,7 +22,7 @@ from ioassay.study.model import Study
 from ioassay.verify.judge import overall
 from ioassay.verify.verdict import BY_DRIVE
 
-HEADING = "What did the drive itself count?"
+HEADING = templates("drive")["heading"]
 CONCLUDES = False
 OWN = ("drive.depth", "drive.late.p50", "drive.late.p99", "drive.late.p99.9")
 DIFFERENCE = "drive_difference_percent"
@@ -31,7 +30,6 @@ SAME_PERCENT = 0.1
 """The largest difference that counts as none."""
 
 _SIZE, _TIME = "drive.read.bytes", "drive.read.lat.mean"
-_OWN = ("Requests in it (mean)", "Delivered after its deadline, median", "99 %", "99.9 %")
 
 
 @dataclass(frozen=True)
@@ -184,24 +182,21 @@ def finding(one: DriveAgreement) -> Finding:
         one.own,
         ("Condition", lambda row: row.condition),
         ("Trials", lambda row: row.trials),
-        *(_median(title, name) for title, name in zip(_OWN, OWN, strict=True)),
+        *map(_median, OWN),
     )
     timed = any(row.claimed_latency_ns is not None for row in one.rows)
     numbers = {"claims": one.claims, "apart": len(one.differing), "by_drive": one.by_drive}
     return Finding(
-        study=one.study,
-        question="drive",
-        response="",
-        title="Claim, kernel and drive compared",
-        statements=list(_statements(one)),
+        title=str(say("drive.title")),
+        statements=[*_statements(one)],
         statistics={**numbers, "rows": plain(one.rows)},
         tables=[counts, *([times] if timed else []), *([own] if one.own else [])],
-        caveats=[str(say(code)) for code in ("drive.every", *(["drive.late"] if one.own else []))],
+        caveats=holding("drive", every=True, late=one.own),
     )
 
 
-def _median(title: str, name: str) -> Column:
-    return Column(title, lambda row: row.medians[name], name)
+def _median(name: str) -> Column:
+    return Column(templates("drive")[name.replace("drive.", "own_")], lambda row: row.medians[name], name)
 
 
 def _share(row: DriveClaim) -> float | None:

@@ -17,8 +17,7 @@ from typing import Any
 from ioassay.analysis.measurements.cells import Cell, cells, label, plausible
 from ioassay.factors import CASE
 from ioassay.narrative.finding import Finding, Table
-from ioassay.narrative.say import Say, say
-from ioassay.narrative.values import Quantity
+from ioassay.narrative.say import Quantity, Say, holding, say
 from ioassay.packs.virtual_drive.questions.drive import SAME_PERCENT
 from ioassay.records.record import Scalar
 from ioassay.stats.result import plain
@@ -221,15 +220,12 @@ def finding(one: PathCosts) -> Finding:
         ("Context switches", lambda cost: None if cost.switches is None else float(f"{cost.switches:.2g}")),
     )
     return Finding(
-        study=one.study,
-        question="costs",
-        response="",
-        title="A request's time by part, and its CPU time",
-        statements=list(_statements(one)),
+        title=str(say("costs.title")),
+        statements=[*_statements(one)],
         premises=[say(one.setting.code)],
         statistics={name: plain(getattr(one, name)) for name in ("setting", "costs", "uncounted")},
         tables=[table] if one.costs else [],
-        caveats=[str(say(f"costs.of_{part}")) for part in (*NAMES, "server")],
+        caveats=holding("costs", **{f"of_{part}": True for part in (*NAMES, "server")}),
     )
 
 
