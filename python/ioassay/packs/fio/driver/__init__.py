@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.programs import require_version, text_of
+from ioassay.drivers import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
@@ -125,16 +125,13 @@ class Fio(Driver):
         return self._views[key]
 
     def tool(self) -> Tool:
-        """fio, with its lists of engines and options."""
         engines = {f"engine:{engine}": ["fio", f"--enghelp={engine}"] for engine in _PROBED_ENGINES}
         lists = {"engines": ["fio", "--enghelp"], "options": ["fio", "--cmdhelp=all"]}
         return Tool("fio", ["fio", "--version"], MINIMUM, "fio", {**lists, **engines})
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Take fio's version and lists; ToolError when it is too old to be read."""
         example, instead = "a line such as fio-3.33", ", on Debian: apt-get install fio"
-        pattern = r"fio-(\d+)\.(\d+)"
-        require_version(version, pattern, MINIMUM, asked="fio --version", example=example, name="fio", instead=instead)
+        require_version(self.tool(), version, r"fio-(\d+)\.(\d+)", example, instead)
         self._names.learn(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
