@@ -30,13 +30,13 @@ from ioassay.formats.number_parsing import (
     lines_with,
     next_lines,
     parts_from,
+    quotient,
     real,
     short_options,
     size,
     step_of,
     whole_number,
 )
-from ioassay.formats.redundancy import quotient
 from ioassay.formats.text_rules import Rules, Tool, pattern, scaled
 from ioassay.records.record import Claim, Misfit
 

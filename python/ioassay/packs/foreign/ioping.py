@@ -21,19 +21,23 @@ from ioassay.errors import InputError
 from ioassay.formats import Conventions
 from ioassay.formats.number_parsing import (
     Quantity,
+    Spread,
+    between,
     count,
     duration,
+    equal,
     latencies_ns,
     lines_with,
     next_lines,
+    of_spread,
     parts_from,
+    quotient,
     rate,
     real,
     short_options,
     size,
     whole_number,
 )
-from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
 from ioassay.formats.text_rules import Fields, Reader, Rules, Tool, pattern
 from ioassay.records.record import Claim, Misfit
 

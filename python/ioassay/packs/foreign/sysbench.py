@@ -20,8 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import last_line, parts_from, size, whole_number
-from ioassay.formats.redundancy import between, equal
+from ioassay.formats.number_parsing import between, equal, last_line, parts_from, size, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, size_level
 from ioassay.formats.text_rules import Fields, Rules, Tool, pattern, scaled
 from ioassay.records.record import Claim, Misfit
