@@ -105,21 +105,14 @@ class Names:
                 raise StudyError(_OF_CLIENTS_REFUSED, key=f"params.{name}")
         if not self._options:
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
+        known = self._options.union(_UNLISTED, *(self._engine_options.get(engine, ()) for engine in engines))
         if not self._engine_options.keys() >= set(engines):
-            self._check_foreign(names, engines)
-            return
-        known = self._options.union(_UNLISTED, *(self._engine_options[engine] for engine in engines))
+            # An engine's own options are not known: only what is another engine's alone is none of its.
+            others = frozenset().union(*self._engine_options.values())
+            names = [name for name in names if name in others]
         for name in names:
             if name not in known:
                 raise StudyError(self._unknown(name, engines, known), key=f"params.{name}")
-
-    def _check_foreign(self, names: Iterable[str], engines: Collection[str]) -> None:
-        """Where an engine's own options are not known: only what is another engine's alone is none of its."""
-        used = frozenset().union(*(self._engine_options.get(engine, frozenset()) for engine in engines))
-        for name in names:
-            others = [other for other, theirs in self._engine_options.items() if name in theirs]
-            if others and name not in self._options and name not in used:
-                raise StudyError(self._unknown(name, engines, ()), key=f"params.{name}")
 
     def _unknown(self, name: str, engines: Collection[str], known: Iterable[str]) -> str:
         for other, names in self._engine_options.items():
