@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioassay import drivers
 from ioassay.api.run_results import Run
@@ -25,9 +25,6 @@ from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
 from ioassay.study.plan import make_trial
-
-if TYPE_CHECKING:
-    from ioassay.api.run_results import Run
 
 _ABSENT = "default"
 _QUESTIONS_TO_SUMS = ["conditions", "verdict", "describe", "stability", "caveats"]
@@ -85,29 +82,26 @@ def read(files: Sequence[Path]) -> list[Entry]:
             for number, entry in enumerate(entries)
             if entry.files[0].parent == group.files[0].parent and group.label in (entry.label, entry.files[0].stem)
         ]
-        if len(owners) == 1:
-            entries[owners[0]] = _joined(entries[owners[0]], group)
-        else:
+        if len(owners) != 1:
             entries.append(group)
+            continue
+        # The result's numbers win, its logs add series and the distributions that it has not.
+        entry = entries[owners[0]]
+        has = {(item.direction, item.kind) for item in entry.buckets}
+        entries[owners[0]] = replace(
+            entry,
+            files=[*entry.files, *group.files],
+            metrics={**group.metrics, **entry.metrics},
+            buckets=[*entry.buckets, *(one for one in group.buckets if (one.direction, one.kind) not in has)],
+            series=[*entry.series, *group.series],
+            warnings=[*entry.warnings, *group.warnings],
+        )
     return entries
 
 
-def _joined(entry: Entry, logs: Entry) -> Entry:
-    """A result with its logs: the result's numbers win, the logs add series and the distributions it has not."""
-    has = {(item.direction, item.kind) for item in entry.buckets}
-    added = [item for item in logs.buckets if (item.direction, item.kind) not in has]
-    return replace(
-        entry,
-        files=[*entry.files, *logs.files],
-        metrics={**logs.metrics, **entry.metrics},
-        buckets=[*entry.buckets, *added],
-        series=[*entry.series, *logs.series],
-        warnings=[*entry.warnings, *logs.warnings],
-    )
-
-
 def _read_results(path: Path) -> Iterable[Entry]:
-    wanted = ", ".join(getattr(REGISTRY.load(name), "WANTED", name) for name in REGISTRY)
+    formats = {name: REGISTRY.load(name) for name in REGISTRY}
+    wanted = ", ".join(getattr(one, "WANTED", name) for name, one in formats.items())
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -116,14 +110,12 @@ def _read_results(path: Path) -> Iterable[Entry]:
         raise InputError(f"{path}: is binary; expected {wanted}") from None
     if not text.strip():
         raise InputError(f"{path}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
-    formats = {name: REGISTRY.load(name) for name in REGISTRY}
-    name = next((name for name, one in formats.items() if one.looks_like(text)), None) or next(
-        (name for name, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)), None
-    )
-    if name is None:
+    looks = [name for name, one in formats.items() if one.looks_like(text)]
+    looks += [name for name, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)]
+    if not looks:
         beginning = text.strip().splitlines()[0][:100]
         raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; expected {wanted}")
-    return (replace(entry, files=[path], format=name) for entry in formats[name].read(text, str(path)))
+    return (replace(entry, files=[path], format=looks[0]) for entry in formats[looks[0]].read(text, str(path)))
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:

@@ -171,13 +171,7 @@ _REQUESTS = {
     "lat.mean": ("io lat us avg", _US_NS),
     "lat.max": ("io lat us max", _US_NS),
 }
-_NEEDED = ("operation", "time ms last")
 _MOST_COLUMNS = 500
-
-
-def _is_csv(text: str) -> bool:
-    """Whether its first line has the names of elbencho's columns."""
-    return set(_NEEDED) <= set(_names(text.lstrip("\ufeff").partition("\n")[0].split(",")[:_MOST_COLUMNS]))
 
 
 def _names(cells: list[str]) -> list[str]:
@@ -208,23 +202,24 @@ def _entry(row: Mapping[str, str]) -> Entry:
     operation = row["operation"].strip()
     if not operation:
         raise InputError("has no operation; expected READ, WRITE, …")
-    metrics, problem = quantities(row, _ENTRIES, "elbencho"), ""
-    if direction := _kind(operation):
-        requests = {
-            f"{way}.{name}": value
-            for way, prefix in ((direction, ""), ("read", "rwmix read "))
-            for name, value in quantities(
-                row, {name: (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}, "elbencho"
-            ).items()
-        }
-        for way in dict.fromkeys(name.partition(".")[0] for name in requests):
-            requests |= quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
-        metrics |= requests
-        problem = "" if requests else "no request was done"
+    requests: dict[str, float] = {}
+    direction = _kind(operation)
+    for way, prefix in ((direction, ""), ("read", "rwmix read ")) if direction else ():
+        cells = {f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}
+        if found := quantities(row, cells, "elbencho"):
+            requests |= found | quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
     levels = {factor: text for column, factor in _LEVELS.items() if (text := row.get(column, "").strip())}
     for factor in _SIZES & levels.keys():
         levels[factor] = size_level(whole_number(levels[factor], f"elbencho's {factor}"))
+    metrics = quantities(row, _ENTRIES, "elbencho") | requests
+    problem = "no request was done" if direction and not requests else ""
     return Entry(operation, options=levels, metrics=metrics, problem=problem)
+
+
+def _is_csv(text: str) -> bool:
+    """Whether its first line has the names of elbencho's columns."""
+    first = text.lstrip("\ufeff").partition("\n")[0]
+    return {"operation", "time ms last"} <= set(_names(first.split(",")[:_MOST_COLUMNS]))
 
 
 ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
@@ -278,10 +273,6 @@ def _rows(text: str, wanted: re.Pattern[str]) -> Iterator[dict[str, str]]:
             yield {name: word for name, word in pairs if word != "n/a"}
 
 
-def _has_files(row: Mapping[str, str]) -> bool:
-    return "mb_read" in row or "mb_write" in row
-
-
 def _way(row: Mapping[str, str], both: str) -> str:
     """What is done to volumes: reads, writes or both."""
     share = real(row["read%"], "vdbench's read%") if "read%" in row else None
@@ -300,7 +291,7 @@ def _vdbench_claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
     """Of files (FSD) a read and a write; of devices one claim, whose kind is known where there is only one."""
     for row in _rows(text, _AVERAGE):
         cells = {kind: (f"mb_{kind}", f"{kind}_resp") for kind in ("read", "write")}
-        if not _has_files(row):
+        if not {"mb_read", "mb_write"} & row.keys():
             cells = {_way(row, "mixed"): ("mb/sec", "resp")}
         for kind, (rate, response) in cells.items():
             numbers = {
@@ -327,34 +318,31 @@ def _vdbench_entries(text: str) -> Iterator[Entry]:
     for row in _rows(text, _EVERY):
         if intervals and intervals[0].get("run") != row.get("run"):
             intervals = []  # of a run that was interrupted
-        if _AVERAGE.fullmatch(f" {row.get('interval', '')} "):
-            yield _vdbench_entry(row, intervals)
-            intervals, ended = [], True
-        else:
+        if not _AVERAGE.fullmatch(f" {row.get('interval', '')} "):
             intervals.append(row)
+            continue
+        cells = _vdbench_cells(row)
+        metrics = quantities(row, cells, "vdbench")
+        levels = {  # `100.0000` is 100, `70.1000` is 70.1
+            factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
+            for column, factor in _VDBENCH_LEVELS.items()
+            if column in row
+        }
+        if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
+            levels["bs"] = size_level(whole_number(levels["bs"], "vdbench's xfersize"))
+        if any(name.endswith(_RATES) for name in metrics):
+            series = _series(intervals, {name: cell for name, cell in cells.items() if name in metrics})
+            yield Entry(row.get("run", ""), options=levels, metrics=metrics, series=series)
+        else:
+            yield Entry(row.get("run", ""), options=levels, problem="no request was done")
+        intervals, ended = [], True
     if not ended:
         raise InputError(f"{_NOTHING}; it ends with {last_line(text)}")
 
 
-def _vdbench_entry(row: Mapping[str, str], intervals: Sequence[Mapping[str, str]]) -> Entry:
-    cells = _vdbench_cells(row)
-    metrics = quantities(row, cells, "vdbench")
-    levels = {  # `100.0000` is 100, `70.1000` is 70.1
-        factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
-        for column, factor in _VDBENCH_LEVELS.items()
-        if column in row
-    }
-    if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
-        levels["bs"] = size_level(whole_number(levels["bs"], "vdbench's xfersize"))
-    if not any(name.endswith(_RATES) for name in metrics):
-        return Entry(row.get("run", ""), options=levels, problem="no request was done")
-    series = _series(intervals, {name: cell for name, cell in cells.items() if name in metrics})
-    return Entry(row.get("run", ""), options=levels, metrics=metrics, series=series)
-
-
 def _vdbench_cells(row: Mapping[str, str]) -> dict[str, tuple[str, float]]:
     """Metric -> the column that has it and the factor of its unit, for a run with this average."""
-    if _has_files(row):
+    if {"mb_read", "mb_write"} & row.keys():
         own = {"iops": ("{}_rate", 1.0), "bw": ("mb_{}", float(MIB)), "lat.mean": ("{}_resp", _MS_NS)}
         ways = ("read", "write")
         return {f"{way}.{name}": (cell.format(way), factor) for way in ways for name, (cell, factor) in own.items()}
@@ -436,24 +424,18 @@ def _add(result: ElementTree.Element, runs: dict[tuple[str, str], list[Entry]]) 
     for stated in result.iter("Entry"):
         system = _text_of(stated, "Identifier")
         known = runs.setdefault((test, system), [])
-        values, problem = _values(stated, test)
-        found = [{metric: value * factor} for value in values]
+        mean, problem = _text_of(stated, "Value"), ""
+        texts = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
+        if "," in mean:
+            texts, problem = [], f"has {mean.count(',') + 1} values of a graph; expected one"
+        elif not texts[0]:
+            texts, problem = [], "has no value: the test failed on this system"
+        found = [{metric: real(run, f"the value of '{test[:60]}'") * factor} for run in texts]
         if found and len(known) == len(found) and not any(metric in one.metrics or one.problem for one in known):
             known[:] = [replace(one, metrics={**one.metrics, **new}) for one, new in zip(known, found, strict=True)]
             continue
         options = {"test": test, **({"system": system} if system else {})}
         known += [Entry(test, options=options, metrics=new, problem=problem) for new in found or [{}]]
-
-
-def _values(stated: ElementTree.Element, test: str) -> tuple[list[float], str]:
-    """The value of each run, or why there is none."""
-    mean = _text_of(stated, "Value")
-    if "," in mean:
-        return [], f"has {mean.count(',') + 1} values of a graph; expected one"
-    runs = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
-    if not runs[0]:
-        return [], "has no value: the test failed on this system"
-    return [real(run, f"the value of '{test[:60]}'") for run in runs], ""
 
 
 def _metric(scale: str, proportion: str) -> tuple[str, float]:

@@ -94,6 +94,7 @@ _HALF_STEP = 0.005
 _LARGEST_ERROR = 0.25
 _STEP_MS = 0.01
 """Of latencies."""
+_RATES = ("read.iops", "write.iops", "sync.rate")
 _FEWEST_EVENTS = 10
 """With fewer the mean latency is less exact than half a microsecond."""
 
@@ -299,8 +300,7 @@ def _entries(text: str) -> Iterator[Entry]:
     _, *parts = text.split(_OPTIONS)
     if not parts:
         raise InputError(f"has no test of sysbench, only {last_line(text)}; expected the output of 'run'")
-    for part in parts:
-        yield _entry(_OPTIONS + part)
+    yield from (_entry(_OPTIONS + part) for part in parts)
 
 
 def _entry(part: str) -> Entry:
@@ -347,12 +347,10 @@ def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, f
         "io_mode": {"libaio": "async", "mmap": "mmap"}.get(test.engine, "sync"),
         "rw_ratio": head.text("ratio") if "r/w" in what else "",
     }
-    rates = {"read.iops": test.rates[0], "write.iops": test.rates[1], "sync.rate": test.rates[2]}
-    if test.rates[0]:
-        rates["read.bw"] = test.body["bandwidth_read"].value
-    if test.rates[1]:
-        rates["write.bw"] = test.body["bandwidth_written"].value
-    metrics = {name: rate for name, rate in rates.items() if rate or name.endswith(".bw")}
+    metrics = {name: rate for name, rate in zip(_RATES, test.rates, strict=True) if rate}
+    for kind, bandwidth in (("read", "bandwidth_read"), ("write", "bandwidth_written")):
+        if f"{kind}.iops" in metrics:
+            metrics[f"{kind}.bw"] = test.body[bandwidth].value
     for claim in _of_test(test):
         metrics |= {f"{claim.kind}.lat.{name}": value for name, value in claim.latency_ns.items()}
     return what, levels, metrics

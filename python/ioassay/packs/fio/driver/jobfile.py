@@ -494,11 +494,11 @@ def _differences(jobs: JobFile, folder: Path, expansion: Expansion) -> Iterator[
         yield f"sections: fio reads {_listed(expansion.headings)}, the lab {_listed(jobs.headings)}"
         return
     for heading, own, options in zip(jobs.headings, jobs.own, expansion.options, strict=True):
-        ours: dict[str, list[str]] = defaultdict(list)
+        read: dict[str, list[str]] = defaultdict(list)
         for option in own:
-            ours[option.name].append(_NO_VALUE if option.value is None else option.value)
-        for name in sorted({*ours, *options.values}):
-            here = ours.get(name, [])
+            read[option.name].append(_NO_VALUE if option.value is None else option.value)
+        for name in sorted({*read, *options.values}):
+            here = read.get(name, [])
             there = options.values.get(name) or options.of_engine.get(name, [])[-len(here) :]
             # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
             pairs = zip(here, there, strict=False)

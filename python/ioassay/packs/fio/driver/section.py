@@ -47,6 +47,7 @@ _STOPS_EARLY = words(
 """Options that may end a job before its run time."""
 _KILO = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _TIME_S = {"us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "": 1.0}
+_TIME_S |= {"m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def fio_bytes(text: str, kb_base: int = 1024) -> int | None:
@@ -67,12 +68,8 @@ def fio_bytes(text: str, kb_base: int = 1024) -> int | None:
 def fio_seconds(text: str) -> float | None:
     """Seconds of a duration as fio reads it (`__get_mult_time` in parse.c); None when it is none."""
     match = re.fullmatch(r"(\d{1,19})\s*([a-z]*)", text.strip(), re.I)
-    if match is None:
-        return None
-    unit = match[2].lower()
-    if unit in _TIME_S:
-        return int(match[1]) * _TIME_S[unit]
-    return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0}[unit] if unit in ("m", "h", "d") else None
+    unit_s = _TIME_S.get(match[2].lower()) if match else None
+    return int(match[1]) * unit_s if match and unit_s else None
 
 
 @dataclass(frozen=True)
@@ -146,20 +143,15 @@ class Section:
     @property
     def direct(self) -> bool:
         """O_DIRECT: the last of `direct` and its opposite `buffered` counts."""
-        for name in reversed(list(self.options)):
-            if name in ("direct", "buffered"):
-                return self.flag(name) == (name == "direct")
-        return self.flag("atomic")
+        name = next((name for name in reversed(list(self.options)) if name in ("direct", "buffered")), "atomic")
+        return self.flag(name) == (name != "buffered")
 
     @property
     def write_share(self) -> float:
         """Share of writes in a mixed pattern, from 0 to 1: the last of rwmixread and rwmixwrite counts."""
-        for name in reversed(list(self.options)):
-            if name == "rwmixwrite":
-                return self.number(name, 50) / 100
-            if name == "rwmixread":
-                return 1 - self.number(name, 50) / 100
-        return 0.5
+        name = next((name for name in reversed(list(self.options)) if name in ("rwmixread", "rwmixwrite")), "")
+        share = self.number(name, 50) / 100
+        return 1 - share if name == "rwmixread" else share
 
     @property
     def directions(self) -> frozenset[str]:
@@ -235,11 +227,9 @@ NO_COST = Estimate(0.0, 0)
 
 def cost(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> Estimate:
     """Cost of jobs that run in `stages`, one after the other; `loaded_bytes` is the size of their target if known."""
-    jobs = [job for stage in stages for job in stage]
-    seconds = _staged_s(stages, loaded_bytes, _COMMON_BYTES_PER_S)
     written: list[int | None] = []
     logged_bytes = 0
-    for job in jobs:
+    for job in (job for stage in stages for job in stage):
         volume = None if job.time_based else _volume_bytes(job, loaded_bytes)
         if job.writes and job.engine not in ELSEWHERE and "write" in job.directions:
             share = job.write_share if "read" in job.directions else 1.0
@@ -249,9 +239,9 @@ def cost(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> Estim
         if volume is not None and (smallest := min(job.block_sizes_bytes(), default=0)):
             lines = sum(each for name, each in _LOGS.items() if name in job.options and name not in averaged)
             logged_bytes += volume // smallest * lines * _LOG_LINE_BYTES
-    known = [volume for volume in written if volume is not None]
-    volume = sum(known) if len(known) == len(written) else None
-    return Estimate(seconds + _FIO_ITSELF_S, volume, recorded_bytes=logged_bytes)
+    whole = None if None in written else sum(volume or 0 for volume in written)
+    seconds = _staged_s(stages, loaded_bytes, _COMMON_BYTES_PER_S)
+    return Estimate(seconds + _FIO_ITSELF_S, whole, recorded_bytes=logged_bytes)
 
 
 def timeout_s(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> float:
@@ -261,19 +251,17 @@ def timeout_s(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> 
 
 def _staged_s(stages: Sequence[Sequence[Section]], loaded_bytes: int | None, bytes_per_s: float) -> float:
     """The longest job of each stage, added up."""
-    return sum(max((_seconds(job, loaded_bytes, bytes_per_s) for job in stage), default=0.0) for stage in stages)
 
+    def seconds(job: Section) -> float:
+        waiting_s, runtime_s = job.seconds("startdelay") + job.seconds("ramp_time"), job.seconds("runtime")
+        if job.time_based:
+            return waiting_s + runtime_s * max(job.number("loops", 1), 1)
+        if (volume := _volume_bytes(job, loaded_bytes)) is None:
+            return waiting_s + runtime_s
+        moving_s = volume / (bytes_per_s * (10 if job.engine in ELSEWHERE else 1))
+        return waiting_s + (min(moving_s, runtime_s) if runtime_s else moving_s)
 
-def _seconds(job: Section, loaded_bytes: int | None, bytes_per_s: float) -> float:
-    waiting_s = job.seconds("startdelay") + job.seconds("ramp_time")
-    runtime_s = job.seconds("runtime")
-    if job.time_based:
-        return waiting_s + runtime_s * max(job.number("loops", 1), 1)
-    volume = _volume_bytes(job, loaded_bytes)
-    if volume is None:
-        return waiting_s + runtime_s
-    moving_s = volume / (bytes_per_s * (10 if job.engine in ELSEWHERE else 1))
-    return waiting_s + (min(moving_s, runtime_s) if runtime_s else moving_s)
+    return sum(max(map(seconds, stage), default=0.0) for stage in stages)
 
 
 def _volume_bytes(job: Section, loaded_bytes: int | None) -> int | None:
