@@ -21,7 +21,6 @@ from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.records.record import FAILED, OK, Record, Scalar
-from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
 from ioassay.study.plan import make_trial
@@ -58,7 +57,23 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
     for trial, entry in zip(trials, entries, strict=True):
-        _keep(store, trial, entry)
+        raw = store.begin(trial.id)
+        for path in entry.files:
+            shutil.copy2(path, raw / path.name)
+        runtimes_s = (entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim"))
+        identity = {name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")}
+        record = Record(
+            trial={**identity, "point": dict(trial.point)},
+            status=FAILED if entry.problem else OK,
+            reason=entry.problem,
+            started_unix_s=entry.started_unix_s or time.time(),
+            duration_s=max(runtimes_s),
+            metrics=dict(entry.metrics),
+            parts=list(entry.parts),
+            warnings=tuple(entry.warnings),
+            raw=sorted(path.name for path in raw.iterdir()),
+        )
+        store.write(record, entry.buckets, entry.series)
     return store
 
 
@@ -181,24 +196,3 @@ def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -
     logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{direction}.")}
     made += [{"kind": "series", "name": metric.replace(".", "_"), "y": metric} for metric in sorted(logged)]
     return made
-
-
-def _keep(store: RunStore, trial: Trial, entry: Entry) -> None:
-    raw = store.begin(trial.id)
-    for path in entry.files:
-        shutil.copy2(path, raw / path.name)
-    record = Record(
-        trial={
-            **{name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")},
-            "point": dict(trial.point),
-        },
-        status=FAILED if entry.problem else OK,
-        reason=entry.problem,
-        started_unix_s=entry.started_unix_s or time.time(),
-        duration_s=max((entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim")), default=0.0),
-        metrics=dict(entry.metrics),
-        parts=list(entry.parts),
-        warnings=tuple(entry.warnings),
-        raw=sorted(path.name for path in raw.iterdir()),
-    )
-    store.write(record, entry.buckets, entry.series)

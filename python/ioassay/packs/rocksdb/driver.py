@@ -90,7 +90,7 @@ class DbBench(Driver):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         wanted = read(params, self._offer)
-        return Estimate(wanted.expected_s, wanted.written_bytes, occupied_bytes=wanted.occupied_bytes)
+        return Estimate(wanted.expected_s, wanted.occupied_bytes * _COPIES, occupied_bytes=wanted.occupied_bytes)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `duration`, in whole seconds; None where the load ends after its operations."""
@@ -105,7 +105,8 @@ class DbBench(Driver):
         ConditionError: it has no io_uring, and would run the load without it in silence.
         """
         wanted = read(trial.params, self._offer)
-        if wanted.asynchronous and not self._offer.io_uring:
+        # Reads that wait together, which RocksDB does by io_uring alone.
+        if wanted.flags.get("async_io", "false").lower() in ("true", "1") and not self._offer.io_uring:
             raise ConditionError(_NO_IO_URING)
         place = (load.path or raw).absolute() / DATABASE
         asked = ["--histogram=1", f"--db={place}"]
@@ -235,20 +236,10 @@ class Settings:
         return tuple(dict.fromkeys(name for name in map(plain, self.benchmarks) if name not in _META))
 
     @property
-    def asynchronous(self) -> bool:
-        """Whether reads are asked for that wait together, which RocksDB does by io_uring alone."""
-        return self.flags.get("async_io", "false").lower() in ("true", "1")
-
-    @property
     def expected_s(self) -> float:
         """A forecast."""
         per_run_s = self.number("duration") or self.number("num") * _SLOWEST_US / 1e6
         return max(per_run_s * (len(self.benchmarks) + len(self.prepare)), 1.0)
-
-    @property
-    def written_bytes(self) -> int:
-        """A forecast of what is written to the target."""
-        return self.occupied_bytes * _COPIES
 
     @property
     def occupied_bytes(self) -> int:

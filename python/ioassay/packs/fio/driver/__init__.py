@@ -19,9 +19,8 @@ from ioassay.drivers import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
-from ioassay.packs.fio.driver.fio_options import Names, canonical
+from ioassay.packs.fio.driver.fio_options import ELSEWHERE, SERVED_S, SPDK, Names, Section, canonical, cost, timeout_s
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
-from ioassay.packs.fio.driver.section import ELSEWHERE, NO_COST, SERVED_S, SPDK, Section, cost, missing_spdk, timeout_s
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Driver
 
@@ -74,7 +73,7 @@ class _View:
     def missing_plugin(self) -> str:
         """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
         wanted = [section for section in self.jobs if section.engine in SPDK]
-        return next((why for section in wanted if (why := missing_spdk(section.engine, section.plugin))), "")
+        return next((why for section in wanted if (why := job.missing_spdk(section.engine, section.plugin))), "")
 
     @property
     def ungrouped(self) -> dict[str, Any]:
@@ -189,7 +188,7 @@ class Fio(Driver):
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""
         view = self._view(params)
         if view.missing_plugin:
-            return NO_COST
+            return roles.Estimate(0.0, 0)  # it is skipped before anything is started
         found = cost(view.stages, job.target_bytes(target))
         return replace(found, seconds=found.seconds + (SERVED_S if target.get("kind") == "virtual" else 0.0))
 

@@ -6,6 +6,8 @@ What is written beside the parameters is in `defaults`, in the open; docs/driver
 from __future__ import annotations
 
 import difflib
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,19 +18,7 @@ from ioassay.hints import nearest
 from ioassay.pack import words
 from ioassay.packs.fio.claims import fio_logs
 from ioassay.packs.fio.claims.fio_logs import LATENCIES
-from ioassay.packs.fio.driver.fio_options import canonical, write
-from ioassay.packs.fio.driver.section import (
-    ELSEWHERE,
-    KERNEL_HAS_DRIVE,
-    PATTERNS,
-    SPDK,
-    SPDK_CONFIGURATION,
-    SYNCHRONOUS,
-    Section,
-    missing_spdk,
-    spdk_configuration,
-    spdk_lines,
-)
+from ioassay.packs.fio.driver.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, canonical, write
 from ioassay.records.record import Series, Warning_
 from ioassay.roles import Load, Trial
 
@@ -108,10 +98,20 @@ def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
 
 
 def extra_files(trial: Trial, load: Load) -> dict[str, str]:
-    """Files that the job needs beside its own: name -> text."""
+    """Files that the job needs beside its own: name -> text.
+
+    They say what SPDK's block layer is to connect to, and that it is not to look for partitions on it: it would read
+    them first, and the drive would count these reads as the load's (`bdev_examine`).
+    """
     if section(trial.params).engine != "spdk_bdev":
         return {}
-    return {SPDK_CONFIGURATION: spdk_configuration(*_subsystem("spdk_bdev", load))}
+    host, port, nqn = _subsystem("spdk_bdev", load)
+    attach = {
+        "method": "bdev_nvme_attach_controller",
+        "params": {"name": _BDEV, "trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": nqn},
+    }
+    alone = {"method": "bdev_set_options", "params": {"bdev_auto_examine": False}}
+    return {_CONFIGURATION: json.dumps({"subsystems": [{"subsystem": "bdev", "config": [alone, attach]}]}, indent=1)}
 
 
 def name_of(trial: Trial) -> str:
@@ -122,9 +122,14 @@ def name_of(trial: Trial) -> str:
 def _storage(job: Section, load: Load, folder: Path) -> dict[str, str]:
     """What the job loads, and where of it."""
     if job.engine in SPDK:  # what the study sets of it counts
-        found = spdk_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
-        own = {name: value for name, value in found.items() if name == "ioengine" or name not in job.options}
-        return {**own, **_area(job, load.size_bytes)}
+        plugin, (host, port, nqn) = _spdk_plugin(job.engine, job.plugin), _subsystem(job.engine, load)
+        name = f"trtype=TCP adrfam=IPv4 traddr={host} trsvcid={port} subnqn={nqn} ns=1"
+        found = {"thread": "1", "filename": name.replace(":", "\\:")}  # fio splits file names at colons
+        if job.engine == "spdk_bdev":
+            found |= {"spdk_json_conf": str(folder / _CONFIGURATION), "spdk_mem": _MEMORY_MIB, "filename": f"{_BDEV}n1"}
+            found["env_context"] = "--no-huge --no-shconf --iova-mode=va"
+        own = {name: value for name, value in found.items() if name not in job.options}
+        return {"ioengine": str(plugin) if plugin else job.engine, **own, **_area(job, load.size_bytes)}
     if job.engine == "nbd" and "uri" not in job.options:
         if "nbd" not in load.addresses:
             if load.kind == "device" and not load.addresses:
@@ -145,13 +150,14 @@ def _storage(job: Section, load: Load, folder: Path) -> dict[str, str]:
     return {"filename": file_name(file), **area}
 
 
-def _subsystem(engine: str, load: Load) -> tuple[str, str]:
-    """Address and name of the NVMe subsystem."""
+def _subsystem(engine: str, load: Load) -> tuple[str, str, str]:
+    """Address, port and name of the NVMe subsystem."""
     if not {"nvme_tcp", "nqn"} <= load.addresses.keys():
         if load.kind == "device" and not load.addresses:
             raise ConditionError(KERNEL_HAS_DRIVE)
         raise ToolError(f"ioengine {engine} needs a target that speaks NVMe over TCP: add 'nvme-tcp' to target.ways")
-    return load.addresses["nvme_tcp"], load.addresses["nqn"]
+    host, _, port = load.addresses["nvme_tcp"].rpartition(":")
+    return host, port, load.addresses["nqn"]
 
 
 def file_name(path: Path) -> str:
@@ -186,6 +192,49 @@ def _area(job: Section, load_bytes: int) -> dict[str, str]:
             f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
         )
     return {name: str(value) for name, value in given.items()}
+
+
+# SPDK's engines for fio: where the plugins are. A job reaches an NVMe over TCP address through them.
+#
+# They are no part of fio or Debian: SPDK builds them for one version of fio (`./configure --with-fio=…`, in build/fio).
+# The folder is given by the environment, `IOASSAY_SPDK_FIO`, or lies where SPDK installs it. `spdk_nvme` takes huge
+# pages; `spdk_bdev` is run without, so that it needs no privileges. Sources: SPDK's documentation of its fio plugins.
+
+SPDK_VARIABLE = "IOASSAY_SPDK_FIO"
+_CONFIGURATION = "spdk.json"
+_PLACES = ("/usr/local/lib/spdk/fio", "/usr/lib/spdk/fio", "/opt/spdk/build/fio")
+_HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+_MEMORY_MIB = "1024"
+_BDEV = "Virtual0"
+KERNEL_HAS_DRIVE = (
+    "SPDK would take a drive from the kernel (vfio-pci or uio), which ioassay does not do: it runs SPDK on a virtual "
+    "drive only"
+)
+"""Why it does not run on a device."""
+
+
+def _spdk_plugin(engine: str, given: str) -> Path | None:
+    """The plugin's file; None where there is none. `given` is the path that a study gives, which counts alone."""
+    folders = [os.environ[SPDK_VARIABLE]] if os.environ.get(SPDK_VARIABLE) else _PLACES
+    found = [Path(given).absolute()] if given else [Path(folder).absolute() / engine for folder in folders]
+    return next((path for path in found if path.is_file()), None)
+
+
+def missing_spdk(engine: str, given: str = "") -> str:
+    """Why the engine cannot run here, with the remedy; '' where it can."""
+    if _spdk_plugin(engine, given) is None:
+        place = f"in {os.environ.get(SPDK_VARIABLE) or ', '.join(_PLACES)}"
+        return (
+            f"SPDK's fio plugin '{engine}' is not {given or place}: build SPDK with ./configure --with-fio=<fio's "
+            f"sources, of the installed version>, and set {SPDK_VARIABLE}=<spdk>/build/fio"
+        )
+    try:
+        huge_pages = int(_HUGE_PAGES.read_text())
+    except (OSError, ValueError):
+        huge_pages = 0
+    if engine == "spdk_nvme" and not huge_pages:
+        return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"
+    return ""
 
 
 # fio's time logs, where a study wants `logs`. fio averages over `log_interval` itself, so the logs stay small and the

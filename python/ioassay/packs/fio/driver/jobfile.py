@@ -22,9 +22,9 @@ from typing import Any
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.factors import Kind, factor, level_number
-from ioassay.packs.fio.driver.fio_options import COMPUTED, LINE_BYTES, canonical, computed, control_character, write
+from ioassay.packs.fio.driver import fio_options
+from ioassay.packs.fio.driver.fio_options import COMPUTED, FileOption, Section, canonical, control_character, fio_bytes
 from ioassay.packs.fio.driver.paths import file_names
-from ioassay.packs.fio.driver.section import FileOption, Section, fio_bytes
 from ioassay.records.record import Warning_
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")
@@ -158,8 +158,8 @@ class _Reader:
             # Refused is what fio's reading of the line would depend on beyond what an editor shows of it.
             plain, length = content(line), len(os.fsencode(line))
             name = f"'{plain.partition('=')[0][:40].strip(_BLANKS)}'"
-            if length > LINE_BYTES:
-                why = f"expected at most {LINE_BYTES}: fio reads the rest as a line of its own"
+            if length > fio_options.LINE_BYTES:
+                why = f"expected at most {fio_options.LINE_BYTES}: fio reads the rest as a line of its own"
                 raise _wrong(place, number, f"{name} is {length} bytes long; {why}")
             if (strange := control_character(line.removesuffix("\r"))) is not None:
                 what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
@@ -205,8 +205,8 @@ class _Reader:
                 why = f"contains '{mark[0]}', behind which fio reads a comment in some options"
                 raise _wrong(place, number, f"the environment variable {variable} {why}")
         line = re.sub(r"\$\{([^}]*)\}", lambda match: self.environment.get(match[1], ""), line)
-        if len(os.fsencode(line)) > LINE_BYTES:
-            raise _wrong(place, number, f"has more than {LINE_BYTES} bytes once its variables are put in")
+        if len(os.fsencode(line)) > fio_options.LINE_BYTES:
+            raise _wrong(place, number, f"has more than {fio_options.LINE_BYTES} bytes once its variables are put in")
         name, equals, value = _calculated(line).partition("=")
         priority, section = _PRIORITIES.get(canonical(written), 0), len(self.file.headings) - 1
         option = Option(canonical(name), value if equals else None, number, section, priority)
@@ -250,7 +250,7 @@ def _calculated(line: str) -> str:
 
     What is not plain arithmetic keeps its keyword: fio gives it to a shell (`bc_calc` in options.c).
     """
-    if not computed(line):
+    if COMPUTED.search(line) is None:
         return line
     name, equals, value = line.partition("=")
     number = COMPUTED.sub(_keyword, value)
@@ -303,7 +303,7 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     lines = text.split("\n")
     added: list[str] = []
     for name, value in changes.items():
-        replacement = f"{name}={write(name, value)}"
+        replacement = f"{name}={fio_options.write(name, value)}"
         family = next((family for family in FAMILIES if name in family), frozenset({name}))
         if inside := family & jobs.included:
             raise StudyError(
@@ -502,7 +502,7 @@ def _differences(jobs: JobFile, folder: Path, expansion: Expansion) -> Iterator[
             there = options.values.get(name) or options.of_engine.get(name, [])[-len(here) :]
             # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
             pairs = zip(here, there, strict=False)
-            same = all(computed(mine) or mine.strip() == theirs.strip() for mine, theirs in pairs)
+            same = all(COMPUTED.search(mine) or mine.strip() == theirs.strip() for mine, theirs in pairs)
             if len(here) != len(there) or not same:
                 yield f"[{heading}] {name}: fio reads {_listed(there)}, the lab {_listed(here)}"
     names = {name for job in jobs.sections for name in file_names(job, folder)}

@@ -19,8 +19,15 @@ from pathlib import Path
 
 from ioassay.errors import StudyError
 from ioassay.pack import words
-from ioassay.packs.fio.driver.fio_options import computed, control_character
-from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
+from ioassay.packs.fio.driver.fio_options import (
+    COMPUTED,
+    ELSEWHERE,
+    SPDK,
+    FileOption,
+    Section,
+    control_character,
+    fio_bytes,
+)
 from ioassay.roles import READ, WRITE, Confinement, External, Touch
 
 _DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
@@ -46,7 +53,7 @@ def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
 
 def _touches(job: Section, folder: Path) -> Iterator[Touch]:
     for name in ("filename", "directory", "opendir", "filename_format", "read_iolog", "replay_redirect", "mem"):
-        if computed(job.options.get(name, "")):
+        if COMPUTED.search(job.options.get(name, "")):
             why = "is computed by fio, so what it touches cannot be checked; write the path itself"
             raise StudyError(f"[{job.name}] {name}={job.options[name]} {why}")
     if job.engine not in ELSEWHERE:
@@ -263,7 +270,7 @@ def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
     layouts: dict[Path, None] = {}
     waivers: dict[str, None] = {}
     for job in jobs:
-        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`section.spdk_lines`).
+        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`job.emit`).
         own_memory = job.engine == "spdk_bdev" and not _OF_SPDK & job.options.keys()
         host += [_GROUPS] if "cgroup" in job.options else []
         host += [_SPDK_SOCKETS] if own_memory else []

@@ -476,7 +476,15 @@ def _members(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> l
 def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: bool = False) -> None:
     """A line for each pass; with workers, a line for all of them, and for each where that is asked for."""
     if found["groups"]:
-        _print_groups(found["groups"])
+        rows = []
+        for one in found["groups"]:
+            shown = ["-"] * 6
+            if "span_ns" in one:
+                rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in ("sum", "span", "parent", "min", "max")]
+                shown = [*rates, f"{one['common_ns'] / one['span_ns']:.0%}"]
+            rows.append([*_cell(one), f"{one['ok']} of {one['workers']}", *shown])
+        rates_of_all = ["workers", "sum", "all", "parent", "least", "most", "at once"]
+        console.table(["file", "record", "pass", *rates_of_all], rows)
         if per_thread:
             threads = [
                 [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
@@ -493,8 +501,8 @@ def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: b
         console.line(f"\n{name}, file by record")
         own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in found["passes"] if one["name"] == name}
         files, records = (sorted({cell[place] for cell in own}) for place in (0, 1))
-        shown = {cell: _value(one, unit) for cell, one in own.items()}
-        rows = [[format_size(file), *(shown.get((file, record), "") for record in records)] for file in files]
+        values = {cell: _value(one, unit) for cell, one in own.items()}
+        rows = [[format_size(file), *(values.get((file, record), "") for record in records)] for file in files]
         console.table(["", *map(format_size, records)], rows)
 
 
@@ -520,18 +528,6 @@ def _value(one: Mapping[str, Any], unit: str) -> str:
     if unit == "ops_per_s":
         return f"{format_count(one['operations_per_s'])}/s"
     return f"{one['nanoseconds'] / 1000 / one['operations']:.4g} µs"
-
-
-def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
-    columns = ["file", "record", "pass", "workers", "sum", "all", "parent", "least", "most", "at once"]
-    rows = []
-    for one in groups:
-        shown = ["-"] * 6
-        if "span_ns" in one:
-            rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in ("sum", "span", "parent", "min", "max")]
-            shown = [*rates, f"{one['common_ns'] / one['span_ns']:.0%}"]
-        rows.append([*_cell(one), f"{one['ok']} of {one['workers']}", *shown])
-    console.table(columns, rows)
 
 
 def _print_as_iozone(

@@ -43,6 +43,7 @@ from ioassay.roles import (
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
 RESULTS = "stress-ng.yaml"
+_NOT_STARTED = "stress-ng was not started"
 _AROUND_S = 0.2
 """Beside a trial's timeout: starting, the witness, the record; the median of 112 trials on four busy cores."""
 _FILE_CLASSES = ("filesystem", "io")
@@ -136,35 +137,28 @@ class StressNg(Driver):
         return Command(["stress-ng", *wanted.argv(), *asked], wanted.longest_s, cwd=raw)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
-        """Read its results; `skipped` or `failed`, with its own words, for everything that is no measurement."""
+        """`skipped` or `failed`, with stress-ng's own words, for everything that is no measurement."""
         try:
             wanted = stressor_parameters.read(trial.params, self._offer)
-            if outcome is None:
-                why = wanted.no_room(self._processors)
-                return (
-                    Parsed(SKIPPED, f"{why}: give it fewer workers")
-                    if why
-                    else Parsed(FAILED, "stress-ng was not started")
-                )
-            return _read(wanted, outcome, raw)
+            measured = stressor_metrics.yaml_metrics(text_of(raw / RESULTS)).get(wanted.stressor)
         except (InputError, StudyError) as error:
             return Parsed(FAILED, f"{RESULTS}: {error}")
-
-
-def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
-    log = "\n".join((text_of(outcome.stderr), text_of(outcome.stdout)))
-    measured = stressor_metrics.yaml_metrics(text_of(raw / RESULTS)).get(wanted.stressor)
-    status, reason = judge(wanted, measured, outcome, log)
-    behind = remove_shared_memory(outcome.started_unix_s)
-    if names := sorted(path.name for path in raw.glob("tmp-*") if path.is_dir()):  # they take the space of the run
-        text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
-        behind = [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*"), *behind]
-    if status != OK or measured is None:
-        return Parsed(status, reason, warnings=behind)
-    workers = workers_started(log)
-    started = workers or wanted.workers
-    metrics = {**measured, "workers_started": float(started), **_counts(outcome, started)}
-    return Parsed(OK, metrics=metrics, warnings=(*suspicions(wanted, measured, workers, log), *behind))
+        if outcome is None:
+            why = wanted.no_room(self._processors)
+            return Parsed(SKIPPED if why else FAILED, f"{why}: give it fewer workers" if why else _NOT_STARTED)
+        log = "\n".join((text_of(outcome.stderr), text_of(outcome.stdout)))
+        status, reason = judge(wanted, measured, outcome, log)
+        warnings = remove_shared_memory(outcome.started_unix_s)
+        if names := sorted(path.name for path in raw.glob("tmp-*") if path.is_dir()):  # they take the space of the run
+            text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
+            warnings = [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*"), *warnings]
+        if status != OK or measured is None:
+            return Parsed(status, reason, warnings=warnings)
+        # Each worker that was started has its number in the log, also where it is started again.
+        workers = len({started[1] for started in _WORKER_STARTED.finditer(log)})
+        counts = _counts(outcome, workers or wanted.workers)
+        warnings = [*suspicions(wanted, measured, workers, log), *warnings]
+        return Parsed(OK, metrics={**measured, **counts}, warnings=warnings)
 
 
 def _counts(outcome: Outcome, workers: int) -> dict[str, float]:
@@ -175,6 +169,7 @@ def _counts(outcome: Outcome, workers: int) -> dict[str, float]:
     if usage := outcome.usage:
         found["context_switches"] = usage.ru_nvcsw + usage.ru_nivcsw
         found |= {"major_faults": usage.ru_majflt, "minor_faults": usage.ru_minflt}
+    found["workers_started"] = workers
     return {name: float(number) for name, number in found.items() if number is not None}
 
 
@@ -208,39 +203,29 @@ def judge(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outco
     remedy = "raise run.timeout, or lower params.timeout"
     if reason := ended_badly(outcome, "stress-ng", remedy, lambda: _quoted(log)):
         return FAILED, reason
-    code, worked = outcome.exit_code or 0, measured is not None and measured.get("bogo_ops", 0.0) > 0
+    code, done = outcome.exit_code or 0, measured.get("bogo_ops", 0.0) if measured is not None else 0.0
     # On level `info` it states a fact of the machine; on `fail` and `error` it is about this very run.
     facts = log_messages(log, "info")
-    own = about(wanted.stressor, facts)
-    if not worked and code in _NOT_HERE and (why := hopeless([own]) or hopeless(facts)):
+    own, name = about(wanted.stressor, facts), f"'{wanted.stressor}'"
+    if done <= 0 and code in _NOT_HERE and (why := hopeless([own]) or hopeless(facts)):
         return SKIPPED, f"stress-ng cannot do this here: {why}"
     if code in _GAVE_UP and "skipping stressor" in own:
         return SKIPPED, f"stress-ng cannot do this here: {own}"  # though some of its workers had begun
     if code == 4:
         return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
     if code:
-        meaning = _EXITS.get(code, "failed")
-        return FAILED, f"stress-ng {meaning} (exit status {code}){_quoted(log, last=True)}"
-    return _worked(wanted, measured, outcome, log)
-
-
-def _worked(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outcome, log: str) -> tuple[str, str]:
+        return FAILED, f"stress-ng {_EXITS.get(code, 'failed')} (exit status {code}){_quoted(log, last=True)}"
     if measured is None:
-        return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
+        return FAILED, f"stress-ng wrote no results of {name}{_quoted(log)}"
     if killed := next(filter(None, map(_WORKER_KILLED.search, log_messages(log, "debug"))), None):
-        return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
-    if measured.get("bogo_ops", 0.0) <= 0:
-        return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
+        return FAILED, f"signal {killed['number']} ended a worker of {name}: its counts are not whole"
+    if done <= 0:
+        return FAILED, f"{name} did no operation (0 bogo ops){_quoted(log)}"
     ran_s = measured.get("real_time", 0.0) or outcome.duration_s
     if wanted.timeout_s and not wanted.counted and ran_s < 0.9 * wanted.timeout_s - _GRACE_S:
         took = units.format_duration(ran_s)
-        return FAILED, f"'{wanted.stressor}' ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
+        return FAILED, f"{name} ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
     return OK, ""
-
-
-def workers_started(log: str) -> int:
-    """How many workers the log says were started (each has its number, also where it is started again)."""
-    return len({started[1] for started in _WORKER_STARTED.finditer(log)})
 
 
 def suspicions(wanted: Settings, measured: Mapping[str, float], workers: int, log: str) -> list[Warning_]:

@@ -29,34 +29,6 @@ LONGEST_S = 3600
 """Of a trial that ends after a number of operations and has no timeout."""
 MOST_WORKERS = 4096
 """stress-ng's own limit (STRESS_PROCS_MAX)."""
-DANGEROUS = {
-    "bad-altstack": "may crash kernels",
-    "bind-mount": "mounts without end",
-    "binderfs": "mounts file systems",
-    "cpu-online": "takes processors away",
-    "dev": "opens and controls every device in /dev",
-    "loop": "makes and removes loop devices, and may remove yours",
-    "memhotplug": "takes memory away",
-    "mlockmany": "locks all memory",
-    "opcode": "runs random machine code",
-    "module": "loads and removes modules of the kernel",
-    "physpage": "writes to the memory type registers (MTRR)",
-    "pci": "reads registers of all PCI devices",
-    "reboot": "calls reboot",
-    "resources": "takes all resources of the machine",
-    "smi": "interrupts the whole machine below the kernel",
-    "softlockup": "keeps all processors from the kernel",
-    "swap": "adds swap space, which stays when it is killed",
-    "sysbadaddr": "makes system calls with bad addresses",
-    "sysfs": "reads and writes every file in /sys",
-    "sysinval": "makes system calls with random arguments",
-    "umount": "mounts and unmounts in races",
-    "watchdog": "arms the watchdog, which resets the machine",
-}
-"""Beside those that stress-ng disables itself: what can harm a host that does other work, above all as root.
-
-Those that only take much of something are in resource_demand.toml: whether it is too much depends on the host.
-"""
 _OURS = ("stressor", "workers", "timeout")
 _OUTPUT = "the lab reads stress-ng's output and asks for what it needs"
 _CHOICE = "one stressor a trial: use stressor and workers, and a suite or a factor for several"
@@ -140,7 +112,9 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
         wanted = f"a whole number from 0 (one on each processor) to {MOST_WORKERS}"
         raise _wrong("workers", f"is {workers!r}; expected {wanted}")
     found = Settings(stressor, workers, _timeout_s(params, f"{stressor}-ops" in options), options)
-    why = DANGEROUS.get(stressor) or ("may hang or reboot the machine" if stressor in offer.pathological else "")
+    why = _stressors()["dangerous"].get(stressor) or (
+        "may hang or reboot the machine" if stressor in offer.pathological else ""
+    )
     if why and not found.forced:
         remedy = "where that is acceptable, add stress-ng's own flag: pathological = true"
         raise _wrong("stressor", f"'{stressor}' {why}; {remedy}")
@@ -328,7 +302,7 @@ def _undispatched(stressors: Sequence[str], lines: Sequence[str], disabled: Sequ
 
 
 # What a stressor takes of its host: memory, processes, open files, pseudoterminals, disk space, inodes. Upper bounds,
-# not measurements: a stressor that is not in resource_demand.toml takes little by itself, and whatever its `-bytes` or
+# not measurements: a stressor that is not in stressors.toml takes little by itself, and whatever its `-bytes` or
 # `-size` says. What the host has, and whether that is enough, is asked in `preflight`.
 
 CONSENT = "pathological = true"
@@ -351,7 +325,7 @@ _RESOURCES = {
     "files": FILES,
     "terminals": TERMINALS,
 }
-"""Section of resource_demand.toml -> the resource."""
+"""Section of stressors.toml -> the resource."""
 
 
 @dataclass(frozen=True)
@@ -375,28 +349,25 @@ class _Take:
 
 
 @cache
-def _takes() -> Mapping[str, Sequence[_Take]]:
-    """Stressor -> what it takes."""
-    table = Path(__file__).with_name("resource_demand.toml")
-    found: dict[str, list[_Take]] = {}
-    for section, rows in tomllib.loads(table.read_text(encoding="utf-8")).items():
-        resource, shared = _RESOURCES[section], section.startswith("shared_")
-        for name, row in rows.items():
-            row = {
-                key: _amount(value) if key in ("default", "unit", "most", "each") else value
-                for key, value in row.items()
-            }
-            each_bytes = row.pop("each", _PROCESS_BYTES)
-            most = {"most": _MAXIMIZED_BYTES} if shared and "option" in row else {}
-            taken = found.setdefault(name, [])
-            taken.append(_Take(resource, **{**most, **row}, shared=shared))
-            if resource == PROCESSES and not math.isinf(row["default"]):
-                taken.append(_Take(MEMORY, **row, unit=each_bytes))
+def _stressors() -> Mapping[str, Mapping[str, Any]]:
+    """What is known of them beforehand: section -> stressor -> its row."""
+    return tomllib.loads(Path(__file__).with_name("stressors.toml").read_text(encoding="utf-8"))
+
+
+def _takes(stressor: str) -> list[_Take]:
+    found = []
+    for section, resource in _RESOURCES.items():
+        if stressor not in (rows := _stressors()[section]):
+            continue
+        shared, row = section.startswith("shared_"), dict(rows[stressor])
+        for key in {"default", "unit", "most", "each"} & row.keys():
+            row[key] = float(units.parse_size(row[key]) if isinstance(row[key], str) else row[key])
+        each_bytes = row.pop("each", _PROCESS_BYTES)
+        most = {"most": _MAXIMIZED_BYTES} if shared and "option" in row else {}
+        found.append(_Take(resource, **{**most, **row}, shared=shared))
+        if resource == PROCESSES and not math.isinf(row["default"]):
+            found.append(_Take(MEMORY, **row, unit=each_bytes))
     return found
-
-
-def _amount(stated: float | str) -> float:
-    return float(units.parse_size(stated)) if isinstance(stated, str) else stated
 
 
 def demand(wanted: Settings, makes_files: bool) -> Demand:
@@ -410,7 +381,7 @@ def demand(wanted: Settings, makes_files: bool) -> Demand:
         Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers", remedy),
         Need(PROCESSES, float(workers + 1), said, "params.workers", remedy),
     ]
-    takes = [*_takes().get(wanted.stressor, ())]
+    takes = _takes(wanted.stressor)
     known = {name for take in takes for name in (take.option, take.times[0])}
     for name in wanted.options:  # sizes of the stressor's own that the table has not
         if name not in known and re.fullmatch(rf"{re.escape(wanted.stressor)}-(bytes|size)", name):
@@ -422,31 +393,25 @@ def _needs(take: _Take, wanted: Settings, workers: int) -> Iterator[Need]:
     """What the workers need of it, if anything."""
     if take.when and not any(wanted.options.get(flag) is True for flag in take.when):
         return
-    number, of = _number(take, wanted.options)
+    options, of = wanted.options, take.of
+    number = take.most if take.most and options.get("maximize") is True else take.default
+    if take.option in options:
+        number, is_share = _value(options[take.option])
+        of = {MEMORY: OF_TOTAL, DISK: OF_FREE, INODES: OF_FREE}.get(take.resource, "") if is_share else take.of
+        if is_share and not of:  # of open files: a share of what a process may have, which the default stands for
+            number, of = number * take.default, take.of
     other, default = take.times
-    others = _value(wanted.options[other])[0] if other in wanted.options else default
+    others = _value(options[other])[0] if other in options else default
     if not number or not others:
         return
     amount = number**take.power * take.unit * others * (1 if take.shared else workers)
-    options = [name for name in (take.option, other) if name]
-    named = [name for name in options if name in wanted.options]
-    said = [f"{name} = {wanted.options[name]}" for name in named] + ([f"{workers} workers"] if workers > 1 else [])
+    counted = [name for name in (take.option, other) if name]
+    named = [name for name in counted if name in options]
+    said = [f"{name} = {options[name]}" for name in named] + ([f"{workers} workers"] if workers > 1 else [])
     cause = f"'{wanted.stressor}'" + (f" ({', '.join(said)})" if said else "")
-    lowered = options + (["workers"] if workers > 1 and not take.shared else [])
+    lowered = counted + (["workers"] if workers > 1 and not take.shared else [])
     remedy = f"lower {' or '.join(lowered)}" if lowered and (take.option or not math.isinf(amount)) else ""
-    yield Need(take.resource, amount, cause, f"params.{[*named, 'stressor'][0]}", remedy, of or take.of)
-
-
-def _number(take: _Take, options: Mapping[str, str | bool]) -> tuple[float, str]:
-    """What the option says, or what holds without it; and what it is a share of."""
-    if take.option in options:
-        number, is_share = _value(options[take.option])
-        if not is_share:
-            return number, ""
-        # Of open files, a share is one of what a process may have, which the default stands for.
-        of = {MEMORY: OF_TOTAL, DISK: OF_FREE, INODES: OF_FREE}.get(take.resource, "")
-        return (number, of) if of else (number * take.default, "")
-    return (take.most if take.most and options.get("maximize") is True else take.default), ""
+    yield Need(take.resource, amount, cause, f"params.{[*named, 'stressor'][0]}", remedy, of)
 
 
 def _value(said: str | bool) -> tuple[float, bool]:
