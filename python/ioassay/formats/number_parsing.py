@@ -197,11 +197,6 @@ def _quantity(number: str, factor: float, what: str) -> Quantity:
     return Quantity(value, step_of(number) * factor, whole)
 
 
-def latencies_ns(parts: Mapping[str, Quantity]) -> dict[str, float]:
-    """Statistics in nanoseconds from durations; those that are printed as 0 say nothing."""
-    return {name: part.value * 1e9 for name, part in parts.items() if part.value > 0}
-
-
 def last_line(text: str) -> str:
     """The end of an output, for a message about it."""
     lines = text.strip()[-100:].splitlines()

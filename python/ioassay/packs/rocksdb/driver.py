@@ -13,7 +13,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -429,11 +429,7 @@ def suspicions(wanted: Settings, measured: Mapping[str, float], output: Output) 
     if asked.lower() != "none" and output.compression == "NoCompression":
         text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
         found.append(Warning_("not-compressed", text, _REMEDIES["compression is not enabled"]))
-    return [*found, *_found_counts(wanted, measured)]
-
-
-def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> Iterator[Warning_]:
-    """Why reads did not find all keys: random writes draw with replacement."""
+    # Why reads did not find all keys: random writes draw with replacement.
     threads = wanted.number("threads")
     drawn = 1 - math.exp(-threads)  # the share of n keys that n draws of each thread have at least once, for large n
     order = [plain(name) for name in (*wanted.prepare, *wanted.benchmarks)]
@@ -456,7 +452,8 @@ def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> Iterator[W
             remedy = "fillseq and filluniquerandom write every key"
         else:
             text += f" after {filled[-1]}"
-        yield Warning_("keys-not-found", text, remedy)
+        found.append(Warning_("keys-not-found", text, remedy))
+    return found
 
 
 # Metrics and distributions of the benchmarks, and what RocksDB counted for all of them. A benchmark that runs several

@@ -202,15 +202,14 @@ def _range(text: str) -> str:
 
 def _split(text: str) -> str:
     """`4k/30:16k/60:64k/10[,…write[,…trim]]`: the size before the first slash of each part, in bytes."""
-    return ",".join(":".join(_split_part(part) for part in each.split(":")) for each in text.split(","))
-
-
-def _split_part(part: str) -> str:
-    size, slash, rest = part.partition("/")
-    share = rest.partition("/")[0]
-    if slash and share and not (share.isdecimal() and int(share) <= 100):
-        raise ValueError(f"'{part}' has the share '{share}'; expected a whole percentage such as 4KiB/30")
-    return f"{units.parse_size(size)}{slash}{rest}"
+    parts = re.split("([:,])", text)
+    for place in range(0, len(parts), 2):
+        size, slash, rest = parts[place].partition("/")
+        share = rest.partition("/")[0]
+        if slash and share and not (share.isdecimal() and int(share) <= 100):
+            raise ValueError(f"'{parts[place]}' has the share '{share}'; expected a whole percentage such as 4KiB/30")
+        parts[place] = f"{units.parse_size(size)}{slash}{rest}"
+    return "".join(parts)
 
 
 def _pattern(text: str) -> str:

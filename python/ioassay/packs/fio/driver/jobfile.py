@@ -271,16 +271,11 @@ def _evaluated(node: ast.AST) -> int:
     raise ValueError
 
 
-def _quotient(dividend: int, divisor: int) -> int:
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: _quotient,
+    ast.Div: lambda one, other: one // other if (one < 0) == (other < 0) else -(-one // other),
 }
 
 

@@ -276,7 +276,18 @@ def filesuite(**given: Any) -> None:
         _print_as_iozone(setup, found, result, matrices=given["matrices"], per_thread=given["per_thread"])
     else:
         _print(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
-    _end(result)
+    # Passes that failed are in the result; that they did is the exit code.
+    bad = [one for one in result["passes"] if one["status"] != "ok"]
+    wrong = any(one["differing_records"] or one["reason"] for one in result["checked"])
+    if wrong:
+        console.note("ioassay: the file does not hold what was written: see `checked` in --json")
+    if bad:
+        first, others = bad[0], len(bad) - 1
+        cell = f"{first['asked_file_bytes']} bytes in records of {first['record_bytes']}"
+        more = f" and {others} other pass{'es' if others > 1 else ''}" if others else ""
+        console.note(f"ioassay: {first['name']} of {cell}{more} failed: {first['reason']}")
+    if bad or wrong:
+        raise console.Exit(IoassayError.exit_code)
 
 
 def _parameter(panel: str, each: _Option) -> inspect.Parameter:
@@ -304,21 +315,6 @@ def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
         raise UsageError(str(error).removeprefix("filesuite.")) from None
 
 
-def _end(result: Mapping[str, Any]) -> None:
-    """Passes that failed are in the result; that they did is the exit code."""
-    bad = [one for one in result["passes"] if one["status"] != "ok"]
-    wrong = any(one["differing_records"] or one["reason"] for one in result["checked"])
-    if wrong:
-        console.note("ioassay: the file does not hold what was written: see `checked` in --json")
-    if bad:
-        first, others = bad[0], len(bad) - 1
-        cell = f"{first['asked_file_bytes']} bytes in records of {first['record_bytes']}"
-        more = f" and {others} other pass{'es' if others > 1 else ''}" if others else ""
-        console.note(f"ioassay: {first['name']} of {cell}{more} failed: {first['reason']}")
-    if bad or wrong:
-        raise console.Exit(IoassayError.exit_code)
-
-
 # What the engine gets, `_core.filesuite_run`, from the options. UsageError names a wrong one.
 
 
@@ -336,7 +332,16 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"{_ROWS[one].title} and {_ROWS[other].title} are both given, expected one of them")
     if given["diagnose"] and (given["check"], given["data"], given["fill"]) != ("whole", "random", None):
         raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, expected one of them")
-    setup: dict[str, Any] = {name: given[name] for name in _SAME} | _threads(given)
+    least, most = given["min_threads"], given["max_threads"]
+    if (least is None) != (most is None):
+        missing = _ROWS["max_threads" if most is None else "min_threads"].title
+        raise UsageError(f"{missing} is not given, expected both of -l and -u, or -t alone")
+    workers = most or given["threads"]
+    for name in _OF_THREADS if not workers else ():
+        if given[name]:
+            raise UsageError(f"{_ROWS[name].names.split()[0]} is given without threads, expected -t, or -l and -u")
+    setup: dict[str, Any] = {name: given[name] for name in _SAME}
+    setup |= {"workers": workers, "workers_from": least, "paths": given["files"] or []}
     setup |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
     synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
     if given["mmap"]:
@@ -355,19 +360,6 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
     for key, name in (("files", "size"), ("records", "record")):
         setup[key] = [_size_bytes(name, text) for text in given[name] or ()]
     return setup | {key: _size_bytes(name, given[name]) for key, name in _BOUNDS.items() if given[name] is not None}
-
-
-def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of threads, and their files."""
-    least, most = given["min_threads"], given["max_threads"]
-    if (least is None) != (most is None):
-        missing = _ROWS["max_threads" if most is None else "min_threads"].title
-        raise UsageError(f"{missing} is not given, expected both of -l and -u, or -t alone")
-    workers = most or given["threads"]
-    for name in _OF_THREADS if not workers else ():
-        if given[name]:
-            raise UsageError(f"{_ROWS[name].names.split()[0]} is given without threads, expected -t, or -l and -u")
-    return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
 
 
 def _size_bytes(name: str, text: str) -> int:

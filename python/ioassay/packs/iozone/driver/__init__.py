@@ -17,7 +17,7 @@ from ioassay.drivers import ended_badly, flag, last_words, require_version, text
 from ioassay.errors import InputError, StudyError, one_line
 from ioassay.hints import nearest, suggestion
 from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
-from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
+from ioassay.packs.iozone.claims.filesuite_json import Document
 from ioassay.packs.iozone.claims.iozone_claims import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial
@@ -265,6 +265,11 @@ class Filesuite(FileTests):
         except (OSError, InputError) as error:
             return Parsed(FAILED, str(error))
         claims, reason = filesuite_json.claims(document), _failed(document)
+        # Reads from memory although O_DIRECT was not asked for are true, and easily mistaken for the disk.
+        reads = (one for one in document.passes if one.kind == "read" and not one.direct)
+        cached = ", ".join(dict.fromkeys(one.name for one in reads if (one.resident_share or 0) > 0.5))
+        what = f"{cached}: more than half of the file was in the page cache when the clock started"
+        remedy = 'set cache = "drop", or direct = true, to measure the disk'
         of_groups = ((one.name, one.bytes, one.operations, (one.span_ns or 0) / 1e9) for one in document.groups)
         return Parsed(
             FAILED if reason else OK,
@@ -272,7 +277,7 @@ class Filesuite(FileTests):
             metrics=_metrics(of_groups) if document.groups else _claimed(claims),
             parts=_parts(claims),
             claims=claims,
-            warnings=_warnings(document.passes),
+            warnings=[Warning_("read-from-cache", what, remedy)] if cached else [],
         )
 
 
@@ -297,16 +302,6 @@ def _failed(document: Document) -> str:
             differing = f"{report.differing_records} records of the file hold something else than was written"
             return report.reason or differing
     return "" if document.passes else "filesuite did no pass at all"
-
-
-def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
-    """Reads that came from memory although O_DIRECT was not asked for: true, and easily mistaken for the disk."""
-    cached = [each for each in passes if each.kind == "read" and not each.direct and (each.resident_share or 0) > 0.5]
-    if not cached:
-        return []
-    names = ", ".join(dict.fromkeys(each.name for each in cached))
-    text = f"{names}: more than half of the file was in the page cache when the clock started"
-    return [Warning_("read-from-cache", text, 'set cache = "drop", or direct = true, to measure the disk')]
 
 
 # iozone, whose licence is not free: it is not part of ioassay.

@@ -251,6 +251,11 @@ def capabilities(answers: Mapping[str, str]) -> Capabilities:
     choices = {name: _CHOICES.search(answers.get(f"choices:{name}", "")) for name in _WITH_CHOICES}
     lines = log_messages(answers.get("dry", ""))
     disabled = [found[1] for line in lines if (found := re.match(r"disabled '([\w-]+)'", line))]
+    # Of a dry run of all stressors: those that were neither started nor disabled, and why.
+    started = next((line.partition(":")[2] for line in lines if line.startswith("dispatching hogs:")), "")
+    begun = {entry.split()[-1] for entry in started.split(",")} if started else set(stressors)
+    absent = [name for name in stressors if name not in begun and (name not in disabled or about(name, lines))]
+    why_absent = {name: about(name, lines) or "stress-ng does not start it here" for name in absent}
     # Tries with one operation that did not come to a successful end, where stress-ng says why.
     tried = {name: log_messages(answers.get(f"try:{name}", ""), "info") for name in (*_TRIED, *_SCHEDULED)}
     failed = {name: why for name, said in tried.items() if (why := hopeless(said))}
@@ -264,7 +269,7 @@ def capabilities(answers: Mapping[str, str]) -> Capabilities:
             if known
         },
         pathological=disabled,
-        absent=_undispatched(stressors, lines, disabled) | failed,
+        absent=why_absent | failed,
     )
 
 
@@ -289,16 +294,6 @@ def about(stressor: str, lines: Sequence[str]) -> str:
     """The first line that begins with a stressor's name, which may have '_' for '-'."""
     wanted = re.compile(rf"{'[-_]'.join(stressor.split('-'))}(?:\s|:)")
     return next((line for line in lines if wanted.match(line)), "")
-
-
-def _undispatched(stressors: Sequence[str], lines: Sequence[str], disabled: Sequence[str]) -> dict[str, str]:
-    """Of a dry run of all stressors: those that were neither started nor disabled, and why."""
-    started = next((line.partition(":")[2] for line in lines if line.startswith("dispatching hogs:")), "")
-    if not started:
-        return {}
-    begun = {entry.split()[-1] for entry in started.split(",")}
-    absent = [name for name in stressors if name not in begun and (name not in disabled or about(name, lines))]
-    return {name: about(name, lines) or "stress-ng does not start it here" for name in absent}
 
 
 # What a stressor takes of its host: memory, processes, open files, pseudoterminals, disk space, inodes. Upper bounds,
