@@ -36,7 +36,7 @@ def _probe(entry: type[Driver], name: str) -> str:
     return "" if made.name == name else f"calls itself '{made.name}'"
 
 
-_MEMBERS = ("name", "measures", "validate", "access", "touches", "estimate", "command", "parse")
+_MEMBERS = ("name", "measures", "validate", "access", "estimate", "command", "parse")
 REGISTRY = Registry("drivers", "driver", DRIVERS, Contract(*_MEMBERS, role=Driver, probe=_probe))
 
 

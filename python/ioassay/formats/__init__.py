@@ -158,11 +158,10 @@ def read(
     Where that was not watched, the words of `argv` from the tool's name on count. InputError when the output is of the
     tool but cannot be understood; a tool that was told to say nothing (dd's status=none) claims nothing.
     """
-    looks = recognise(() if programs else argv, stdout, stderr)
     ran = (_named(tool_runs.program_name(program.words)) for program in programs)
-    names = [name for name in dict.fromkeys([*ran, looks]) if name]
-    printed = (stdout, stderr)
-    return _gathered(partial(_claims_of, name, argv, printed, files or {}, programs) for name in names)
+    looks = recognise(() if programs else argv, stdout, stderr)
+    names = filter(None, dict.fromkeys([*ran, looks]))
+    return _gathered(partial(_claims_of, name, argv, (stdout, stderr), files or {}, programs) for name in names)
 
 
 def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
@@ -187,8 +186,11 @@ def _claims_of(
     name: str, argv: Sequence[str], printed: _Printed, files: Mapping[str, str], programs: Sequence[Program]
 ) -> list[Claim]:
     found, expanded = parser(name), _member(name, "expanded")
-    own = tool_runs.calls(programs, found.matches)
-    alone = tool_runs.alone(programs, own) if programs else found.matches(tool_runs.program_name(argv))
+    own = [one for one in programs if found.matches(tool_runs.program_name(one.words))]
+    own.sort(key=lambda one: one.ended_ns or float("inf"))
+    alone = found.matches(tool_runs.program_name(argv))
+    if programs:  # one process ran, and the tool is what it became: no other program can have used the same files
+        alone = len({one.process for one in programs}) == 1 and own in ([], [programs[-1]])
     own = [replace(one, words=expanded(one.words, files)) for one in own]
     printing = [one for one in own if _member(name, "prints")(one.words)]
     if own and not printing:

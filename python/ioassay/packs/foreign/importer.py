@@ -163,6 +163,16 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
     directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
     wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
+    figures: list[dict[str, Any]] = []
+    colour = {"color": next(iter(factors))} if factors else {}
+    for way in directions:
+        if factors and any(f"{way}.bw" in entry.metrics for entry in entries):
+            figures.append({"kind": "bar", "name": f"{way}_bw", "x": next(iter(factors)), "y": f"{way}.bw"})
+        kinds = {item.kind for entry in entries for item in entry.buckets if item.direction == way}
+        for kind in (kind for kind in ("lat", "clat", "slat") if kind in kinds):
+            figures.append({"kind": "cdf", "name": f"{way}_{kind}_cdf", "direction": way, "latency": kind, **colour})
+        logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{way}.")}
+        figures += [{"kind": "series", "name": name.replace(".", "_"), "y": name} for name in sorted(logged)]
     return make_study(
         {
             "name": "import",
@@ -176,23 +186,7 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
                 ],
                 "questions": _QUESTIONS_TO_SUMS if any(entry.is_sum for entry in entries) else [],
             },
-            "figures": [figure for name in directions for figure in _figures(name, list(factors), entries)],
+            "figures": figures,
         },
         "import",
     )
-
-
-def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    kinds = {item.kind for entry in entries for item in entry.buckets if item.direction == direction}
-    if factors and any(f"{direction}.bw" in entry.metrics for entry in entries):
-        made.append({"kind": "bar", "name": f"{direction}_bw", "x": factors[0], "y": f"{direction}.bw"})
-    colour = {"color": factors[0]} if factors else {}
-    made += [
-        {"kind": "cdf", "name": f"{direction}_{kind}_cdf", "direction": direction, "latency": kind, **colour}
-        for kind in ("lat", "clat", "slat")
-        if kind in kinds
-    ]
-    logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{direction}.")}
-    made += [{"kind": "series", "name": metric.replace(".", "_"), "y": metric} for metric in sorted(logged)]
-    return made

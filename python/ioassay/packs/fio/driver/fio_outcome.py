@@ -12,9 +12,11 @@ import math
 import os
 import re
 import signal
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
@@ -44,31 +46,6 @@ _REFILL_BYTES_PER_S = 2e9
 """Bandwidth of one job from which on making fresh data is seen: fio 3.33 fills 4 to 5 GB/s on a common core."""
 _EMPTY = re.compile(r"\s*(note:|valid values|:|\{|\}|[\w/ .]+ : )")
 """Lines that say nothing of what went wrong."""
-_REMEDIES: tuple[tuple[str, str], ...] = (
-    (r"appears mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
-    (r"bad ioops version|/spdk_\w+ not loadable", "the plugin is none of the installed fio's: build SPDK with "
-     "./configure --with-fio=<fio's sources, of the installed version>, and look at fio --version"),
-    (r"not loadable|failed to load engine", "this fio lacks the engine: fio --enghelp lists those it has"),
-    (r"bad option|unrecognized option|failed parsing", "correct the option: fio --cmdhelp=NAME explains it"),
-    (r"io_uring\.c|of ioengine io_uring", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, of a "
-     "container also its seccomp profile (--security-opt seccomp=…), or use ioengine = 'libaio'"),
-    (r"smalloc|shmget|shmat", "fio ran out of shared memory: lower numjobs, or raise kernel.shmmax"),
-    (r"you need to specify size", "set size, or give a target of known size"),
-    (r"err=\s*22\b|Invalid argument", "the file system may not take direct I/O, or not in blocks of this size: "
-     "set direct = 0, use a multiple of the sector size, or another path"),
-    (r"err=\s*28\b|No space left", "the disk is full: free some space, or lower target.size"),
-    (r"err=\s*16\b|resource busy", "something else uses it: unmount it or stop that program"),
-    (r"err=\s*24\b|Too many open files", "raise the limit of open files: ulimit -n 65536"),
-    (r"err=\s*(1|13)\b|Permission denied|not permitted", "run as root, or choose a path that you may use"),
-    (r"err=\s*38\b|not implemented", "this kernel lacks what the engine needs: use ioengine = 'libaio' or 'psync'"),
-    (r"err=\s*(25|95)\b|Inappropriate ioctl|not supported", "the target cannot do this request, for example trim"),
-    (r"err=\s*11\b|temporarily unavailable", "raise fs.aio-max-nr, or lower iodepth or numjobs"),
-    (r"err=\s*12\b|Cannot allocate", "lower iodepth, numjobs or bs, or raise the memory limit: ulimit -l unlimited"),
-    (r"err=\s*84\b|verify:|multibyte", "data came back wrong: check the disk before you trust it"),
-    (r"err=\s*5\b|Input/output error", "the disk reports an error: see dmesg"),
-    (r"err=\s*30\b|Read-only file system", "mount it writable, or choose another path"),
-    (r"err=\s*2\b|No such file", "the path does not exist: check the target"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -180,7 +157,9 @@ def _explained(reason: str, messages: str) -> str:
     """The reason, fio's first words, and the remedy that fits them."""
     lines = [line.strip() for line in dict.fromkeys(messages.splitlines()) if line.strip() and not _EMPTY.match(line)]
     said = f"; fio says: {' / '.join(lines[:3])[:400]}" if lines else ""
-    remedy = next((advice for pattern, advice in _REMEDIES if re.search(pattern, f"{messages}\n{reason}", re.I)), "")
+    remedies = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+    printed = f"{messages}\n{reason}"
+    remedy = next((advice for pattern, advice in remedies.items() if re.search(pattern, printed, re.I)), "")
     return f"{reason}{said}" + (f"; {remedy}" if remedy else "")
 
 

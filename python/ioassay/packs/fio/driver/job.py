@@ -466,7 +466,16 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
     elif job.engine == "nbd" and "uri" not in job.options:
         way = "nbd"
     if kind == "virtual":
-        _require_way(job, way, target)
+        ways = target.get("ways")
+        by_kernel = way == "fuse" and str(target.get("form", "")).startswith(("nvme", "kernel"))  # it has the drive
+        if way and not by_kernel and isinstance(ways, list | tuple) and way not in ways:
+            text = (
+                f"has {', '.join(map(str, ways)) or 'none'}; ioengine {job.engine} reaches a virtual drive by '{way}'"
+            )
+            raise StudyError(f"{text}: add it", key="target.ways")
+        if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
+            text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
+            raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")
     elif way in ("nvme-tcp", "nbd") and kind == "nvmevirt":
         yield Warning_("will-be-skipped", KERNEL_HAS_DRIVE if way == "nvme-tcp" else NBD_ELSEWHERE)
     elif way == "nvme-tcp":
@@ -482,16 +491,3 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
     sized = target.get("size") is not None or job.bytes("size") is not None
     if kind == "folder" and not elsewhere and not sized:  # all that is free is no size
         raise StudyError("is missing; expected the size of the file to make in the folder", key="target.size")
-
-
-def _require_way(job: Section, way: str, target: Target) -> None:
-    """StudyError where a virtual drive cannot be reached so."""
-    ways = target.get("ways")
-    if way == "fuse" and str(target.get("form", "")).startswith(("nvme", "kernel")):
-        return  # what the kernel has of the drive it reaches by itself
-    if way and isinstance(ways, list | tuple) and way not in ways:
-        text = f"has {', '.join(map(str, ways)) or 'none'}; ioengine {job.engine} reaches a virtual drive by '{way}'"
-        raise StudyError(f"{text}: add it", key="target.ways")
-    if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
-        text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
-        raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")

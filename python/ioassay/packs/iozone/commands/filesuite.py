@@ -1,6 +1,6 @@
 """ioassay filesuite: the file tests that IOzone made known, with the same calls over the same intervals.
 
-Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of `REFUSED`. A
+Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of refused.toml. A
 refused option ends with a usage error that says what to use instead. `Command` reads IOzone's command lines: -+d, and
 -F with several names. Which options go together is mostly the engine's business. What comes out is one object for
 programs, a table that loses nothing to width, or IOzone's own table.
@@ -13,7 +13,9 @@ import os
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -119,50 +121,14 @@ _OPTIONS: Mapping[str, Sequence[_Option]] = {
 _ROWS = {each.parameter: each for rows in _OPTIONS.values() for each in rows}
 
 
-_REMEDIES = {
-    "-A": "-a -z",
-    "-b": "-R, which prints the matrices, or --json",
-    "-d": "the driver fio with startdelay",
-    "-H -k": (
-        "the driver fio with ioengine=io_uring or libaio and an iodepth: the C library's POSIX AIO serves the requests "
-        "of a file one by one, so that a depth never reaches the disk"
-    ),
-    "-J -+J": "the driver fio with thinktime",
-    "-L": "nothing: buffers begin at pages",
-    "-m": "--data random, which writes from 256 KiB of buffers",
-    "-M": "ioassay doctor, or the host facts of a run",
-    "-p": "nothing: the purge would be in the interval",
-    "-S": "nothing: no cache is purged",
-    "-v": "ioassay --version",
-    "-W -+l -+L": "the driver stress_ng with the stressor lockf, which measures locks",
-    "-X -Y": "the driver fio with read_iolog",
-    "-Z": "two runs, with -B and without",
-    "-+a -+C -+M -+Q -+S -+w -+W -+y": "the driver fio with dedupe_percentage and buffer_compress_percentage",
-    "-+A": "the driver fio with ioengine=mmap",
-    "-+b": "the driver fio with thinktime and thinktime_blocks",
-    "-+B": "the driver fio with rw=rw",
-    "-+D": "-o, or the driver fio with sync=dsync",
-    "-+E": "-w, which reads an existing file where no test writes",
-    "-+F": "-i 0 -i 8: the file is written first",
-    "-+h -+H -+m -+P -+t": "a run on each host, and ioassay compare",
-    "-+k": "-s with the size of each thread's file",
-    "-+K -+p": "the driver fio with rwmixread",
-    "-+n": "nothing: each pass is a result of its own",
-    "-+N": "-i 9, which never truncates",
-    "-+q": "the key run.cooldown of a study",
-    "-+r": "-o: Linux treats O_RSYNC as O_SYNC, which only writes feel",
-    "-+R": "-F",
-    "-+T": "--json, where each pass has start_ns and end_ns",
-    "-+u": "a study with the monitor cpu",
-    "-+V": "the driver fio with one filename and numjobs",
-    "-+x": "-s and -r, each size named",
-    "-+X": "the driver null, which measures the overhead",
-    "-+z": '-Q, or the driver fio with logs = ["hist"]',
-    "-+Z": "--data iozone",
-}
-"""IOzone's options that are refused, and what to use instead; `nothing: ` why none is needed."""
-REFUSED = {name: instead for names, instead in _REMEDIES.items() for name in names.split()}
 _DIAGNOSIS = "-+d"
+
+
+@cache
+def refused() -> Mapping[str, str]:
+    """IOzone's options that are refused, and what to use instead; `nothing: ` why none is needed."""
+    remedies = tomllib.loads(Path(__file__).with_name("refused.toml").read_text(encoding="utf-8"))
+    return {name: instead for names, instead in remedies.items() for name in names.split()}
 
 
 class Command(syntax.Command):
@@ -173,12 +139,13 @@ class Command(syntax.Command):
         return super().values(_usual_words(words))
 
     def _option(self, name: str) -> syntax.Parameter:
-        _refuse(name)
+        if name not in self._by_name:
+            _refuse(name)
         return super()._option(name)
 
 
 def _refuse(name: str) -> None:
-    if instead := REFUSED.get(name):
+    if instead := refused().get(name):
         prefix, _, reason = instead.partition("nothing: ")
         advice = f"leave it out: {reason}" if not prefix and reason else f"use {instead}"
         raise UsageError(f"{name} of IOzone is not supported; {advice}")
@@ -207,7 +174,7 @@ def _usual_words(words: Sequence[str]) -> list[str]:
 def table() -> str:
     """The refused options as rows of a table in Markdown, those with the same remedy together."""
     remedies: dict[str, list[str]] = {}
-    for name, instead in REFUSED.items():
+    for name, instead in refused().items():
         remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
         remedies.setdefault(remedy, []).append(f"`{name}`")
     rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
