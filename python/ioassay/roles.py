@@ -417,6 +417,7 @@ class Driver(DriverFacts, Protocol):
 
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """Paths that the parameters name themselves; the safety check sees each before anything runs."""
+        return ()
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What the tool's processes have to be able to change beside that; asked right before a trial."""

@@ -17,7 +17,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
-from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Touch, Trial, short_s
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Trial, short_s
 
 _NUMBERS: dict[str, float] = {
     "value": 100.0,
@@ -59,16 +59,25 @@ class Null(Driver):
         Any other name is accepted: it is a factor whose effect `effects` may give.
         """
         for key, value in params.items():
-            _check(key, value)
+            if key in _NUMBERS and not _is_number(value):
+                raise StudyError(f"is {value!r}; expected a number", key=f"params.{key}")
+            if key in _TABLES:
+                _check_table(key, value)
+            elif key in _DURATIONS:
+                try:
+                    units.parse_duration_s(value)
+                except (ValueError, TypeError) as error:
+                    raise StudyError(str(error), key=f"params.{key}") from None
+            elif key in _SHARES and not 0 <= value <= 1:
+                raise StudyError(f"is {value}; expected a share from 0 to 1", key=f"params.{key}")
+            elif key in _COUNTS and not (value == int(value) and 0 <= value <= _MOST):
+                raise StudyError(f"is {value}; expected a whole number from 0 to {_MOST}", key=f"params.{key}")
+            elif key not in _KNOWN and (close := difflib.get_close_matches(key, _KNOWN, 1, 0.8)):
+                raise StudyError(f"no such parameter; did you mean '{close[0]}'?", key=f"params.{key}")
         return ()
 
     def access(self, params: Mapping[str, Any]) -> str:
-        """Nothing is ever touched."""
         return NOTHING
-
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """No paths."""
-        return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The time slept and worked; the memory that `memory_bytes` says."""
@@ -81,7 +90,6 @@ class Null(Driver):
         return None if part_s is None else {**params, "sleep": part_s}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
-        """None: no process."""
         return None
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
@@ -115,25 +123,6 @@ class NullPure(Null):
     measures = False
 
 
-def _check(key: str, value: Any) -> None:
-    if key in _TABLES:
-        _check_table(key, value)
-    elif key in _DURATIONS:
-        try:
-            units.parse_duration_s(value)
-        except (ValueError, TypeError) as error:
-            raise StudyError(str(error), key=f"params.{key}") from None
-    elif key in _NUMBERS:
-        if not _is_number(value):
-            raise StudyError(f"is {value!r}; expected a number", key=f"params.{key}")
-        if key in _SHARES and not 0 <= value <= 1:
-            raise StudyError(f"is {value}; expected a share from 0 to 1", key=f"params.{key}")
-        if key in _COUNTS and not (value == int(value) and 0 <= value <= _MOST):
-            raise StudyError(f"is {value}; expected a whole number from 0 to {_MOST}", key=f"params.{key}")
-    elif close := difflib.get_close_matches(key, _KNOWN, 1, 0.8):
-        raise StudyError(f"no such parameter; did you mean '{close[0]}'?", key=f"params.{key}")
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
@@ -142,19 +131,13 @@ def _check_table(key: str, value: Any) -> None:
     place, wanted = f"params.{key}", "a table of tables of numbers" if key == "effects" else "a table of numbers"
     if not isinstance(value, Mapping):
         raise StudyError(f"is {value!r}; expected {wanted}", key=place)
-    numbers = (
-        [number for levels in value.values() for number in _levels(levels)] if key == "effects" else value.values()
-    )
-    if not all(map(_is_number, numbers)):
+    tables = value.values() if key == "effects" else [value]
+    if not all(isinstance(one, Mapping) and all(map(_is_number, one.values())) for one in tables):
         raise StudyError(f"is {value!r}; expected {wanted}", key=place)
     if key == "metrics" and (taken := [name for name in value if "." not in name and name != "value"]):
         raise StudyError(f"'{taken[0]}' is no name of a metric; expected 'value' or one such as read.bw", key=place)
     if key == "latencies" and (odd := [name for name, median_ns in value.items() if median_ns < 1 or "." not in name]):
         raise StudyError(f"{odd[0]} = {value[odd[0]]}; expected for example read.clat = 20000 (ns)", key=place)
-
-
-def _levels(levels: Any) -> Sequence[Any]:
-    return list(levels.values()) if isinstance(levels, Mapping) else [None]
 
 
 def _number(params: Mapping[str, Any], key: str) -> float:

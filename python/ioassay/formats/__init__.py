@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import PurePath
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from ioassay import registry
 from ioassay.errors import InputError
@@ -50,7 +50,7 @@ _HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20
 
 
 class Parser(Protocol):
-    """What a module of `PARSERS` has."""
+    """What a module of `PARSERS` has. What only some have beside it is in `_OPTIONAL`."""
 
     NAME: str
     STREAM: str
@@ -65,36 +65,58 @@ class Parser(Protocol):
         """The claims; InputError for output that is the tool's and cannot be understood."""
 
 
+_OPTIONAL: Mapping[str, Any] = {
+    "CONVENTIONS": Conventions(),
+    "outputs": lambda words: (),
+    "inputs": lambda words: (),
+    "named_servers": lambda words: (),
+    "expanded": lambda words, files: words,
+    "prints": lambda words: True,
+    "split": None,
+    "without_interim": None,
+}
+"""What stands for a member that a parser lacks: files of results and of jobs that a call names, its servers, its words
+with those of its files, whether it prints, an output's part of each run, and those parts without interim reports."""
+
+
 def parser(name: str) -> Parser:
     """The parser of a name of `PARSERS`."""
     return cast(Parser, REGISTRY.load(name))
 
 
+def _member(name: str, member: str) -> Any:
+    return getattr(parser(name), member, _OPTIONAL[member])
+
+
 @cache
 def conventions(source: str) -> Conventions:
     """Those of a `Claim.source`; none of a source that is no format, such as the user."""
-    known: Conventions = getattr(parser(source), "CONVENTIONS", Conventions()) if source in REGISTRY else Conventions()
+    known: Conventions = _member(source, "CONVENTIONS") if source in REGISTRY else Conventions()
     return known
 
 
 def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | None:
     """Which tool it is, a name of `PARSERS`: by the first word that names one, else by the look of its output."""
-    parsers = {name: parser(name) for name in REGISTRY}
     for word in argv:
-        for name, found in parsers.items():
-            if found.matches(PurePath(word).name):
-                return name
+        if (name := _named(PurePath(word).name)) is not None:
+            return name
     whole = _HEAD_CHARS + _TAIL_CHARS
     glances = [
         text if len(text) <= whole else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}" for text in (stdout, stderr)
     ]
-    return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
+    return next((name for name in REGISTRY if any(map(parser(name).looks_like, glances))), None)
+
+
+def _named(program: str) -> str | None:
+    """The tool that a program of this name is."""
+    return next((name for name in REGISTRY if parser(name).matches(program)), None)
 
 
 def named_servers(argv: Sequence[str]) -> Sequence[str]:
     """The servers that a command line lets make its load, where its tool can name some (`named_servers`)."""
     name = recognise(argv)
-    return () if name is None else getattr(parser(name), "named_servers", lambda words: ())(argv)
+    servers: Sequence[str] = () if name is None else _member(name, "named_servers")(argv)
+    return servers
 
 
 def is_of_this_host(server: str) -> bool:
@@ -118,19 +140,11 @@ def outputs(argv: Sequence[str], programs: Sequence[Program] = ()) -> list[str]:
 
     Files of jobs as well, whose texts may be missing.
     """
-    commands = [one.words for one in programs if _ran(one)] or [argv]
     found: dict[str, None] = {}
-    for words in commands:
+    for words in [one.words for one in programs if _named(tool_runs.program_name(one.words))] or [argv]:
         if (name := recognise(words)) is not None:
-            named = [getattr(parser(name), each, None) for each in ("outputs", "inputs")]
-            found |= dict.fromkeys(file for function in named if function for file in function(words))
+            found |= dict.fromkeys([*_member(name, "outputs")(words), *_member(name, "inputs")(words)])
     return list(found)
-
-
-def _ran(program: Program) -> str | None:
-    """The tool that it is."""
-    name = tool_runs.program_name(program.words)
-    return next((each for each in REGISTRY if parser(each).matches(name)), None)
 
 
 def read(
@@ -146,9 +160,10 @@ def read(
     Where that was not watched, the words of `argv` from the tool's name on count. InputError when the output is of the
     tool but cannot be understood; a tool that was told to say nothing (dd's status=none) claims nothing.
     """
+    ran = (_named(tool_runs.program_name(program.words)) for program in programs)
     looks = recognise(() if programs else argv, stdout, stderr)
-    names = [name for name in dict.fromkeys([*map(_ran, programs), looks]) if name]
-    return _gathered(partial(_claims_of, name, argv, stdout, stderr, files or {}, programs) for name in names)
+    names = filter(None, dict.fromkeys([*ran, looks]))
+    return _gathered(partial(_claims_of, name, argv, (stdout, stderr), files or {}, programs) for name in names)
 
 
 def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
@@ -165,58 +180,58 @@ def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
     return claims
 
 
+_Printed = tuple[str, str]
+"""What went to standard output and standard error."""
+
+
 def _claims_of(
-    name: str,
-    argv: Sequence[str],
-    stdout: str,
-    stderr: str,
-    files: Mapping[str, str],
-    programs: Sequence[Program],
+    name: str, argv: Sequence[str], printed: _Printed, files: Mapping[str, str], programs: Sequence[Program]
 ) -> list[Claim]:
-    found = parser(name)
-    own = tool_runs.calls(programs, found.matches)
-    alone = tool_runs.alone(programs, own) if programs else found.matches(tool_runs.program_name(argv))
-    expanded = getattr(found, "expanded", lambda words, files: words)
+    found, expanded = parser(name), _member(name, "expanded")
+    own = [one for one in programs if found.matches(tool_runs.program_name(one.words))]
+    own.sort(key=lambda one: one.ended_ns or float("inf"))
+    alone = found.matches(tool_runs.program_name(argv))
+    if programs:  # one process ran, and the tool is what it became: no other program can have used the same files
+        alone = len({one.process for one in programs}) == 1 and own in ([], [programs[-1]])
     own = [replace(one, words=expanded(one.words, files)) for one in own]
-    printing = [one for one in own if getattr(found, "prints", lambda words: True)(one.words)]
+    printing = [one for one in own if _member(name, "prints")(one.words)]
     if own and not printing:
         return []
     try:
         if own and hasattr(found, "split"):
-            claims = _read_of_runs(name, stdout, stderr, files, programs, printing)
+            claims = _read_of_runs(name, printed, files, programs, printing)
         else:
             words = argv if not own else printing[0].words if len(printing) == 1 else ()
-            claims = _read(name, expanded(words, files), stdout, stderr, files)
+            claims = _read_whole(name, expanded(words, files), printed, files)
     except Exception as error:
         if isinstance(error, InputError) or not (fault := registry.fault(error)):
             raise
         raise InputError(f"the claims of {name} cannot be read: {fault}") from error
-    return claims if alone else [_marked(claim, "among-others") for claim in claims]
+    return claims if alone else _marked(claims, "among-others")
+
+
+def _marked(claims: Iterable[Claim], flag: str) -> list[Claim]:
+    return [one if flag in one.doubts else replace(one, doubts=(*one.doubts, flag)) for one in claims]
 
 
 def _read_of_runs(
-    name: str,
-    stdout: str,
-    stderr: str,
-    files: Mapping[str, str],
-    programs: Sequence[Program],
-    own: Sequence[Program],
+    name: str, printed: _Printed, files: Mapping[str, str], programs: Sequence[Program], own: Sequence[Program]
 ) -> list[Claim]:
     """The claims of each run of the tool, by what that run printed and its own arguments."""
-    found = parser(name)
-    split: Callable[[str], list[str]] = getattr(found, "split")  # noqa: B009 (a parser need not have it)
-    written = tool_runs.of_files(own, files, getattr(found, "outputs", lambda words: ()))
+    found, split, without_interim = parser(name), _member(name, "split"), _member(name, "without_interim")
+    written = tool_runs.of_files(own, files, _member(name, "outputs"))
     repeated = [part.strip() for text in written.values() for part in split(text)]
     shown: dict[str, list[str]] = {}
-    for output, text in zip(programs[0].outputs, (stdout, stderr), strict=True):
+    for output, text in zip(programs[0].outputs, printed, strict=True):
         parts = [part for part in split(text) if not any(each in part for each in repeated)]
         shown[output] = [*shown.get(output, ()), *parts]
     rest = [one for place, one in enumerate(own) if place not in written]
     everything = [part for parts in shown.values() for part in parts]
-    pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr")) if rest else []
-    if rest and not pairs and everything and hasattr(found, "without_interim"):
-        shown = {output: found.without_interim(parts) for output, parts in shown.items()}
-        pairs = tool_runs.pair(shown, rest, int(found.STREAM == "stderr"))
+    stream = int(found.STREAM == "stderr")
+    pairs = tool_runs.pair(shown, rest, stream) if rest else []
+    if rest and not pairs and everything and without_interim:
+        shown = {output: without_interim(parts) for output, parts in shown.items()}
+        pairs = tool_runs.pair(shown, rest, stream)
     if rest and not pairs and (everything or not written):  # the parser says what is missing
         pairs = [tool_runs.Part("\n".join(everything), own[0].words if len(own) == 1 else (), sure=False)]
     elif not rest:  # copies of the files that are none
@@ -227,22 +242,18 @@ def _read_of_runs(
     def read_part(one: tool_runs.Part) -> list[Claim]:
         claims = found.read(one.text, one.words)
         if not one.sure:
-            return [_marked(claim, tool_runs.UNKNOWN) for claim in claims]
+            return _marked(claims, tool_runs.UNKNOWN)
         ran, output = one.program, one.program.outputs[0]
         return [replace(claim, began_ns=ran.began_ns, ended_ns=ran.ended_ns, output=output) for claim in claims]
 
     return _gathered(partial(read_part, one) for one in [*of_files, *(pairs or ())])
 
 
-def _marked(claim: Claim, flag: str) -> Claim:
-    return claim if flag in claim.doubts else replace(claim, doubts=(*claim.doubts, flag))
-
-
-def _read(name: str, argv: Sequence[str], stdout: str, stderr: str, files: Mapping[str, str]) -> list[Claim]:
+def _read_whole(name: str, argv: Sequence[str], printed: _Printed, files: Mapping[str, str]) -> list[Claim]:
     found = parser(name)
-    own, other = (stdout, stderr) if found.STREAM == "stdout" else (stderr, stdout)
+    own, other = printed if found.STREAM == "stdout" else printed[::-1]
     texts = [own]
-    for file in getattr(found, "outputs", lambda words: ())(argv):
+    for file in _member(name, "outputs")(argv):
         if file not in files:
             raise InputError(f"{name} wrote its results to '{file}', which cannot be read; leave that option out")
         texts.append(files[file])

@@ -1,7 +1,7 @@
 """Numbers and lines as tools print them, read with suspicion: output is untrusted text of any length.
 
 Every reader here is linear in the text, and refuses with InputError what no benchmark can have measured. Which lines
-mean what is the business of the parsers.
+mean what is the business of the parsers. At the end: printed numbers that follow from others of the same output.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
 from ioassay import units
 from ioassay.errors import InputError
+from ioassay.records.record import Misfit
 
 LARGEST = 2**63 - 1
 """What a tool's own counters hold; beyond it a number is an overflow."""
@@ -24,11 +25,9 @@ _LONGEST_LINE = 20_000
 
 def whole_number(value: object, what: str) -> int:
     """A count of 0 to `LARGEST` from text or a JSON number; InputError names `what`."""
-    number = value
+    number = int(real(value, what)) if isinstance(value, float) else value
     if isinstance(value, str):
         number = int(value) if re.fullmatch(r"[0-9]{1,19}", value) else None
-    elif isinstance(value, float):
-        number = int(real(value, what))
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= LARGEST:
         _refuse(value, what)
     return number
@@ -75,13 +74,11 @@ def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iter
     A search for a fixed text, or for a short pattern, is some ten times as fast as looking at every line.
     """
 
-    def place(start: int) -> int:
-        if isinstance(needle, str):
-            return text.find(needle, start)
-        match = needle.search(text, start)
-        return match.start() if match else -1
-
-    while (found := place(start)) >= 0:
+    while True:
+        match = None if isinstance(needle, str) else needle.search(text, start)
+        found = text.find(needle, start) if isinstance(needle, str) else match.start() if match else -1
+        if found < 0:
+            return
         begin = 1 + max(text.rfind("\n", start, found), text.rfind("\r", start, found), start - 1)
         end = line_end(text, found)
         if end - begin <= _LONGEST_LINE:
@@ -200,11 +197,6 @@ def _quantity(number: str, factor: float, what: str) -> Quantity:
     return Quantity(value, step_of(number) * factor, whole)
 
 
-def latencies_ns(parts: Mapping[str, Quantity]) -> dict[str, float]:
-    """Statistics in nanoseconds from durations; those that are printed as 0 say nothing."""
-    return {name: part.value * 1e9 for name, part in parts.items() if part.value > 0}
-
-
 def last_line(text: str) -> str:
     """The end of an output, for a message about it."""
     lines = text.strip()[-100:].splitlines()
@@ -228,3 +220,89 @@ def short_options(words: Sequence[str], valued: str) -> dict[str, str]:
                 break
             options[letter] = options.get(letter, "") + letter
     return options
+
+
+# Printed numbers that follow from others of the same output, and those of them that do not fit. A tool prints most of
+# what it measured several times: a rate is an amount over a time, the longest request is the highest percentile, a sum
+# is a mean times a number. Readers state these relations with the rounding of each number.
+
+_EXACT = 1e-6
+"""Of a number that was computed in double precision and printed with six or more digits."""
+
+
+def between(name: str, value: float, low: float, high: float) -> list[Misfit]:
+    """The number where it is not from `low` to `high`."""
+    return [] if low <= value <= high else [Misfit(name, value, max(low, 0.0), high if high < math.inf else None)]
+
+
+def equal(name: str, value: float, other: float, step: float) -> list[Misfit]:
+    """The number where it is further than `step`, and the error of computed numbers, from what the others imply."""
+    step += _EXACT * abs(other)
+    return between(name, value, other - step, other + step)
+
+
+def quotient(name: str, amount: float, seconds: float, per_s: float, *steps: float) -> list[Misfit]:
+    """A rate that is not the amount over the time; `steps` are how far the three may be off by their rounding."""
+    amount_step, seconds_step, rate_step = steps
+    if seconds <= seconds_step:
+        return []
+    low, high = (amount - amount_step) / (seconds + seconds_step), (amount + amount_step) / (seconds - seconds_step)
+    slack = rate_step + _EXACT * high
+    return between(name, per_s, low - slack, high + slack)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is printed of one distribution; 0 of what is not. `step` is that of its printed numbers."""
+
+    count: int
+    mean: float
+    stddev: float
+    least: float
+    most: float
+    percentiles: Mapping[float, float] = field(default_factory=dict)
+    step: float = 0.0
+    bucket_share: float = 0.0
+    """Width of a bucket, of which percentiles are printed, over its value."""
+
+
+def of_spread(name: str, spread: Spread) -> list[Misfit]:
+    """Statistics that no distribution has together."""
+    count, mean, stddev, step = spread.count, spread.mean, spread.stddev, spread.step
+    least, most, percentiles, share = spread.least, spread.most, spread.percentiles, spread.bucket_share
+    if count < 1 or not most:
+        return []
+    found = between(f"{name} mean", mean, least - step, most + step) if mean else []
+    for percent, value in percentiles.items():
+        rank, loose = math.ceil(percent / 100 * count - _EXACT), 2 * step + share * value
+        low, high = (most if rank >= count else least), (least if rank <= 1 else most)
+        found += between(f"{name} p{percent:g}", value, low - loose, high + loose)
+    for (low_percent, low), (high_percent, high) in pairwise(sorted(percentiles.items())):
+        if low > high:
+            found += between(f"{name} p{low_percent:g}", low, 0.0, percentiles[high_percent])
+    if count > 1 and stddev and mean:
+        # Bhatia and Davis (2000); and what the two ends alone amount to.
+        widest = math.sqrt(max((most - mean) * (mean - least), 0.0) * count / (count - 1))
+        narrowest = math.sqrt(((most - mean) ** 2 + (mean - least) ** 2) / count)
+        found += between(f"{name} deviation", stddev, narrowest * (1 - 1e-4) - step, widest * (1 + 1e-4) + step)
+    return found + (_by_percentiles(name, spread) if percentiles and mean else [])
+
+
+def _by_percentiles(name: str, spread: Spread) -> list[Misfit]:
+    """Mean and deviation lie between those of the lowest and the highest values that percentiles allow."""
+    mean, step, loose = spread.mean, spread.step, 1 + spread.bucket_share
+    edges = [(0.0, spread.least), *sorted(spread.percentiles.items()), (100.0, spread.most)]
+    parts = [
+        (high - low, below / loose - step, above * loose + step) for (low, below), (high, above) in pairwise(edges)
+    ]
+    lowest, highest = (sum(part[0] * part[end] for part in parts) / 100 for end in (1, 2))
+    one = (spread.most - spread.least) / spread.count  # which the definitions of a percentile are apart
+    found = between(f"{name} mean", mean, lowest - one, highest + one)
+    if spread.stddev and spread.count > 1:
+        squares = [(share, [(end - mean) ** 2 for end in (low, high)], low < mean < high) for share, low, high in parts]
+        least = sum(share * (0.0 if inside else min(ends)) for share, ends, inside in squares) / 100
+        most = sum(share * max(ends) for share, ends, _ in squares) / 100
+        one = max(spread.most - mean, mean - spread.least) ** 2 / spread.count
+        bounds = math.sqrt(max(least - one, 0.0)), math.sqrt(max(most + one, 0.0) * spread.count / (spread.count - 1))
+        found += between(f"{name} deviation", spread.stddev, bounds[0] - step, bounds[1] + step)
+    return found

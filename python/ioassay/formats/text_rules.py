@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ioassay.errors import InputError
@@ -38,13 +39,13 @@ def scaled(text: str, factor: float, what: str) -> Quantity:
     return Quantity(number * factor, step_of(text) * factor, whole)
 
 
+@dataclass(frozen=True)
 class Fields:
     """What a text says by some rules."""
 
-    def __init__(self, tool: str, numbers: Mapping[str, Quantity], texts: Mapping[str, str]) -> None:
-        self.tool = tool
-        self.numbers = numbers
-        self.texts = texts
+    tool: str
+    numbers: Mapping[str, Quantity]
+    texts: Mapping[str, str]
 
     def __contains__(self, name: str) -> bool:
         return name in self.numbers or name in self.texts

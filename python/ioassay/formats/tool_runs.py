@@ -29,12 +29,6 @@ class Part:
     program: Program = _UNKNOWN_PROGRAM
 
 
-def calls(programs: Sequence[Program], matches: Callable[[str], bool]) -> list[Program]:
-    """The runs of a tool in the order in which they ended."""
-    found = [program for program in programs if matches(program_name(program.words))]
-    return sorted(found, key=lambda program: program.ended_ns or float("inf"))
-
-
 def pair(parts: Mapping[str, Sequence[str]], found: Sequence[Program], stream: int) -> list[Part] | None:
     """Each part with its process: `parts` are those of each output, by its identity. None where that is open.
 
@@ -64,11 +58,6 @@ def _in_order(texts: Sequence[str], found: Sequence[Program], *, sure: bool = Tr
     }
     for text, one in zip(texts, found, strict=True):
         yield Part(text, one.words, sure and id(one) not in close, one)
-
-
-def alone(programs: Sequence[Program], found: Sequence[Program]) -> bool:
-    """Whether one process ran, and the tool is what it became: no other program can have used the same files."""
-    return len({program.process for program in programs}) == 1 and list(found) in ([], [programs[-1]])
 
 
 def of_files(

@@ -165,9 +165,13 @@ def pattern_claims(pattern: UserPattern, text: str, option: str = OPTION, kind: 
 
 def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
     words = {name: text.strip() for name, text in match.groupdict().items() if text is not None and text.strip()}
-    numbers = {
-        name: _quantity(name, words[name], _unit(name, words, match), option) for name in _UNITS if name in words
-    }
+    numbers: dict[str, Quantity] = {}
+    for name in [name for name in _UNITS if name in words]:
+        if (parts := _NUMBER.fullmatch(words[name])) is None:
+            raise InputError(f"{option}: {name} is {words[name][:40]!r}; expected a number")
+        unit = _unit(name, words, match) or parts[2].strip()  # one within the group counts where none has a group
+        numbers[name] = _UNITS[name](parts[1], unit, f"{option}: {name}")
+        whole_number(round(numbers[name].value), f"{option}: {name}")
     found = Fields(SOURCE, numbers, words)
     exact = {name for name, one in numbers.items() if one.whole and one.step == 1}
     operations = found.whole("ops") if "ops" in exact else None
@@ -212,16 +216,6 @@ def _unit(name: str, words: Mapping[str, str], match: regex.Match[str]) -> str:
     return words["unit"] if nearest == name else ""
 
 
-def _quantity(name: str, text: str, unit: str, option: str) -> Quantity:
-    """A unit within the group counts where none has a group."""
-    parts = _NUMBER.fullmatch(text)
-    if parts is None:
-        raise InputError(f"{option}: {name} is {text[:40]!r}; expected a number")
-    quantity = _UNITS[name](parts[1], unit or parts[2].strip(), f"{option}: {name}")
-    whole_number(round(quantity.value), f"{option}: {name}")
-    return quantity
-
-
 # A claim that the user states: `bytes=64MiB,ops=16384,seconds=0.5`, for programs whose output nobody reads here.
 #
 # Sizes and durations are written as everywhere in ioassay (`ioassay.units`). Nothing is derived from what is given: a
@@ -243,6 +237,14 @@ def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
     return read
 
 
+def _count(value: str) -> int:
+    return whole_number(value, "count")
+
+
+def _mean_ns(value: str) -> dict[str, float]:
+    return {"mean": real(units.parse_duration_s(value) * 1e9, "latency")}
+
+
 def _flag(value: str) -> bool:
     if value not in ("0", "1", "yes", "no"):
         raise ValueError(f"'{value}' is neither yes nor no")
@@ -252,28 +254,23 @@ def _flag(value: str) -> bool:
 # Key -> the field of the claim, how its value is read, and an example.
 _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "bytes": ("bytes", _size, "64MiB"),
-    "ops": ("operations", lambda value: whole_number(value, "count"), "16384"),
+    "ops": ("operations", _count, "16384"),
     "seconds": ("seconds", units.parse_duration_s, "0.5"),
     "kind": ("kind", _one_of(KINDS, "kind"), "read"),
     "rate": ("rate_bytes_per_s", lambda value: float(_size(value.removesuffix("/s"))), "128MiB/s"),
-    "latency": (
-        "latency_ns",
-        lambda value: {"mean": real(units.parse_duration_s(value) * 1e9, "latency")},
-        "61us",
-    ),
+    "latency": ("latency_ns", _mean_ns, "61us"),
     "path": ("paths", lambda value: tuple(value.split(":")), "/data/file"),
     "record": ("record_bytes", _size, "4KiB"),
     "pattern": ("pattern", _one_of(PATTERNS, "pattern"), "random"),
     "working_set": ("working_set_bytes", _size, "16MiB"),
-    "syncs": ("syncs", lambda value: whole_number(value, "count"), "1"),
+    "syncs": ("syncs", _count, "1"),
     "direct": ("direct", _flag, "yes"),
     "engine": ("engine", str, "psync"),
     "test": ("test", str, "my-test"),
 }
 
 
-_JUDGED = frozenset({"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns", "pattern",
-                     "working_set_bytes"})  # fmt: skip
+_JUDGED = {"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns", "pattern", "working_set_bytes"}
 
 
 def stated_claim(text: str) -> Claim:

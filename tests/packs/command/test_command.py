@@ -14,7 +14,7 @@ import pytest
 from ioassay import metrics
 from ioassay.drivers import driver
 from ioassay.formats import user_claims
-from ioassay.packs.command.driver import program_parameters
+from ioassay.packs.command import driver as command_driver
 from ioassay.roles import READ, WRITE, Load, Parsed, Touch
 from ioassay.store import dataset
 from ioassay.study.model import make_study
@@ -66,7 +66,7 @@ def test_a_report_may_be_a_file_of_the_raw_folder_and_no_link(judge: Judge, tmp_
 
 def test_an_output_that_is_no_report_is_not_read(judge: Judge, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate(program_parameters.LARGEST_OUTPUT_BYTES + 1)
+        file.truncate(command_driver.LARGEST_OUTPUT_BYTES + 1)
     parsed = judge(reading(regex="(.)", **{"from": "huge"}))
     assert "huge has 64 MiB; expected at most 64 MiB" in parsed.reason
 
@@ -126,7 +126,7 @@ def test_what_a_program_may_touch_is_stated() -> None:
 
 def test_kinds_of_claims_are_those_that_users_state() -> None:
     for kind in user_claims.KINDS:
-        assert program_parameters.ClaimPattern(regex="(?P<bytes>.)", kind=kind).kind == kind
+        assert command_driver.ClaimPattern(regex="(?P<bytes>.)", kind=kind).kind == kind
 
 
 def test_a_program_is_measured_from_the_study_to_the_page(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from ioassay import units
 from ioassay.errors import ConditionError, StudyError, ToolError
-from ioassay.packs.fio.driver import job, section
-from ioassay.packs.fio.driver.fio_options import Names, canonical, write
-from ioassay.packs.fio.driver.section import fio_bytes, fio_seconds
+from ioassay.packs.fio.driver import job
+from ioassay.packs.fio.driver.fio_options import SPDK, Names, canonical, fio_bytes, fio_seconds, write
 from ioassay.roles import NOTHING, Command, Load
 
 from ...corpora import cases, has
@@ -150,10 +149,10 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files of the plugins' names."""
     folder = tmp_path / "fio-plugins"
     folder.mkdir()
-    for engine in section.SPDK:
+    for engine in SPDK:
         (folder / engine).touch()
-    monkeypatch.setenv(section.SPDK_VARIABLE, str(folder))
-    monkeypatch.setattr(section, "_HUGE_PAGES", tmp_path / "nr_hugepages")
+    monkeypatch.setenv(job.SPDK_VARIABLE, str(folder))
+    monkeypatch.setattr(job, "_HUGE_PAGES", tmp_path / "nr_hugepages")
     (tmp_path / "nr_hugepages").write_text("512\n")
     return folder
 
@@ -163,24 +162,24 @@ def options(command: Command | None) -> dict[str, str]:
     return dict(line.split("=", 1) for line in command.files["job.fio"].splitlines()[1:])
 
 
-@pytest.mark.parametrize("engine", sorted(section.SPDK))
+@pytest.mark.parametrize("engine", sorted(SPDK))
 def test_without_the_plugin_a_trial_is_skipped_with_the_remedy(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(section.SPDK_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(job.SPDK_VARIABLE, str(tmp_path))
     driver, skipped = offered("fio"), trial("fio", {**PARAMS, "ioengine": engine})
     [warning] = driver.validate(skipped.params, VIRTUAL)
     assert warning.code == "will-be-skipped" and "./configure --with-fio" in warning.text
     assert driver.command(skipped, DRIVE, tmp_path) is None
     found = driver.parse(skipped, None, tmp_path)
     assert found.status == "skipped"
-    assert found.reason == section.missing_spdk(engine) and f"set {section.SPDK_VARIABLE}=" in found.reason
+    assert found.reason == job.missing_spdk(engine) and f"set {job.SPDK_VARIABLE}=" in found.reason
 
 
 def test_a_served_drive_costs_its_start_and_a_missing_plugin_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(section.SPDK_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(job.SPDK_VARIABLE, str(tmp_path))
     estimate, timed = offered("fio").estimate, {"rw": "randread", "runtime": "10s", "ioengine": "nbd"}
     file = {"kind": "file", "path": "testfile", "size": "1GiB"}
     assert estimate(timed, VIRTUAL).seconds - estimate(timed, file).seconds == pytest.approx(0.3)
@@ -228,8 +227,8 @@ def test_huge_pages_are_looked_for_where_they_are_needed(
     plugins: Path, tmp_path: Path, engine: str, skipped: bool
 ) -> None:
     (tmp_path / "nr_hugepages").write_text("0\n")
-    assert bool(section.missing_spdk(engine)) == skipped
-    assert ("vm.nr_hugepages" in section.missing_spdk(engine)) == skipped
+    assert bool(job.missing_spdk(engine)) == skipped
+    assert ("vm.nr_hugepages" in job.missing_spdk(engine)) == skipped
 
 
 def test_a_target_without_nvme_over_tcp_is_refused(plugins: Path) -> None:
@@ -244,7 +243,7 @@ def test_a_target_without_nvme_over_tcp_is_refused(plugins: Path) -> None:
 def test_a_plugin_that_a_study_names_by_its_path_is_taken(tmp_path: Path) -> None:
     driver, plugin = offered("fio"), tmp_path / "spdk_bdev"
     (warning,) = driver.validate({"rw": "randread", "ioengine": str(plugin)}, VIRTUAL)
-    assert warning.code == "will-be-skipped" and str(plugin) in section.missing_spdk("spdk_bdev", str(plugin))
+    assert warning.code == "will-be-skipped" and str(plugin) in job.missing_spdk("spdk_bdev", str(plugin))
     plugin.touch()
     for named in (str(plugin), f"external:{plugin}"):
         wanted = trial("fio", {"rw": "read", "ioengine": named}, target=VIRTUAL)

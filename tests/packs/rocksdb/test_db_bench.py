@@ -11,8 +11,8 @@ import pytest
 from ioassay.errors import ConditionError, ToolError
 from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
-from ioassay.packs.rocksdb.driver import DbBench, parameters, suspicions
-from ioassay.packs.rocksdb.driver.parameters import Capabilities
+from ioassay.packs.rocksdb.driver import Capabilities, DbBench, capabilities, suspicions
+from ioassay.packs.rocksdb.driver import read as settings
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
 
@@ -22,7 +22,7 @@ from ...drivers.trials import OFFERS, ended, trial
 from ...patience import PATIENCE_S
 
 GOLDEN = trials.GOLDEN / "db_bench" / "7.8.3"
-OFFER = parameters.capabilities(OFFERS["db_bench"][1])
+OFFER = capabilities(OFFERS["db_bench"][1])
 TARGET = {"kind": "folder", "path": "."}
 
 
@@ -34,7 +34,7 @@ def test_flags_with_types_and_benchmarks_are_read_from_the_help() -> None:
 
 def steps_of(benchmarks: str, **more: Any) -> Sequence[Step]:
     params = {"benchmarks": benchmarks, "process_per_load": True, **more}
-    return parameters.read(params, Capabilities()).steps("db_bench", ["--db=x"], 5)
+    return settings(params, Capabilities()).steps("db_bench", ["--db=x"], 5)
 
 
 def test_each_load_can_be_a_process_of_its_own() -> None:
@@ -165,18 +165,18 @@ def test_keys_that_are_not_found_are_explained() -> None:
 
 @pytest.mark.parametrize(("operations", "explained"), [(200, True), (20_000, False)])
 def test_a_share_of_few_reads_may_be_further_from_the_expected_one(operations: int, explained: bool) -> None:
-    wanted = parameters.read({"benchmarks": "fillrandom,readrandom"}, OFFER)
+    wanted = settings({"benchmarks": "fillrandom,readrandom"}, OFFER)
     (told,) = suspicions(wanted, {"readrandom.found": 0.58, "readrandom.ops": operations}, Output(()))
     assert ("some of them again" in told.text) == explained
 
 
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
     head = Output((), compression="NoCompression")
-    wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
+    wanted = settings({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
     (told,) = suspicions(wanted, {}, head)
     assert told.code == "not-compressed" and "'zstd'" in told.text
     assert not suspicions(wanted, {}, Output((), compression="ZSTD"))
-    assert not suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
+    assert not suspicions(settings({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,34 @@ class QuickStudy(Study):
 
     @classmethod
     def fitting(cls, path: Path, budget_s: float) -> QuickStudy:
-        """The study for the disk under `path`. UsageError for no folder, StudyError where no profile fits it."""
+        """The study for the disk under `path`. UsageError for no folder, StudyError where no profile fits it.
 
-        choice = _choice(path, budget_s)
-        suite = catalog.load(NAME, lambda table: applied(dict(table), path.resolve(), choice.profile))
-        study = cls.of_suite(suite, left_out=_compromise(choice, budget_s))
-        study.profile, study._folder = choice.profile, path.resolve()
+        A profile that does not fit the disk, or a budget that does not fit the profile, is a warning.
+        """
+        if not path.is_dir():
+            what = "is no folder" if path.exists() else "no such folder"
+            raise UsageError(f"{path}: {what}; expected a folder on the disk to measure")
+        check_budget(budget_s)
+        speed, free_bytes = write_speed(path)
+        try:
+            choice = choose(budget_s, speed, free_bytes, len(catalog.load(NAME).studies[0].case))
+        except StudyError as error:
+            raise StudyError(str(error), source=str(path)) from None
+        profile, warnings = choice.profile, []
+        if choice.obstacle:
+            text = (
+                f"the profile '{choice.wanted.name}' does not fit: {choice.obstacle}. '{profile.name}' is used, "
+                "which compares with runs of that profile only"
+            )
+            remedy = "raise --budget, free space, or name another folder"
+            warnings.append(Warning_("smaller-profile", text, remedy))
+        elif choice.seconds > budget_s:
+            about, given = units.format_duration(choice.seconds), units.format_duration(budget_s)
+            text = f"the profile '{profile.name}' takes about {about}; the budget is {given}"
+            warnings.append(Warning_("over-budget", text, f"--budget {choice.seconds:.0f}s"))
+        suite = catalog.load(NAME, lambda table: applied(dict(table), path.resolve(), profile))
+        study = cls.of_suite(suite, left_out=warnings)
+        study.profile, study._folder = profile, path.resolve()
         return study
 
     _folder: Path
@@ -49,7 +71,13 @@ class QuickStudy(Study):
     ) -> Execution:
         """As `Study.begin`; files that killed runs left below the folder are warnings."""
         ready = super().begin(output, announce, options)
-        return replace(ready, warnings=[*ready.warnings, *_left_behind(self._folder)])
+        warnings = [*ready.warnings]
+        for path in files_of_killed(self._folder):
+            if parts := ownership_mark.files(path):
+                size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
+                text = f"{path} ({size}) is the test file of a run that was killed"
+                warnings.append(Warning_("file-left", text, shlex.join(["rm", "--", *map(str, parts)])))
+        return replace(ready, warnings=warnings)
 
 
 def quick(
@@ -66,44 +94,6 @@ def quick(
     can be compared. Other arguments and errors as of `Study.run`.
     """
     return QuickStudy.fitting(Path(path), budget_s).run(output, progress=progress, wait_quiet_s=wait_quiet_s)
-
-
-def _choice(path: Path, budget_s: float) -> Choice:
-    if not path.is_dir():
-        what = "is no folder" if path.exists() else "no such folder"
-        raise UsageError(f"{path}: {what}; expected a folder on the disk to measure")
-    check_budget(budget_s)
-    speed, free_bytes = write_speed(path)
-    try:
-        return choose(budget_s, speed, free_bytes, len(catalog.load(NAME).studies[0].case))
-    except StudyError as error:
-        raise StudyError(str(error), source=str(path)) from None
-
-
-def _compromise(choice: Choice, budget_s: float) -> list[Warning_]:
-    """The profile that does not fit the disk, or the budget that does not fit the profile."""
-    if choice.obstacle:
-        text = (
-            f"the profile '{choice.wanted.name}' does not fit: {choice.obstacle}. '{choice.profile.name}' is used, "
-            "which compares with runs of that profile only"
-        )
-        return [Warning_("smaller-profile", text, "raise --budget, free space, or name another folder")]
-    if choice.seconds > budget_s:
-        about, given = units.format_duration(choice.seconds), units.format_duration(budget_s)
-        text = f"the profile '{choice.profile.name}' takes about {about}; the budget is {given}"
-        return [Warning_("over-budget", text, f"--budget {choice.seconds:.0f}s")]
-    return []
-
-
-def _left_behind(folder: Path) -> list[Warning_]:
-    """Test files of earlier runs of this study that were killed together with all that could have removed them."""
-    found = []
-    for path in files_of_killed(folder):
-        if parts := ownership_mark.files(path):
-            size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
-            text = f"{path} ({size}) is the test file of a run that was killed"
-            found.append(Warning_("file-left", text, shlex.join(["rm", "--", *map(str, parts)])))
-    return found
 
 
 # The fixed profiles: size of the file, run time of a trial, repetitions. Their numbers are constants, so that two runs

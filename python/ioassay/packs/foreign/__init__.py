@@ -6,7 +6,7 @@ PACK = Pack(
     "Outputs and results of tools that others ran",
     claims={
         "dd": "ioassay.packs.foreign.disk_tools:DD",
-        "sysbench": "ioassay.packs.foreign.sysbench:CLAIMS",
+        "sysbench": "ioassay.packs.foreign.database_tools:SYSBENCH",
         "ioping": "ioassay.packs.foreign.ioping:CLAIMS",
         "bonnie": "ioassay.packs.foreign.disk_tools:BONNIE",
         "hdparm": "ioassay.packs.foreign.disk_tools:HDPARM",
@@ -16,7 +16,7 @@ PACK = Pack(
         "vdbench": "ioassay.packs.foreign.result_files:VDBENCH",
     },
     formats={
-        "sysbench": "ioassay.packs.foreign.sysbench:RESULTS",
+        "sysbench": "ioassay.packs.foreign.database_tools:SYSBENCH_RESULTS",
         "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO_RESULTS",
         "vdbench": "ioassay.packs.foreign.result_files:VDBENCH_RESULTS",
         "phoronix": "ioassay.packs.foreign.result_files:PHORONIX_RESULTS",

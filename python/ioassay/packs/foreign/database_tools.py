@@ -1,21 +1,25 @@
-"""What pgbench and redis-benchmark claim: transactions and requests, which are operations of a database and no I/O.
+"""Outputs of pgbench, redis-benchmark and sysbench.
 
-The I/O for them is the server's, which is another process. The interval is that behind the rate, the operations divided
-by it: it has more digits than the printed seconds, and that of pgbench begins when all clients are connected. Results
-of each script and statement of pgbench (-f, -b, -r) are parts of the same transactions and not claimed again. With
-redis-benchmark's --csv and -q there is no number of requests, and latencies alone are claimed.
+pgbench and redis-benchmark claim transactions and requests, which are operations of a database and no I/O. The I/O for
+them is the server's, which is another process. The interval is that behind the rate, the operations divided by it: it
+has more digits than the printed seconds, and that of pgbench begins when all clients are connected. Results of each
+script and statement of pgbench (-f, -b, -r) are parts of the same transactions and not claimed again. With --csv and
+-q of redis-benchmark there is no number of requests, and latencies alone are claimed.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import next_lines, real
-from ioassay.formats.text_rules import Fields, Rules, Tool
-from ioassay.records.record import Claim
+from ioassay.formats.number_parsing import between, equal, last_line, next_lines, parts_from, real, size, whole_number
+from ioassay.formats.result_entry import MIB, Entry, ResultFile, size_level
+from ioassay.formats.text_rules import Fields, Rules, Tool, pattern, scaled
+from ioassay.records.record import Claim, Misfit
 
 _MS_NS = 1e6
 _TRANSACTIONS = Rules(
@@ -118,4 +122,352 @@ REDIS_BENCHMARK = Tool(
     sign=r'throughput summary: | requests per second, p50=|"test","rps",',
     claims=_requests,
     missing="redis-benchmark printed no results",
+)
+
+
+# sysbench 1.0: its results, and what its fileio test claims: a read and a write of one interval, with its syncs.
+# sysbench prints rates to a hundredth and one exact number, its events: requests and those synchronisations that it
+# makes between them, but not those after the last request. The interval behind the rates ends after these, and is
+# longer than the printed total time. Events divided by the sum of the rates give it, and with it the number of requests
+# of each kind; they are claimed where they come out whole within the rounding of the rates, else as bytes with that
+# uncertainty. Latencies are those of events: they are claimed of tests that do nothing but one kind of request, by
+# calls that wait for it (of asynchronous requests, an event is little more than their submission). Tests other than
+# fileio claim nothing.
+# For `ioassay import` each test of an output (fileio, cpu, memory, any other) is an entry. Rates are those that
+# sysbench prints. Where a test prints none (threads, mutex, scripts), events over the total time are its rate. A
+# latency that is printed as 0.00 ms says nothing and is left out. Intervals of --report-interval and bins of
+# --histogram are not read.
+
+_SECTION = "File operations:"
+_OPTIONS = "Running the test with following options"
+_END = "General statistics:"
+_LONGEST_PART = 20_000
+_PREPARED = pattern(r"^([0-9]{1,19}) bytes written in # seconds(?: \((#) MiB/sec\))?")
+_CREATED = re.compile(r"^Creating file (\S{1,200})$", re.M)
+_HEAD = Rules(
+    "sysbench",
+    r"^Number of threads: (?P<threads>[0-9]{1,6})$",
+    r"^(?P<files>[0-9]{1,9}) files, (?P<file_size>#)(?P<file_size_unit>[KMGT]?i?B) each$",
+    r"^Block size (?P<block_size>[0-9]{1,9})(?P<block_size_unit>[KMGT]?i?B)$",
+    r"^Extra file open flags: (?P<flags>.{1,200})$",
+    r"^Doing (?P<doing>.{1,60}) test$",
+    r"^Read/Write ratio for combined random IO test: (?P<ratio>#)$",
+    threads=1,
+    files=1,
+    file_size=size,
+    block_size=size,
+)
+_LABELS = {
+    "reads": ("reads/s", 1.0),
+    "writes": ("writes/s", 1.0),
+    "fsyncs": ("fsyncs/s", 1.0),
+    "bandwidth_read": ("read, MiB/s", float(MIB)),
+    "bandwidth_written": ("written, MiB/s", float(MIB)),
+    "total_time": ("total time", 1.0),
+    "total_number_of_events": ("total number of events", 1),
+    **{name: (name, 1.0) for name in ("min", "avg", "max", "sum")},
+}
+_BODY = Rules(
+    "sysbench",
+    *(rf"^\s*{label}: +(?P<{name}>#)s?$" for name, (label, _) in _LABELS.items()),
+    r"^\s*events \(avg/stddev\): +(?P<events_each>#)/#$",
+    r"^\s*execution time \(avg/stddev\): +(?P<time_each>#)/#$",
+    r"^\s*(?P<share>[0-9]{1,3})th percentile: +(?P<percentile>#)$",
+    **{name: factor for name, (_, factor) in _LABELS.items()},
+    **dict.fromkeys(("events_each", "time_each", "share", "percentile"), 1.0),
+)
+_OTHER = Rules(
+    "sysbench",
+    r"^Prime numbers limit: (?P<prime_limit>[0-9]{1,12})$",
+    r"^  operation: (?P<operation>[a-z]{1,20})$",
+    r"^  scope: (?P<scope>[a-z]{1,20})$",
+    r"^  block size: (?P<block_size>[0-9]{1,12})(?P<block_size_unit>[KMGT]?i?B)$",
+    r"^  total size: (?P<total_size>[0-9]{1,12})(?P<total_size_unit>[KMGT]?i?B)$",
+    r"^# MiB transferred \((?P<moved>#) MiB/sec\)$",
+    r"^Total operations: [0-9]{1,19} \((?P<operations>#) per second\)$",
+    r"^ *events per second: +(?P<events>#)$",
+    block_size=size,
+    total_size=size,
+    moved=float(MIB),
+    operations=1.0,
+    events=1.0,
+)
+_LEAST_MS = 1e-3
+_BUCKET_LOG = math.log(1e5 / _LEAST_MS) / 1023
+"""Of its histogram, of 1024 values from 1 µs to 100 s, a percentile is one (sb_histogram.c)."""
+_BUCKET_SHARE = 0.02
+"""From one of them to the next."""
+_LATE_S = 0.1
+"""Between its total time and the interval behind its rates, at most; 1 ms in quiet runs."""
+_MOST_FILES = 4096
+"""Beyond it files are not named: a verdict then goes by what was opened."""
+_HALF_STEP = 0.005
+"""Of rates, which have two decimals."""
+_LARGEST_ERROR = 0.25
+_STEP_MS = 0.01
+"""Of latencies."""
+_RATES = ("read.iops", "write.iops", "sync.rate")
+_FEWEST_EVENTS = 10
+"""With fewer the mean latency is less exact than half a microsecond."""
+
+
+@dataclass(frozen=True)
+class _FileTest:
+    """What one fileio test prints before its results, and in them."""
+
+    head: Fields
+    body: Fields
+    rates: tuple[float, float, float]
+    """Of reads, writes and synchronisations a second."""
+    events: int
+    threads: int
+    files: int
+    engine: str
+    direct: bool | None
+    syncs_each: bool
+    """Each write is synchronised."""
+    syncs_at_end: bool
+
+
+def _file_tests(text: str) -> Iterator[_FileTest]:
+    """The fileio tests in an output, in their order; InputError where one has no rates or no number of events."""
+    for number, part in enumerate(text.split(_OPTIONS)):
+        options = part.partition(_SECTION)[0][:_LONGEST_PART] if number else ""
+        for section in re.finditer(_SECTION, part):
+            head, body = _HEAD.read(options), _BODY.read(part[section.end() :][:_LONGEST_PART])
+            yield _FileTest(
+                head,
+                body,
+                rates=(body["reads"].value, body["writes"].value, body["fsyncs"].value),
+                events=body["total_number_of_events"].rounded,
+                threads=head.whole("threads") or 1,
+                files=head.whole("files") or 0,
+                engine="libaio" if "Using asynchronous I/O" in options else "mmap" if "mmaped I/O" in options else "",
+                direct="directio" in head.text("flags") if "flags" in head else None,
+                syncs_each="Calling fsync() after each write operation" in options,
+                syncs_at_end="Calling fsync() at the end of test, Enabled" in options,
+            )
+            options = ""
+
+
+def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+    """Those of the files that were made, and of each test in their order."""
+    for made in _PREPARED.finditer(text):
+        rate = scaled(made[2], float(MIB), "sysbench's rate") if made[2] else None
+        yield Claim(
+            source="sysbench",
+            kind="write",
+            test="prepare",
+            bytes=whole_number(made[1], "sysbench's bytes"),
+            rate_bytes_per_s=rate.value if rate else None,
+            rate_unit_bytes=rate.step if rate else 1.0,
+            paths=tuple(_CREATED.findall(text[max(0, made.start() - _LONGEST_PART) : made.start()])),
+        )
+    for test in _file_tests(text):
+        yield from _of_test(test)
+
+
+def _event_times_ns(body: Fields, events: int) -> dict[str, float]:
+    """Those of events; the mean from their sum, which has more digits than the printed mean, where the two agree."""
+    times_ms = body.positive("min", "max")
+    if events >= _FEWEST_EVENTS and "sum" in body:
+        summed_ms = body["sum"].value / events
+        mean_ms = body.value("avg")
+        times_ms["mean"] = summed_ms if mean_ms is None or abs(summed_ms - mean_ms) <= _STEP_MS else mean_ms
+    if "percentile" in body:
+        times_ms[f"p{body['share'].rounded}"] = body["percentile"].value
+    return {name: value * _MS_NS for name, value in times_ms.items() if value > 0}
+
+
+def _misfits(test: _FileTest) -> list[Misfit]:
+    """What of the general statistics contradicts the rest: each event has a time, and threads share the events out."""
+    body, events, threads = test.body, test.events, test.threads
+    found, step = list[Misfit](), _STEP_MS
+    if "events_each" in body:
+        found += equal("events of a thread", body["events_each"].value, events / threads, 1e-4)
+    if not events or not {"min", "avg", "max", "sum"} <= body.numbers.keys():
+        return found
+    least, mean, most, total = (body[name].value for name in ("min", "avg", "max", "sum"))
+    found += between("mean", mean, total / events - step, total / events + step)
+    found += between("min", least, 0.0, mean + step)
+    found += between("max", most, mean - step, total - (events - 1) * max(least - step, 0.0) + step)
+    if "percentile" in body:
+        value, share, loose = body["percentile"].value, body["share"].value, 1 + _BUCKET_SHARE
+        beyond = total / (events * (1 - share / 100)) if share < 100 else most  # Markov's inequality
+        found += between("percentile", value, least / loose - step, min(most, beyond) * loose + step)
+        if value > step:
+            place = round(math.log(value / _LEAST_MS) / _BUCKET_LOG)
+            found += equal("percentile", value, _LEAST_MS * math.exp(place * _BUCKET_LOG), step / 2)
+    if "time_each" in body:
+        each_s = body["time_each"].value
+        found += equal("time of a thread", each_s, total / 1e3 / threads, 1e-4 + step / 1e3)
+        found += between("total time", body["total_time"].value, each_s - 1e-4, math.inf)
+    return found
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Requests of each kind behind the rates, and how far they may be wrong."""
+
+    reads: float
+    writes: float
+    syncs: float
+    seconds: float
+    error: float
+
+    @property
+    def exact(self) -> bool:
+        """They come out whole: what was assumed of the synchronisations is right."""
+        parts = (self.reads, self.writes, self.syncs)
+        return self.error < _LARGEST_ERROR and all(abs(part - round(part)) <= self.error for part in parts)
+
+
+def _counts(test: _FileTest) -> _Counts | None:
+    """None where nothing was done. Synchronisations at the end are those of each file, by one thread or by all."""
+    reads, writes, syncs = test.rates
+    events = test.events
+    if not events or not reads + writes:
+        return None
+    if test.syncs_each:
+        return _shared_out(test, events * sum(test.rates) / (reads + writes))
+    at_end = (test.files, test.files * test.threads, 0) if test.syncs_at_end and writes + syncs else (0,)
+    candidates = [_shared_out(test, float(events + number)) for number in at_end]
+    whole = [each for each in candidates if each.exact]
+    if len({(round(each.reads), round(each.writes)) for each in whole}) == 1:
+        return whole[0]
+    unsure = _shared_out(test, float(events))
+    most = max(at_end) / events * max(unsure.reads, unsure.writes)
+    return _Counts(unsure.reads, unsure.writes, unsure.syncs, unsure.seconds, max(unsure.error, 1.0) + most)
+
+
+def _shared_out(test: _FileTest, number: float) -> _Counts:
+    """This number of requests and synchronisations, in the proportion of their rates."""
+    total = sum(test.rates)
+    reads, writes, syncs = (rate / total * number for rate in test.rates)
+    seconds = number / total
+    error = _HALF_STEP * seconds + 3 * _HALF_STEP / total * max(reads, writes, syncs)
+    if sum(rate > 0 for rate in test.rates) == 1:
+        error = 0.1  # of one kind all events are exact
+    return _Counts(reads, writes, syncs, seconds, error)
+
+
+def _of_test(test: _FileTest) -> Iterator[Claim]:
+    """A read, a write or both; none where nothing was done."""
+    counts = _counts(test)
+    if counts is None:
+        return
+    head, body, block_bytes = test.head, test.body, test.head.whole("block_size")
+    file_bytes = head.whole("file_size")
+    whole_bytes = block_bytes if block_bytes and file_bytes is not None and file_bytes % block_bytes == 0 else None
+    alone = not (counts.reads and counts.writes) and round(counts.syncs) <= test.files * test.threads
+    syncs_between = test.syncs_each or (counts.syncs and not counts.exact)
+    latency_ns, misfits = _event_times_ns(body, test.events), _misfits(test)
+    sides = (("read", counts.reads, "bandwidth_read"), ("write", counts.writes, "bandwidth_written"))
+    for place, (kind, number, bandwidth) in enumerate(sides):
+        if not number:
+            continue
+        writes, printed, per_s = kind == "write", body[bandwidth], test.rates[place]
+        # The interval behind the rates ends after the total time: when all is synchronised, and the threads are gone.
+        late_s = _LATE_S + 0.02 * counts.seconds if alone and not writes else math.inf
+        longest_s = counts.seconds * (1 + counts.error / test.events) + 1e-3
+        total = between("total time", body["total_time"].value, counts.seconds - late_s, longest_s)
+        step = printed.step + _HALF_STEP * (block_bytes or 0)
+        rate = equal("bandwidth", printed.value, per_s * block_bytes, step) if block_bytes else []
+        yield Claim(
+            source="sysbench",
+            kind=kind,
+            operations=round(number) if counts.exact else None,
+            bytes=whole_number(round(number) * whole_bytes, "sysbench's bytes") if whole_bytes else None,
+            seconds=counts.seconds,
+            rate_bytes_per_s=printed.value,
+            rate_unit_bytes=printed.step if counts.exact else max(printed.step, counts.error * (block_bytes or 1)),
+            latency_ns=latency_ns if alone and not syncs_between and not test.engine else {},
+            latency_step_ns=dict.fromkeys(latency_ns.keys() - {"mean"}, _STEP_MS * _MS_NS),
+            operations_per_s=per_s,
+            operations_per_s_step=2 * _HALF_STEP,
+            syncs=round(counts.syncs) if writes and counts.exact and test.engine != "mmap" else None,
+            writes_per_sync=1 if writes and test.syncs_each else None,
+            engine=test.engine,
+            direct=test.direct,
+            paths=tuple(f"test_file.{one}" for one in range(test.files)) if test.files <= _MOST_FILES else (),
+            file_bytes=file_bytes,
+            record_bytes=block_bytes,
+            includes=("fsync",) if writes and test.syncs_at_end else (),
+            misfits=(*misfits, *total, *rate),
+        )
+
+
+SYSBENCH = Tool(
+    "sysbench",
+    claims=_claims,
+    missing="sysbench printed no results of a fileio test",
+    silent=lambda text, words: _END in text and (_SECTION not in text or any(_file_tests(text))),
+    sign=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
+    split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
+)
+
+
+def _entries(text: str) -> Iterator[Entry]:
+    """The tests in their order; InputError when none was begun, or when a number is none."""
+    _, *parts = text.split(_OPTIONS)
+    if not parts:
+        raise InputError(f"has no test of sysbench, only {last_line(text)}; expected the output of 'run'")
+    yield from (_entry(_OPTIONS + part) for part in parts)
+
+
+def _entry(part: str) -> Entry:
+    other, head = _OTHER.read(part), _HEAD.read(part)
+    kind = "fileio" if _SECTION in part or "file open flags" in part else "other"
+    kind = "cpu" if "prime_limit" in other else "memory" if "memory speed test" in part else kind
+    options = {"test": kind, **({"workers": head.text("threads")} if "threads" in head else {})}
+    if _END not in part:
+        return Entry(kind, options=options, problem=f"sysbench was ended before its results: {last_line(part)}")
+    body = _BODY.read(part[part.index(_END) :])
+    events = body["total_number_of_events"].rounded
+    if kind == "fileio":
+        kind, levels, metrics = _of_files(part, head)
+    elif kind == "memory":  # random access has no rate in bytes that means more than that of its operations
+        levels = {name: other.text(name) for name in ("operation", "scope")}
+        sizes = {"bs": other.whole("block_size"), "size": other.whole("total_size")}
+        levels |= {name: size_level(value) for name, value in sizes.items() if value is not None}
+        rates = {"event.rate": other.value("operations"), "memory.bw": other.value("moved")}
+        metrics = {name: rate for name, rate in rates.items() if rate is not None}
+    else:
+        levels, rate = {"prime_limit": other.text("prime_limit")}, other.value("events") if kind == "cpu" else None
+        if rate is None and (seconds := body["total_time"].value):
+            rate = events / seconds
+        metrics = {"event.rate": rate} if rate is not None else {}
+    problem = "" if metrics or kind in ("cpu", "memory", "other") else "no request was done"
+    levels = {name: level for name, level in levels.items() if level}
+    times = {f"event.time.{name}": value for name, value in _event_times_ns(body, events).items()}
+    return Entry(kind, options={**options, **levels}, metrics={**metrics, **times}, problem=problem)
+
+
+def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, float]]:
+    """What a fileio test does, its levels and its metrics."""
+    tests = list(_file_tests(part))
+    if len(tests) != 1:
+        raise InputError(f"sysbench's fileio test has {len(tests)} sections of results; expected 1")
+    (test,) = tests
+    what, block_bytes, file_bytes = head.text("doing") or "fileio", head.whole("block_size"), head.whole("file_size")
+    levels = {
+        "test": what,
+        "bs": size_level(block_bytes) if block_bytes else "",
+        "file_size": "" if file_bytes is None else size_level(file_bytes),
+        "files": str(test.files or ""),
+        "direct": "" if test.direct is None else str(int(test.direct)),
+        "io_mode": {"libaio": "async", "mmap": "mmap"}.get(test.engine, "sync"),
+        "rw_ratio": head.text("ratio") if "r/w" in what else "",
+    }
+    metrics = {name: rate for name, rate in zip(_RATES, test.rates, strict=True) if rate}
+    for kind, bandwidth in (("read", "bandwidth_read"), ("write", "bandwidth_written")):
+        if f"{kind}.iops" in metrics:
+            metrics[f"{kind}.bw"] = test.body[bandwidth].value
+    for claim in _of_test(test):
+        metrics |= {f"{claim.kind}.lat.{name}": value for name, value in claim.latency_ns.items()}
+    return what, levels, metrics
+
+
+SYSBENCH_RESULTS = ResultFile(
+    "sysbench's output", lambda text: re.search(r"^sysbench [01]\.[0-9]", text, re.M) is not None, _entries
 )

@@ -31,13 +31,13 @@ from ioassay.formats.number_parsing import (
     lines_with,
     next_lines,
     parts_from,
+    quotient,
     real,
     short_options,
     size,
     step_of,
     whole_number,
 )
-from ioassay.formats.redundancy import quotient
 from ioassay.formats.text_rules import Rules, Tool, pattern, scaled
 from ioassay.records.record import Claim, Misfit
 
@@ -96,25 +96,16 @@ _DEFAULT_CHUNK_BYTES = 8192
 _VALUED = "dcsnmrxugpyzZ"
 
 
-@dataclass(frozen=True)
-class _Test:
-    """A test of Bonnie++: its columns of rate and latency in a line of CSV, and where its column of the table begins.
-
-    This has five characters, and three of the processor's share.
-    """
-
-    kinds: Sequence[str]
-    rate: int
-    latency: int
-    place: int
-
-
 _TESTS = {
-    "put_block": _Test(("write",), 11, 39, 30),
-    "rewrite": _Test(("read", "write"), 13, 40, 40),
-    "get_block": _Test(("read",), 17, 42, 60),
-    "seeks": _Test(("read",), 19, 43, 70),
+    "put_block": (("write",), 11, 39, 30),
+    "rewrite": (("read", "write"), 13, 40, 40),
+    "get_block": (("read",), 17, 42, 60),
+    "seeks": (("read",), 19, 43, 70),
 }
+"""Test -> its kinds, its columns of rate and latency in a line of CSV, and where its column of the table begins.
+
+This has five characters, and three of the processor's share.
+"""
 
 
 @dataclass(frozen=True)
@@ -135,8 +126,9 @@ def _bonnie(text: str, words: Sequence[str]) -> Iterator[Claim]:
     # Of one size in the table, of the arguments, or the default of arguments without one.
     found = re.search(r"\s[0-9]{1,12}[kKMGT]:([0-9]{1,9})([kKMG]?)\s", text[-20_000:])
     found = found or re.fullmatch(r"[0-9]+[a-zA-Z]?:([0-9]{1,9})([kKMG]?)(?::.*)?", options.get("s", ""))
-    default_bytes = _DEFAULT_CHUNK_BYTES if options else None
-    chunk_bytes = size(found[1], found[2], "Bonnie++'s chunk").rounded if found else default_bytes
+    chunk_bytes = _DEFAULT_CHUNK_BYTES if options else None
+    if found:
+        chunk_bytes = size(found[1], found[2], "Bonnie++'s chunk").rounded
     for run in list(_lines(text)) or _tables(text):
         for test in _TESTS:
             yield from _tested(test, run, chunk_bytes, direct="D" in options)
@@ -149,8 +141,8 @@ def _lines(text: str) -> Iterator[_Results]:
             raise InputError(f"Bonnie++'s line of CSV has {len(fields)} fields; expected at least {_FEWEST_FIELDS}")
         alone = fields[3] in ("", "1")
         yield _Results(
-            {name: fields[test.rate] for name, test in _TESTS.items()},
-            {name: fields[test.latency] for name, test in _TESTS.items()},
+            {name: fields[rate] for name, (_, rate, _, _) in _TESTS.items()},
+            {name: fields[latency] for name, (_, _, latency, _) in _TESTS.items()},
             _size(fields[5]) if alone else None,
             whole_number(fields[7], "Bonnie++'s seeks") if fields[7] and alone else None,
             bool(fields[15] or fields[21]),
@@ -162,7 +154,7 @@ def _tables(text: str) -> Iterator[_Results]:
     for head in _HEAD.finditer(text):
         row = head[1]
         if volume := re.search(r"(?:^|\s)([0-9]{1,12}[kKMGT])(?::[0-9]{1,9}[kKMG]?)?$", row[:20].rstrip()):
-            rates = {name: row[test.place : test.place + 5].strip() for name, test in _TESTS.items()}
+            rates = {name: row[place : place + 5].strip() for name, (*_, place) in _TESTS.items()}
             below, ran = next_lines(text, head.end(), 1), [name for name, rate in rates.items() if rate]
             title, *maxima = below[0].split() if below else [""]
             known = title.startswith("Latency") and len(maxima) == len(ran)
@@ -196,7 +188,7 @@ def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool) 
         per_s = scaled(number[1], {"": 1.0, "k": 1.0, "m": 1024.0, "g": 1024.0**2}[number[2]], "Bonnie++'s rate")
     longest = pattern("(#)(us|ms|s)").fullmatch(run.latencies.get(test, ""))
     longest_ns = duration(longest[1], longest[2], "Bonnie++'s latency").value * 1e9 if longest else 0.0
-    for kind in _TESTS[test].kinds:
+    for kind in _TESTS[test][0]:
         yield Claim(
             source="bonnie",
             kind=kind,
@@ -292,20 +284,20 @@ def _amounts(line: str) -> dict[str, Any]:
     if match := _BSD_SUMMARY.fullmatch(line):
         rate = float(whole_number(match[3], "rate"))
         return {"total_bytes": whole_number(match[1], "bytes"), "seconds": decimal(match[2], "seconds"), "rate": rate}
-    match = _SUMMARY.fullmatch(line)
-    if match is None:
+    if (match := _SUMMARY.fullmatch(line)) is None:
         return {}
-    base, clock_step_s = (1000, 1e-9) if match[4] else (1024, 1e-6)
-    rated: dict[str, Any] = {}
     seconds, total = real(match[2].replace(",", "."), "dd's time"), whole_number(match[1], "dd's bytes")
+    base, clock_step_s = (1000, 1e-9) if match[4] else (1024, 1e-6)
+    found: dict[str, Any] = {"total_bytes": total, "seconds": seconds, "clock_step_s": clock_step_s}
     if match[3]:  # else 'Infinity B/s'
-        factor = float(base ** (1 + _UNITS.index(match[5].lower()))) if match[5].lower() in _UNITS and match[5] else 1.0
+        prefix = match[5].lower()
+        factor = float(base ** (1 + _UNITS.index(prefix))) if prefix and prefix in _UNITS else 1.0
         rate, step = decimal(match[3], "dd's rate") * factor, step_of(match[3]) * factor
         digits, _, power = match[2].partition("e")
         digit_s = step_of(digits) * 10.0 ** int(power or 0)
         misfits = tuple(quotient("rate", total, seconds, rate, 0.0, digit_s, step)) if rate else ()
-        rated = {"rate": rate, "rate_step": step, "misfits": misfits}
-    return {"total_bytes": total, "seconds": seconds, "clock_step_s": clock_step_s, **rated}
+        found |= {"rate": rate, "rate_step": step, "misfits": misfits}
+    return found
 
 
 def _is_summary(text: str) -> bool:

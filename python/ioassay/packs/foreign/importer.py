@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioassay import drivers
 from ioassay.api.run_results import Run
@@ -21,13 +21,9 @@ from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.records.record import FAILED, OK, Record, Scalar
-from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
 from ioassay.study.plan import make_trial
-
-if TYPE_CHECKING:
-    from ioassay.api.run_results import Run
 
 _ABSENT = "default"
 _QUESTIONS_TO_SUMS = ["conditions", "verdict", "describe", "stability", "caveats"]
@@ -61,7 +57,23 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
     for trial, entry in zip(trials, entries, strict=True):
-        _keep(store, trial, entry)
+        raw = store.begin(trial.id)
+        for path in entry.files:
+            shutil.copy2(path, raw / path.name)
+        runtimes_s = (entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim"))
+        identity = {name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")}
+        record = Record(
+            trial={**identity, "point": dict(trial.point)},
+            status=FAILED if entry.problem else OK,
+            reason=entry.problem,
+            started_unix_s=entry.started_unix_s or time.time(),
+            duration_s=max(runtimes_s),
+            metrics=dict(entry.metrics),
+            parts=list(entry.parts),
+            warnings=tuple(entry.warnings),
+            raw=sorted(path.name for path in raw.iterdir()),
+        )
+        store.write(record, entry.buckets, entry.series)
     return store
 
 
@@ -85,29 +97,26 @@ def read(files: Sequence[Path]) -> list[Entry]:
             for number, entry in enumerate(entries)
             if entry.files[0].parent == group.files[0].parent and group.label in (entry.label, entry.files[0].stem)
         ]
-        if len(owners) == 1:
-            entries[owners[0]] = _joined(entries[owners[0]], group)
-        else:
+        if len(owners) != 1:
             entries.append(group)
+            continue
+        # The result's numbers win, its logs add series and the distributions that it has not.
+        entry = entries[owners[0]]
+        has = {(item.direction, item.kind) for item in entry.buckets}
+        entries[owners[0]] = replace(
+            entry,
+            files=[*entry.files, *group.files],
+            metrics={**group.metrics, **entry.metrics},
+            buckets=[*entry.buckets, *(one for one in group.buckets if (one.direction, one.kind) not in has)],
+            series=[*entry.series, *group.series],
+            warnings=[*entry.warnings, *group.warnings],
+        )
     return entries
 
 
-def _joined(entry: Entry, logs: Entry) -> Entry:
-    """A result with its logs: the result's numbers win, the logs add series and the distributions it has not."""
-    has = {(item.direction, item.kind) for item in entry.buckets}
-    added = [item for item in logs.buckets if (item.direction, item.kind) not in has]
-    return replace(
-        entry,
-        files=[*entry.files, *logs.files],
-        metrics={**logs.metrics, **entry.metrics},
-        buckets=[*entry.buckets, *added],
-        series=[*entry.series, *logs.series],
-        warnings=[*entry.warnings, *logs.warnings],
-    )
-
-
 def _read_results(path: Path) -> Iterable[Entry]:
-    wanted = ", ".join(getattr(REGISTRY.load(name), "WANTED", name) for name in REGISTRY)
+    formats = {name: REGISTRY.load(name) for name in REGISTRY}
+    wanted = ", ".join(getattr(one, "WANTED", name) for name, one in formats.items())
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -116,14 +125,12 @@ def _read_results(path: Path) -> Iterable[Entry]:
         raise InputError(f"{path}: is binary; expected {wanted}") from None
     if not text.strip():
         raise InputError(f"{path}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
-    formats = {name: REGISTRY.load(name) for name in REGISTRY}
-    name = next((name for name, one in formats.items() if one.looks_like(text)), None) or next(
-        (name for name, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)), None
-    )
-    if name is None:
+    looks = [name for name, one in formats.items() if one.looks_like(text)]
+    looks += [name for name, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)]
+    if not looks:
         beginning = text.strip().splitlines()[0][:100]
         raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; expected {wanted}")
-    return (replace(entry, files=[path], format=name) for entry in formats[name].read(text, str(path)))
+    return (replace(entry, files=[path], format=looks[0]) for entry in formats[looks[0]].read(text, str(path)))
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
@@ -156,6 +163,16 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
     directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
     wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
+    figures: list[dict[str, Any]] = []
+    colour = {"color": next(iter(factors))} if factors else {}
+    for way in directions:
+        if factors and any(f"{way}.bw" in entry.metrics for entry in entries):
+            figures.append({"kind": "bar", "name": f"{way}_bw", "x": next(iter(factors)), "y": f"{way}.bw"})
+        kinds = {item.kind for entry in entries for item in entry.buckets if item.direction == way}
+        for kind in (kind for kind in ("lat", "clat", "slat") if kind in kinds):
+            figures.append({"kind": "cdf", "name": f"{way}_{kind}_cdf", "direction": way, "latency": kind, **colour})
+        logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{way}.")}
+        figures += [{"kind": "series", "name": name.replace(".", "_"), "y": name} for name in sorted(logged)]
     return make_study(
         {
             "name": "import",
@@ -169,44 +186,7 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
                 ],
                 "questions": _QUESTIONS_TO_SUMS if any(entry.is_sum for entry in entries) else [],
             },
-            "figures": [figure for name in directions for figure in _figures(name, list(factors), entries)],
+            "figures": figures,
         },
         "import",
     )
-
-
-def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    kinds = {item.kind for entry in entries for item in entry.buckets if item.direction == direction}
-    if factors and any(f"{direction}.bw" in entry.metrics for entry in entries):
-        made.append({"kind": "bar", "name": f"{direction}_bw", "x": factors[0], "y": f"{direction}.bw"})
-    colour = {"color": factors[0]} if factors else {}
-    made += [
-        {"kind": "cdf", "name": f"{direction}_{kind}_cdf", "direction": direction, "latency": kind, **colour}
-        for kind in ("lat", "clat", "slat")
-        if kind in kinds
-    ]
-    logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{direction}.")}
-    made += [{"kind": "series", "name": metric.replace(".", "_"), "y": metric} for metric in sorted(logged)]
-    return made
-
-
-def _keep(store: RunStore, trial: Trial, entry: Entry) -> None:
-    raw = store.begin(trial.id)
-    for path in entry.files:
-        shutil.copy2(path, raw / path.name)
-    record = Record(
-        trial={
-            **{name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")},
-            "point": dict(trial.point),
-        },
-        status=FAILED if entry.problem else OK,
-        reason=entry.problem,
-        started_unix_s=entry.started_unix_s or time.time(),
-        duration_s=max((entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim")), default=0.0),
-        metrics=dict(entry.metrics),
-        parts=list(entry.parts),
-        warnings=tuple(entry.warnings),
-        raw=sorted(path.name for path in raw.iterdir()),
-    )
-    store.write(record, entry.buckets, entry.series)

@@ -21,20 +21,24 @@ from ioassay.errors import InputError
 from ioassay.formats import Conventions
 from ioassay.formats.number_parsing import (
     Quantity,
+    Spread,
+    between,
     count,
     duration,
-    latencies_ns,
+    equal,
     lines_with,
     next_lines,
+    of_spread,
     parts_from,
+    quotient,
     rate,
     real,
     short_options,
     size,
     whole_number,
 )
-from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
 from ioassay.formats.text_rules import Fields, Reader, Rules, Tool, pattern
+from ioassay.pack import words
 from ioassay.records.record import Claim, Misfit
 
 _RATES = r"(?P<iops>#)(?: (?P<iops_unit>[kMGT]))? iops, (?P<rate>#) (?P<rate_unit>\w{1,3})/s"
@@ -57,27 +61,13 @@ _RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all"
 _STATED = {"min": "min", "avg": "mean", "max": "max", "mdev": "stddev"}
 _KINDS = {"read": "read", "written": "write", "": "mixed"}
 _VALUED = "acbeiSsowlrtTpP"
-_LONG = {
-    "direct": "D",
-    "write": "W",
-    "read-write": "G",
-    "async": "A",
-    "size": "s",
-    "warmup": "a",
-    "burst": "b",
-    "count": "c",
-    "entropy": "e",
-    "interval": "i",
-    "work-size": "S",
-    "work-offset": "o",
-    "work-time": "w",
-    "speed-limit": "l",
-    "rate-limit": "r",
-    "min-time": "t",
-    "max-time": "T",
-    "print-count": "p",
-    "print-interval": "P",
-}
+_LONG = dict(
+    pair.split("=")
+    for pair in words(
+        "direct=D write=W read-write=G async=A size=s warmup=a burst=b count=c entropy=e interval=i work-size=S "
+        "work-offset=o work-time=w speed-limit=l rate-limit=r min-time=t max-time=T print-count=p print-interval=P"
+    )
+)
 """Long options that matter, or have a value."""
 _DEFAULT_BYTES = 4096
 
@@ -102,9 +92,9 @@ class _Command:
     size_bytes: int | None = None
 
 
-def _command(words: Sequence[str]) -> _Command:
+def _command(argv: Sequence[str]) -> _Command:
     """Long options may have one dash or two, and a value in the next word."""
-    short = [re.sub(r"^--?([a-z-]{3,})$", lambda match: f"-{_LONG.get(match[1], '')}", word) for word in words]
+    short = [re.sub(r"^--?([a-z-]{3,})$", lambda match: f"-{_LONG.get(match[1], '')}", word) for word in argv]
     options = short_options([word for word in short if word != "-"], _VALUED)
     printed = pattern(r"(#)([a-zA-Z]*)").fullmatch(options.get("s", ""))
     return _Command(
@@ -117,9 +107,9 @@ def _command(words: Sequence[str]) -> _Command:
     )
 
 
-def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+def _claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
     """One claim a run."""
-    command = _command(words[1:]) if words else _Command()
+    command = _command(argv[1:]) if argv else _Command()
     found = list(_of_text(text, command))
     if not found and '"stat": {' in text:
         found = [_of_json(text, command)]
@@ -167,7 +157,7 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
             clock_step_s=step,
             rate_bytes_per_s=generated["rate"].value,
             rate_unit_bytes=generated["rate"].step if made.whole else max(generated["rate"].step, volume.step),
-            latency_ns=latencies_ns(latencies),
+            latency_ns={name: one.value * 1e9 for name, one in latencies.items() if one.value > 0},
             latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
             latency_operations=None if made.whole and ended == made else ended.rounded,
             operations_per_s=generated["iops"].value,

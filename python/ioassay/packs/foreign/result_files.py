@@ -30,6 +30,7 @@ from ioassay.errors import InputError
 from ioassay.formats.number_parsing import duration, last_line, lines_with, real, size, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
+from ioassay.pack import words
 from ioassay.records.record import Claim, Series
 
 _ROW = re.compile(r"(?P<phase>[A-Z][\w+-]{1,20})? +(?P<name>[A-Z][A-Za-z0-9 /%]{1,24}?) +: +(?P<values>\S.{0,200})")
@@ -61,27 +62,27 @@ def _kind(phase: str) -> str | None:
     return next((kind for name, kind in _KINDS.items() if phase.upper().startswith(name)), None)
 
 
-def _claims(text: str, words: Sequence[str]) -> list[Claim]:
+def _claims(text: str, argv: Sequence[str]) -> list[Claim]:
     """The claims of each phase in their order; of a mix the writes and the reads."""
     claims = []
     for phase, rows in _phases(text):
         if kind := _kind(phase):
             mixed = any(name.startswith(("MiB read", "IOs read")) for name in rows)
-            for one, side in (("write", " write"), ("read", " read")) if mixed else ((kind, ""),):
-                claims.append(_claim(one, side, phase, rows, words[1:]))
+            sides = (("write", " write"), ("read", " read")) if mixed else ((kind, ""),)
+            claims += [_claim(one, side, phase, rows, argv[1:]) for one, side in sides]
     if len({claim.kind for claim in claims}) < len(claims):  # files stay open from one phase to the next of its kind
         return [replace(claim, seconds=None, rate_bytes_per_s=None) for claim in claims]
     return claims
 
 
-def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], words: Sequence[str]) -> Claim:
+def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], argv: Sequence[str]) -> Claim:
     blocks = rows.get(f"IOs{side or ' total'}")
     mib = rows.get(f"MiB{side}" if side else "Total MiB")
     rates = {unit: rows.get(f"{unit}{side}" if side else f"Throughput {unit}") for unit in _RATE_UNITS}
     unit = next((unit for unit, printed in rates.items() if printed), None)
     step = _RATE_UNITS[unit] if unit else 1
     operations = whole_number(blocks, "elbencho's IOs") if blocks else None
-    record_bytes = _block_bytes(words)
+    record_bytes = _block_bytes(argv)
     volume = whole_number(whole_number(mib, "elbencho's MiB") * MIB, "elbencho's bytes") if mib else None
     if operations is not None and volume != operations * (record_bytes or 0):
         volume = None  # it is rounded down, and the last block of a file may be a part of one
@@ -101,11 +102,11 @@ def _claim(kind: str, side: str, phase: str, rows: Mapping[str, str], words: Seq
         clock_step_s=1e-3,
         latency_ns={"mean": mean.value * 1e9} if mean else {},
         latency_step_ns={"mean": mean.step * 1e9} if mean else {},
-        engine="mmap" if "--mmap" in words else "",
-        direct="--direct" in words if words else None,
+        engine="mmap" if "--mmap" in argv else "",
+        direct="--direct" in argv if argv else None,
         paths=tuple(  # words with a slash, other than the files of options
             word
-            for last, word in zip(["", *words], words, strict=False)
+            for last, word in zip(["", *argv], argv, strict=False)
             if "/" in word and not word.startswith("-") and not _FILE_OPTIONS.fullmatch(last)
         ),
         record_bytes=record_bytes,
@@ -123,10 +124,10 @@ def _elapsed_s(rows: Mapping[str, str]) -> float | None:
     return int(hours) * 3600 + int(minutes) * 60 + float(rest) * (1e-3 if unit == "ms" else 1.0)
 
 
-def _block_bytes(words: Sequence[str]) -> int | None:
-    for place, word in enumerate(words):
+def _block_bytes(argv: Sequence[str]) -> int | None:
+    for place, word in enumerate(argv):
         option = re.fullmatch(r"(?:--block(?:=|$)|-b)(.*)", word)
-        printed = (option[1] or "".join(words[place + 1 : place + 2])) if option else ""
+        printed = (option[1] or "".join(argv[place + 1 : place + 2])) if option else ""
         if block := re.fullmatch(r"([0-9]{1,12})([kKmMgG]?)", printed):
             return size(block[1], block[2], "elbencho's block size").rounded
     return None
@@ -171,7 +172,6 @@ _REQUESTS = {
     "lat.mean": ("io lat us avg", _US_NS),
     "lat.max": ("io lat us max", _US_NS),
 }
-_NEEDED = ("operation", "time ms last")
 _MOST_COLUMNS = 500
 
 
@@ -203,30 +203,27 @@ def _entry(row: Mapping[str, str]) -> Entry:
     operation = row["operation"].strip()
     if not operation:
         raise InputError("has no operation; expected READ, WRITE, …")
-    metrics, problem = quantities(row, _ENTRIES, "elbencho"), ""
-    if direction := _kind(operation):
-        requests = {
-            f"{way}.{name}": value
-            for way, prefix in ((direction, ""), ("read", "rwmix read "))
-            for name, value in quantities(
-                row, {name: (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}, "elbencho"
-            ).items()
-        }
-        for way in dict.fromkeys(name.partition(".")[0] for name in requests):
-            requests |= quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
-        metrics |= requests
-        problem = "" if requests else "no request was done"
+    requests: dict[str, float] = {}
+    direction = _kind(operation)
+    for way, prefix in ((direction, ""), ("read", "rwmix read ")) if direction else ():
+        cells = {f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}
+        if found := quantities(row, cells, "elbencho"):
+            requests |= found | quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
     levels = {factor: text for column, factor in _LEVELS.items() if (text := row.get(column, "").strip())}
     for factor in _SIZES & levels.keys():
         levels[factor] = size_level(whole_number(levels[factor], f"elbencho's {factor}"))
+    metrics = quantities(row, _ENTRIES, "elbencho") | requests
+    problem = "no request was done" if direction and not requests else ""
     return Entry(operation, options=levels, metrics=metrics, problem=problem)
 
 
-ELBENCHO_RESULTS = ResultFile(
-    "elbencho's --csvfile",
-    lambda text: {*_NEEDED} <= {*_names(text.lstrip("\ufeff").partition("\n")[0].split(",")[:_MOST_COLUMNS])},
-    _entries,
-)
+def _is_csv(text: str) -> bool:
+    """Whether its first line has the names of elbencho's columns."""
+    first = text.lstrip("\ufeff").partition("\n")[0]
+    return {"operation", "time ms last"} <= set(_names(first.split(",")[:_MOST_COLUMNS]))
+
+
+ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
 
 
 # vdbench's flat file (output/flatfile.html): the averages of each run, by the columns' own names.
@@ -244,15 +241,13 @@ _AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
 _EVERY = re.compile(r"(?<![0-9])[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]")
 """Which rows are wanted: the averages of runs, or these and every interval."""
 _NOTHING = "vdbench's flat file has no run that ended ('avg_')"
-_VDBENCH_LEVELS = {
-    "xfersize": "bs",
-    "threads": "workers",
-    "rdpct": "rwmixread",
-    "seekpct": "seek_share",
-    "rhpct": "read_hit_share",
-    "whpct": "write_hit_share",
-    "reqrate": "requested_rate",
-}
+_VDBENCH_LEVELS = dict(
+    pair.split("=")
+    for pair in words(
+        "xfersize=bs threads=workers rdpct=rwmixread seekpct=seek_share rhpct=read_hit_share whpct=write_hit_share "
+        "reqrate=requested_rate"
+    )
+)
 """Columns that a user sets -> the name of the factor."""
 _MS_NS = 1e6
 _RATES = (".iops", ".bw")
@@ -270,15 +265,11 @@ def _rows(text: str, wanted: re.Pattern[str]) -> Iterator[dict[str, str]]:
     for head, end in zip(heads, ends, strict=False):
         names = [name.lower() for name in head[0].split()]
         for _, line in lines_with(text[:end], wanted, head.end()):
-            words = line.split()
-            if len(words) != len(names):
-                raise InputError(f"vdbench's flat file has a row of {len(words)} columns; expected {len(names)}")
-            pairs = reversed(list(zip(names, words, strict=True)))
+            cells = line.split()
+            if len(cells) != len(names):
+                raise InputError(f"vdbench's flat file has a row of {len(cells)} columns; expected {len(names)}")
+            pairs = reversed(list(zip(names, cells, strict=True)))
             yield {name: word for name, word in pairs if word != "n/a"}
-
-
-def _has_files(row: Mapping[str, str]) -> bool:
-    return "mb_read" in row or "mb_write" in row
 
 
 def _way(row: Mapping[str, str], both: str) -> str:
@@ -289,17 +280,17 @@ def _way(row: Mapping[str, str], both: str) -> str:
 
 def _vdbench_outputs(argv: Sequence[str]) -> list[str]:
     """The flat file in the folder of -o, which is `output` without it."""
-    words = VDBENCH.words(argv)
-    folders = [word for option, word in pairwise(words) if option == "-o"]
-    joined = [word[2:] for word in words[1:] if re.match(r"-o\w", word)]
-    return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")] if words else []
+    call = VDBENCH.words(argv)
+    folders = [word for option, word in pairwise(call) if option == "-o"]
+    joined = [word[2:] for word in call[1:] if re.match(r"-o\w", word)]
+    return [posixpath.join(*([*folders, *joined] or ["output"])[-1:], "flatfile.html")] if call else []
 
 
-def _vdbench_claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
+def _vdbench_claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
     """Of files (FSD) a read and a write; of devices one claim, whose kind is known where there is only one."""
     for row in _rows(text, _AVERAGE):
         cells = {kind: (f"mb_{kind}", f"{kind}_resp") for kind in ("read", "write")}
-        if not _has_files(row):
+        if not {"mb_read", "mb_write"} & row.keys():
             cells = {_way(row, "mixed"): ("mb/sec", "resp")}
         for kind, (rate, response) in cells.items():
             numbers = {
@@ -326,34 +317,31 @@ def _vdbench_entries(text: str) -> Iterator[Entry]:
     for row in _rows(text, _EVERY):
         if intervals and intervals[0].get("run") != row.get("run"):
             intervals = []  # of a run that was interrupted
-        if _AVERAGE.fullmatch(f" {row.get('interval', '')} "):
-            yield _vdbench_entry(row, intervals)
-            intervals, ended = [], True
-        else:
+        if not _AVERAGE.fullmatch(f" {row.get('interval', '')} "):
             intervals.append(row)
+            continue
+        cells = _vdbench_cells(row)
+        metrics = quantities(row, cells, "vdbench")
+        levels = {  # `100.0000` is 100, `70.1000` is 70.1
+            factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
+            for column, factor in _VDBENCH_LEVELS.items()
+            if column in row
+        }
+        if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
+            levels["bs"] = size_level(whole_number(levels["bs"], "vdbench's xfersize"))
+        if any(name.endswith(_RATES) for name in metrics):
+            series = _series(intervals, {name: cell for name, cell in cells.items() if name in metrics})
+            yield Entry(row.get("run", ""), options=levels, metrics=metrics, series=series)
+        else:
+            yield Entry(row.get("run", ""), options=levels, problem="no request was done")
+        intervals, ended = [], True
     if not ended:
         raise InputError(f"{_NOTHING}; it ends with {last_line(text)}")
 
 
-def _vdbench_entry(row: Mapping[str, str], intervals: Sequence[Mapping[str, str]]) -> Entry:
-    cells = _vdbench_cells(row)
-    metrics = quantities(row, cells, "vdbench")
-    levels = {  # `100.0000` is 100, `70.1000` is 70.1
-        factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
-        for column, factor in _VDBENCH_LEVELS.items()
-        if column in row
-    }
-    if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
-        levels["bs"] = size_level(whole_number(levels["bs"], "vdbench's xfersize"))
-    if not any(name.endswith(_RATES) for name in metrics):
-        return Entry(row.get("run", ""), options=levels, problem="no request was done")
-    series = _series(intervals, {name: cell for name, cell in cells.items() if name in metrics})
-    return Entry(row.get("run", ""), options=levels, metrics=metrics, series=series)
-
-
 def _vdbench_cells(row: Mapping[str, str]) -> dict[str, tuple[str, float]]:
     """Metric -> the column that has it and the factor of its unit, for a run with this average."""
-    if _has_files(row):
+    if {"mb_read", "mb_write"} & row.keys():
         own = {"iops": ("{}_rate", 1.0), "bw": ("mb_{}", float(MIB)), "lat.mean": ("{}_resp", _MS_NS)}
         ways = ("read", "write")
         return {f"{way}.{name}": (cell.format(way), factor) for way in ways for name, (cell, factor) in own.items()}
@@ -435,24 +423,18 @@ def _add(result: ElementTree.Element, runs: dict[tuple[str, str], list[Entry]]) 
     for stated in result.iter("Entry"):
         system = _text_of(stated, "Identifier")
         known = runs.setdefault((test, system), [])
-        values, problem = _values(stated, test)
-        found = [{metric: value * factor} for value in values]
+        mean, problem = _text_of(stated, "Value"), ""
+        texts = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
+        if "," in mean:
+            texts, problem = [], f"has {mean.count(',') + 1} values of a graph; expected one"
+        elif not texts[0]:
+            texts, problem = [], "has no value: the test failed on this system"
+        found = [{metric: real(run, f"the value of '{test[:60]}'") * factor} for run in texts]
         if found and len(known) == len(found) and not any(metric in one.metrics or one.problem for one in known):
             known[:] = [replace(one, metrics={**one.metrics, **new}) for one, new in zip(known, found, strict=True)]
             continue
         options = {"test": test, **({"system": system} if system else {})}
         known += [Entry(test, options=options, metrics=new, problem=problem) for new in found or [{}]]
-
-
-def _values(stated: ElementTree.Element, test: str) -> tuple[list[float], str]:
-    """The value of each run, or why there is none."""
-    mean = _text_of(stated, "Value")
-    if "," in mean:
-        return [], f"has {mean.count(',') + 1} values of a graph; expected one"
-    runs = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
-    if not runs[0]:
-        return [], "has no value: the test failed on this system"
-    return [real(run, f"the value of '{test[:60]}'") for run in runs], ""
 
 
 def _metric(scale: str, proportion: str) -> tuple[str, float]:

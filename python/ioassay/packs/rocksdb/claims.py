@@ -18,8 +18,18 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions
-from ioassay.formats.number_parsing import lines_with, parts_from, real, step_of, whole_number
-from ioassay.formats.redundancy import Spread, between, equal, of_spread, quotient
+from ioassay.formats.number_parsing import (
+    Spread,
+    between,
+    equal,
+    lines_with,
+    of_spread,
+    parts_from,
+    quotient,
+    real,
+    step_of,
+    whole_number,
+)
 from ioassay.formats.text_rules import Tool
 from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim, Misfit

@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import parts_from, text_around, whole_number
-from ioassay.formats.redundancy import equal, quotient
+from ioassay.formats.number_parsing import equal, parts_from, quotient, text_around, whole_number
 from ioassay.packs.fio.claims.fio_results import (
     CPU,
     DIRECTIONS,

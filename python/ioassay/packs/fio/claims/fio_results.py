@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ioassay.formats.redundancy import Spread, between, of_spread
+from ioassay.formats.number_parsing import Spread, between, of_spread
 from ioassay.records.record import Misfit
 
 DIRECTIONS = ("read", "write", "trim", "mixed")

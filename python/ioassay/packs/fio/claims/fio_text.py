@@ -11,8 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import Quantity, lines_with, parts_from, real, step_of, whole_number
-from ioassay.formats.redundancy import equal, quotient
+from ioassay.formats.number_parsing import (
+    Quantity,
+    equal,
+    lines_with,
+    parts_from,
+    quotient,
+    real,
+    step_of,
+    whole_number,
+)
 from ioassay.packs.fio.claims.fio_job_options import JobFacts
 from ioassay.packs.fio.claims.fio_results import KINDS, TOTAL, Direction, Job, Latency, Results, in_direction
 from ioassay.records.record import Misfit

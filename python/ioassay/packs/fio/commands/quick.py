@@ -11,7 +11,6 @@ from ioassay import metrics
 from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.analysis.descriptive import Profile
     from ioassay.api.run_results import Run
 
 
@@ -71,14 +70,12 @@ def _table(run: Run) -> list[str]:
     shown = [
         [
             profile.workload,
-            *(_format(profile, name) for name in quantities),
+            *(
+                metrics.format_metric(profile.metric(name), value.mean) if (value := profile.values.get(name)) else ""
+                for name in quantities
+            ),
             describe_text.half_width(profile.metric(RATE), profile.values[RATE]),
         ]
         for profile in descriptive.profiles(run.records, run.records.studies[0])
     ]
     return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "p99.9", "IOPS, 95 %"], shown)
-
-
-def _format(profile: Profile, name: str) -> str:
-    value = profile.values.get(name)
-    return metrics.format_metric(profile.metric(name), value.mean) if value else ""

@@ -14,33 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.programs import require_version, text_of
+from ioassay import roles
+from ioassay.drivers import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
-from ioassay.packs.fio.driver.fio_options import Names, canonical
+from ioassay.packs.fio.driver.fio_options import ELSEWHERE, SERVED_S, SPDK, Names, Section, canonical, cost, timeout_s
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
-from ioassay.packs.fio.driver.section import ELSEWHERE, NO_COST, SERVED_S, SPDK, Section, cost, missing_spdk, timeout_s
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import (
-    NOTHING,
-    READ,
-    WRITE,
-    Command,
-    Confinement,
-    Driver,
-    Estimate,
-    External,
-    Load,
-    Outcome,
-    Parsed,
-    Rates,
-    Rehearsal,
-    Tool,
-    Touch,
-    Trial,
-    short_s,
-)
+from ioassay.roles import NOTHING, READ, WRITE, Driver
 
 MINIMUM = (3, 18)
 """The percentiles, and with them the bins, of all three latencies came with 3.18."""
@@ -91,7 +73,7 @@ class _View:
     def missing_plugin(self) -> str:
         """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
         wanted = [section for section in self.jobs if section.engine in SPDK]
-        return next((why for section in wanted if (why := missing_spdk(section.engine, section.plugin))), "")
+        return next((why for section in wanted if (why := job.missing_spdk(section.engine, section.plugin))), "")
 
     @property
     def ungrouped(self) -> dict[str, Any]:
@@ -124,21 +106,17 @@ class Fio(Driver):
             self._views[key] = _View.of(params)
         return self._views[key]
 
-    def tool(self) -> Tool:
-        """fio, with its lists of engines and options."""
+    def tool(self) -> roles.Tool:
         engines = {f"engine:{engine}": ["fio", f"--enghelp={engine}"] for engine in _PROBED_ENGINES}
         lists = {"engines": ["fio", "--enghelp"], "options": ["fio", "--cmdhelp=all"]}
-        return Tool("fio", ["fio", "--version"], MINIMUM, "fio", {**lists, **engines})
+        return roles.Tool("fio", ["fio", "--version"], MINIMUM, "fio", {**lists, **engines})
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Take fio's version and lists; ToolError when it is too old to be read."""
         example, instead = "a line such as fio-3.33", ", on Debian: apt-get install fio"
-        pattern = r"fio-(\d+)\.(\d+)"
-        require_version(version, pattern, MINIMUM, asked="fio --version", example=example, name="fio", instead=instead)
+        require_version(self.tool(), version, r"fio-(\d+)\.(\d+)", example, instead)
         self._names.learn(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
-        """Check one point; StudyError names the parameter. Option names are known after `configure`."""
         view = self._view(params)
         job.check_logs(params)
         warnings: list[Warning_] = []
@@ -166,7 +144,7 @@ class Fio(Driver):
             return WRITE
         return READ if jobs else NOTHING
 
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+    def touches(self, params: Mapping[str, Any]) -> Sequence[roles.Touch]:
         """Every path that a job file names; for a study, what it overwrites beside its target."""
         view = self._view(params)
         if view.file is None:
@@ -174,18 +152,14 @@ class Fio(Driver):
         return paths.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
     def in_folder(self, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-        """A job file's own paths start there."""
         return {**params, "job_folder": str(folder)} if "job" in params else params
 
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
+    def confinement(self, params: Mapping[str, Any]) -> roles.Confinement:
         view = self._view(params)
         return paths.confinement(view.jobs, view.folder)
 
-    def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
-        """Commands, code, networks and remote storage that the jobs name."""
-        view = self._view(params)
-        return [each for section in view.jobs for each in paths.externals(section)]
+    def externals(self, params: Mapping[str, Any]) -> Sequence[roles.External]:
+        return [each for section in self._view(params).jobs for each in paths.externals(section)]
 
     def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
         """Direct I/O, where an engine that moves data goes without."""
@@ -195,7 +169,7 @@ class Fio(Driver):
             return ""
         return "set direct = 1 in [params], and an ioengine other than mmap"
 
-    def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
+    def rehearsal(self, params: Mapping[str, Any], folder: Path) -> roles.Rehearsal | None:
         """fio on a user's job file, and on one that is not there, so that it ends before any job begins."""
         view = self._view(params)
         if view.file is None or view.missing_plugin:
@@ -204,62 +178,57 @@ class Fio(Driver):
         text = jobfile.rewrite(view.text, view.file, {}, folder)
         jobs = jobfile.parse(text, view.folder, os.environ, view.place)
         argv = ["fio", jobfile.DEBUG, str(folder / JOB), str(folder / jobfile.ABSENT)]
-        return Rehearsal(
-            Command(argv, timeout_s=_REHEARSAL_S, files={JOB: text}, cwd=view.folder),
+        return roles.Rehearsal(
+            roles.Command(argv, timeout_s=_REHEARSAL_S, files={JOB: text}, cwd=view.folder),
             reading=repr((view.folder, view.file.contents, view.jobs)),
             confirm=partial(jobfile.confirm, jobs, view.folder, view.place),
         )
 
-    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> roles.Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""
         view = self._view(params)
         if view.missing_plugin:
-            return NO_COST
+            return roles.Estimate(0.0, 0)  # it is skipped before anything is started
         found = cost(view.stages, job.target_bytes(target))
-        served_s = SERVED_S if target.get("kind") == "virtual" else 0.0
-        return replace(found, seconds=found.seconds + served_s)
+        return replace(found, seconds=found.seconds + (SERVED_S if target.get("kind") == "virtual" else 0.0))
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `runtime`, where all jobs run for one time."""
-        times_s = {section.must_run_s for section in self._view(params).jobs}
-        whole_s = times_s.pop() if len(times_s) == 1 else None
-        part_s = short_s(whole_s, share) if whole_s is not None else None
-        if part_s is None:
+        whole_s, *others_s = {section.must_run_s for section in self._view(params).jobs}
+        if others_s or whole_s is None or (part_s := roles.short_s(whole_s, share)) is None:
             return None
         others = {name: value for name, value in params.items() if canonical(name) != "runtime"}
         return {**others, "runtime": f"{round(part_s * 1000)}ms"}
 
     def stated_level(self, params: Mapping[str, Any], name: str) -> str | None:
-        """What the jobs of the study's job file set the option to."""
         return jobfile.fixed(params, name)
 
-    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+    def command(self, trial: roles.Trial, load: roles.Load, raw: Path) -> roles.Command | None:
         """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one.
 
         None where an engine's plugin is missing; `parse` then says which, and how to get it.
         """
         view, raw = self._view(trial.params), raw.absolute()
         beside: Mapping[str, str] = {}
-        environment: Mapping[str, str] = {}
+        environment: dict[str, str] = {}
         if view.missing_plugin:
             return None
         if view.file is None:
             text, folder, beside = job.emit(trial, load, raw), raw, job.extra_files(trial, load)
-            if beside:
-                _require_plain(raw)  # the job names a file there
             must_not_write = load.read_only and view.jobs[0].engine not in ELSEWHERE
             options = ["--readonly"] if must_not_write or not view.jobs[0].writes else []
         else:
-            redirected = raw if jobfile.writes_logs(view.file) else None
-            _require_plain(raw)
-            text, folder = jobfile.rewrite(view.text, view.file, view.ungrouped, redirected), view.folder
+            redirected, folder = raw if jobfile.writes_logs(view.file) else None, view.folder
+            text = jobfile.rewrite(view.text, view.file, view.ungrouped, redirected)
             options = _command_line(trial, view, raw)
             environment = {"TMPDIR": os.environ.get("TMPDIR", "")}  # as its ${TMPDIR} was read
+        if (beside or view.file is not None) and (problem := job.unwritable(str(raw))):  # the job names a file there
+            raise ToolError(f"the run's folder {problem}: give another with --output")
         if "spdk_bdev" in {section.engine for section in view.jobs}:
-            environment = {**environment, "RUNTIME_DIRECTORY": str(raw)}  # DPDK's, which is /run otherwise
+            environment["RUNTIME_DIRECTORY"] = str(raw)  # DPDK's, which is /run otherwise
         eta = "never" if trial.calls else "always"  # its own writes would be among the calls that are counted
         standard = ["--output-format=json+", f"--output={raw / RESULTS}", f"--eta={eta}", f"--aux-path={raw}"]
-        return Command(
+        return roles.Command(
             argv=["fio", *standard, *options, str(raw / JOB)],
             timeout_s=timeout_s(view.stages, load.size_bytes or None),
             files={JOB: text, **beside},
@@ -267,26 +236,24 @@ class Fio(Driver):
             env=environment,
         )
 
-    def rates(self, output: str) -> Rates | None:
-        """Those of fio's last status line."""
+    def rates(self, output: str) -> roles.Rates | None:
         return fio_outcome.rates(output)
 
-    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
-        """Read fio's results; `failed` with the reason for everything that is not a measurement."""
+    def parse(self, trial: roles.Trial, outcome: roles.Outcome | None, raw: Path) -> roles.Parsed:
         try:
             view = self._view(trial.params)
             if outcome is None:
                 why = view.missing_plugin
-                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
+                return roles.Parsed(SKIPPED, why, lasting=True) if why else roles.Parsed(FAILED, "fio was not run")
             jobs = view.jobs if view.file else [replace(view.jobs[0], name=job.name_of(trial))]
             return _read(trial, jobs, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
-            return Parsed(FAILED, str(error))
+            return roles.Parsed(FAILED, str(error))
         except (ValueError, ArithmeticError, InputError) as error:
-            return Parsed(FAILED, f"{RESULTS}: its numbers make no sense: {error}")
+            return roles.Parsed(FAILED, f"{RESULTS}: its numbers make no sense: {error}")
 
 
-def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) -> Parsed:
+def _read(trial: roles.Trial, jobs: Sequence[Section], outcome: roles.Outcome, raw: Path) -> roles.Parsed:
     results, unreadable = None, ""
     try:
         results = fio_json.parse((raw / RESULTS).read_text(encoding="utf-8", errors="replace"), RESULTS)
@@ -296,11 +263,11 @@ def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) ->
         unreadable = str(error)
     verdict = judge(results, jobs, outcome, text_of(outcome.stderr), unreadable)
     if results is None or verdict.reason:
-        return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
+        return roles.Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
     series, lost = job.log_series(trial.params, raw)
     found = fio_outcome.metrics(results.jobs)
-    return Parsed(
+    return roles.Parsed(
         OK,
         metrics={
             **found,
@@ -315,7 +282,7 @@ def _read(trial: Trial, jobs: Sequence[Section], outcome: Outcome, raw: Path) ->
     )
 
 
-def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
+def _command_line(trial: roles.Trial, view: _View, raw: Path) -> list[str]:
     """Options given before a job file are its [global] defaults: what the file sets itself stays as it is."""
     options = ["--clat_percentiles=1", "--lat_percentiles=1", "--slat_percentiles=1"]
     seeds = ("randseed", "randrepeat", "allrandrepeat")
@@ -327,8 +294,3 @@ def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
     if not any(section.writes for section in view.jobs) and all(touch.access == READ for touch in touched):
         options.append("--readonly")
     return options
-
-
-def _require_plain(raw: Path) -> None:
-    if problem := job.unwritable(str(raw)):
-        raise ToolError(f"the run's folder {problem}: give another with --output")

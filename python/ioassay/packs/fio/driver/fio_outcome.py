@@ -12,9 +12,11 @@ import math
 import os
 import re
 import signal
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
@@ -30,7 +32,7 @@ from ioassay.packs.fio.claims.fio_results import (
     in_direction,
     merged_latency,
 )
-from ioassay.packs.fio.driver.section import SPDK, Section
+from ioassay.packs.fio.driver.fio_options import SPDK, Section
 from ioassay.records.record import Buckets, Warning_
 from ioassay.roles import Outcome, Rates
 
@@ -42,34 +44,8 @@ LEAST_SHARE_OF_RUNTIME = 0.9
 _MOST_SHARE_OF_RUNTIME, _MOST_OVERRUN_S = 1.2, 1.0
 _REFILL_BYTES_PER_S = 2e9
 """Bandwidth of one job from which on making fresh data is seen: fio 3.33 fills 4 to 5 GB/s on a common core."""
-_ANY = frozenset({"any"})
 _EMPTY = re.compile(r"\s*(note:|valid values|:|\{|\}|[\w/ .]+ : )")
 """Lines that say nothing of what went wrong."""
-_REMEDIES: tuple[tuple[str, str], ...] = (
-    (r"appears mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
-    (r"bad ioops version|/spdk_\w+ not loadable", "the plugin is none of the installed fio's: build SPDK with "
-     "./configure --with-fio=<fio's sources, of the installed version>, and look at fio --version"),
-    (r"not loadable|failed to load engine", "this fio lacks the engine: fio --enghelp lists those it has"),
-    (r"bad option|unrecognized option|failed parsing", "correct the option: fio --cmdhelp=NAME explains it"),
-    (r"io_uring\.c|of ioengine io_uring", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, of a "
-     "container also its seccomp profile (--security-opt seccomp=…), or use ioengine = 'libaio'"),
-    (r"smalloc|shmget|shmat", "fio ran out of shared memory: lower numjobs, or raise kernel.shmmax"),
-    (r"you need to specify size", "set size, or give a target of known size"),
-    (r"err=\s*22\b|Invalid argument", "the file system may not take direct I/O, or not in blocks of this size: "
-     "set direct = 0, use a multiple of the sector size, or another path"),
-    (r"err=\s*28\b|No space left", "the disk is full: free some space, or lower target.size"),
-    (r"err=\s*16\b|resource busy", "something else uses it: unmount it or stop that program"),
-    (r"err=\s*24\b|Too many open files", "raise the limit of open files: ulimit -n 65536"),
-    (r"err=\s*(1|13)\b|Permission denied|not permitted", "run as root, or choose a path that you may use"),
-    (r"err=\s*38\b|not implemented", "this kernel lacks what the engine needs: use ioengine = 'libaio' or 'psync'"),
-    (r"err=\s*(25|95)\b|Inappropriate ioctl|not supported", "the target cannot do this request, for example trim"),
-    (r"err=\s*11\b|temporarily unavailable", "raise fs.aio-max-nr, or lower iodepth or numjobs"),
-    (r"err=\s*12\b|Cannot allocate", "lower iodepth, numjobs or bs, or raise the memory limit: ulimit -l unlimited"),
-    (r"err=\s*84\b|verify:|multibyte", "data came back wrong: check the disk before you trust it"),
-    (r"err=\s*5\b|Input/output error", "the disk reports an error: see dmesg"),
-    (r"err=\s*30\b|Read-only file system", "mount it writable, or choose another path"),
-    (r"err=\s*2\b|No such file", "the path does not exist: check the target"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,7 +70,14 @@ def judge(
     done = results.jobs
     if why := _unpolled(done, jobs, outcome):
         return Verdict(why, cannot=True)
-    reason = _ended_badly(outcome, messages) or _errors(done) or exited or _idle(done, jobs)
+    said: dict[str, None] = {}
+    for job in done:
+        if job.error and not _goes_on(job):
+            # fio 3.33 has no word for a refusal that may be the engine's.
+            refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
+            title = f"job {job.name}{' of ioengine io_uring' if refused else ''}"
+            said[f"{title} ended with error {job.error} ({os.strerror(job.error)})"] = None
+    reason = _ended_badly(outcome, messages) or "; ".join(said) or exited or _idle(done, jobs)
     for job, wanted_s in _timed(done, jobs) if not reason else ():
         if _ran_s(job) < LEAST_SHARE_OF_RUNTIME * wanted_s:
             reason = f"job {job.name} ran {_ran_s(job):.3g} s of the {wanted_s:.3g} s asked for"
@@ -135,17 +118,6 @@ def _ended_badly(outcome: Outcome, messages: str) -> str:
     return f"fio was ended by {signal.Signals(int(taken[1])).name}" if taken else ""
 
 
-def _errors(jobs: Sequence[Job]) -> str:
-    said: dict[str, None] = {}
-    for job in jobs:
-        if job.error and not _goes_on(job):
-            # fio 3.33 has no word for a refusal that may be the engine's.
-            refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
-            title = f"job {job.name}{' of ioengine io_uring' if refused else ''}"
-            said[f"{title} ended with error {job.error} ({os.strerror(job.error)})"] = None
-    return "; ".join(said)
-
-
 def _goes_on(job: Job) -> bool:
     """Whether it was told to continue after errors, and did: fio reports the first one all the same. Data that do not
     verify (EILSEQ) are another matter."""
@@ -162,9 +134,8 @@ def _idle(done: Sequence[Job], asked: Sequence[Section]) -> str:
         if any(direction in job.directions for job in asked) and not in_it:
             return f"fio did no {direction} at all, though it was asked for"
     wanted = {section.title: section.directions for section in reversed(asked)}
-    if idle := [job.name for job in done if not job.ios and wanted.get(job.name, _ANY)]:
-        return f"job {idle[0]} did no I/O at all"
-    return "" if sum(job.ios for job in done) or not any(job.directions for job in asked) else "fio did no I/O at all"
+    idle = next((job.name for job in done if not job.ios and wanted.get(job.name, frozenset({"any"}))), None)
+    return "" if idle is None else f"job {idle} did no I/O at all"
 
 
 def _ran_s(job: Job) -> float:
@@ -186,7 +157,9 @@ def _explained(reason: str, messages: str) -> str:
     """The reason, fio's first words, and the remedy that fits them."""
     lines = [line.strip() for line in dict.fromkeys(messages.splitlines()) if line.strip() and not _EMPTY.match(line)]
     said = f"; fio says: {' / '.join(lines[:3])[:400]}" if lines else ""
-    remedy = next((advice for pattern, advice in _REMEDIES if re.search(pattern, f"{messages}\n{reason}", re.I)), "")
+    remedies = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+    printed = f"{messages}\n{reason}"
+    remedy = next((advice for pattern, advice in remedies.items() if re.search(pattern, printed, re.I)), "")
     return f"{reason}{said}" + (f"; {remedy}" if remedy else "")
 
 
@@ -226,10 +199,9 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
     for job in results.jobs:
         kept: dict[str, Direction] = {}
         for name, direction in job.directions.items():
-            own, whole = direction.latencies, direction.latencies.get("lat")
-            bad = [
-                kind for kind in ("slat", "clat") if whole and kind in own and own[kind].max_ns > _ROOM * whole.max_ns
-            ]
+            own = direction.latencies
+            most_ns = _ROOM * own["lat"].max_ns if "lat" in own else math.inf
+            bad = [kind for kind in ("slat", "clat") if kind in own and own[kind].max_ns > most_ns]
             gone |= dict.fromkeys(bad)
             kept[name] = replace(direction, latencies={kind: one for kind, one in own.items() if kind not in bad})
         jobs.append(replace(job, directions=kept))
@@ -251,32 +223,37 @@ _OF_SECTION = ("bw", "iops", "ios", "bytes", "runtime")
 
 
 def metrics(jobs: Sequence[Job]) -> dict[str, float]:
-    """All metrics of jobs taken as one load, named as in `ioassay.metrics`; directions without I/O are left out."""
+    """All metrics of jobs taken as one load, named as in `ioassay.metrics`; directions without I/O are left out.
+
+    cpu.usr and cpu.sys are in % of one processor while the load ran (200 is two of them); counts are those of all jobs.
+    """
     done = [found for job in jobs for name, found in job.directions.items() if name != "mixed"]
-    ios, volume = sum(found.ios for found in done), sum(found.bytes for found in done)
-    took_s = elapsed_s(jobs, ("read", "write", "trim"))
-    found: dict[str, float] = {}
-    if ios and took_s > 0:
-        found = {"total.bw": volume / took_s, "total.iops": ios / took_s}
-        found |= {"total.ios": ios, "total.bytes": volume, "total.runtime": took_s}
+    total = _volumes(jobs, "total", ("read", "write", "trim"), done)
+    found = total if "total.bw" in total else {}
     for direction, name in _NAMES.items():
-        ios = sum(part.ios for part in in_direction(jobs, direction))
-        if ios:
-            found |= {f"{name}.{key}": value for key, value in _of_direction(jobs, direction, ios).items()}
-    return found | _processor(jobs)
+        own = in_direction(jobs, direction)
+        if not any(part.ios for part in own):
+            continue
+        found |= _volumes(jobs, name, (direction,), own)
+        for kind in KINDS:
+            if latency := merged_latency(jobs, direction, kind):
+                shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
+                values = latency.statistics_ns | shares
+                found |= {f"{name}.{kind}.{key}": value for key, value in values.items()}
+    if (took_s := elapsed_s(jobs, tuple(_NAMES))) > 0:
+        found["cpu.usr"] = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
+        found["cpu.sys"] = sum(job.cpu.sys_percent * job.runtime_s for job in jobs) / took_s
+    counts = ("context_switches", "major_faults", "minor_faults")
+    return found | {name: sum(getattr(job.cpu, name) for job in jobs) for name in counts}
 
 
-def _of_direction(jobs: Sequence[Job], direction: str, ios: int) -> dict[str, float]:
-    volume = sum(part.bytes for part in in_direction(jobs, direction))
-    took_s = elapsed_s(jobs, (direction,))
-    found: dict[str, float] = {"ios": ios, "bytes": volume, "runtime": took_s}
-    if took_s > 0:
-        found |= {"bw": volume / took_s, "iops": ios / took_s}
-    for kind in KINDS:
-        if latency := merged_latency(jobs, direction, kind):
-            shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
-            found |= {f"{kind}.{name}": value for name, value in (latency.statistics_ns | shares).items()}
-    return found
+def _volumes(
+    jobs: Sequence[Job], name: str, directions: tuple[str, ...], parts: Sequence[Direction]
+) -> dict[str, float]:
+    ios, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
+    took_s = elapsed_s(jobs, directions)
+    rates = {f"{name}.bw": volume / took_s, f"{name}.iops": ios / took_s} if ios and took_s > 0 else {}
+    return {f"{name}.ios": ios, f"{name}.bytes": volume, f"{name}.runtime": took_s, **rates}
 
 
 def percentiles_ns(latency: Latency) -> Mapping[float, float]:
@@ -287,18 +264,6 @@ def percentiles_ns(latency: Latency) -> Mapping[float, float]:
     values_ns = sorted(latency.bins)
     histogram = Histogram.from_buckets(values_ns, [latency.bins[value_ns] for value_ns in values_ns])
     return dict(zip(PERCENTILES, histogram.quantiles([percent / 100 for percent in PERCENTILES]), strict=True))
-
-
-def _processor(jobs: Sequence[Job]) -> dict[str, float]:
-    """usr and sys in % of one processor while the load ran (200 is two of them); counts of all jobs."""
-    names = ("context_switches", "major_faults", "minor_faults")
-    counts = {name: sum(getattr(job.cpu, name) for job in jobs) for name in names}
-    took_s = elapsed_s(jobs, tuple(_NAMES))
-    if took_s <= 0:
-        return counts
-    usr = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
-    system = sum(job.cpu.sys_percent * job.runtime_s for job in jobs) / took_s
-    return {"cpu.usr": usr, "cpu.sys": system, **counts}
 
 
 def by_section(jobs: Sequence[Job]) -> dict[str, float]:
@@ -332,18 +297,14 @@ def parts(results: Results) -> list[dict[str, Any]]:
     """One part a job where there are several, and one a disk with the kernel's raw counts as fio read them."""
     found: list[dict[str, Any]] = []
     if len(results.jobs) > 1:
-        names = [_titled(job.name, job.client) for job in results.jobs]
+        names = [f"{job.name} of {job.client}" if job.client else job.name for job in results.jobs]
         for number, (name, job) in enumerate(zip(names, results.jobs, strict=True)):
             title = name if names.count(name) == 1 else f"{name}.{names[:number].count(name)}"
             found.append({"name": title, "job": number, "metrics": metrics([job])})
-    disks = [
-        {"name": f"disk {_titled(disk.name, disk.client)}", "metrics": dict(disk.counts)} for disk in results.disks
-    ]
-    return found + disks
-
-
-def _titled(name: str, client: str) -> str:
-    return f"{name} of {client}" if client else name
+    for disk in results.disks:
+        title = f"disk {disk.name} of {disk.client}" if disk.client else f"disk {disk.name}"
+        found.append({"name": title, "metrics": dict(disk.counts)})
+    return found
 
 
 _START_S = 0.16

@@ -6,7 +6,9 @@ What is written beside the parameters is in `defaults`, in the open; docs/driver
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,7 @@ from ioassay.hints import nearest
 from ioassay.pack import words
 from ioassay.packs.fio.claims import fio_logs
 from ioassay.packs.fio.claims.fio_logs import LATENCIES
-from ioassay.packs.fio.driver.fio_options import canonical, write
-from ioassay.packs.fio.driver.section import (
-    ELSEWHERE,
-    KERNEL_HAS_DRIVE,
-    PATTERNS,
-    SPDK,
-    SPDK_CONFIGURATION,
-    SYNCHRONOUS,
-    Section,
-    missing_spdk,
-    spdk_configuration,
-    spdk_lines,
-)
+from ioassay.packs.fio.driver.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, canonical, write
 from ioassay.records.record import Series, Warning_
 from ioassay.roles import Load, Trial
 
@@ -101,23 +91,27 @@ def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
     `folder` is where files beside it lie (`beside`).
     """
     job = section(trial.params)
-    if job.engine in SPDK:  # what the study sets of it counts
-        found = spdk_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
-        own = {name: value for name, value in found.items() if name == "ioengine" or name not in job.options}
-        storage = {**own, **_area(job, load.size_bytes)}
-    else:
-        storage = _storage(job, load)
     # fio reads a signed 64-bit number.
     seed = {} if "randseed" in job.options else {"randrepeat": "0", "randseed": str(trial.seed % 2**63)}
-    lines = {**job.options, **seed, **storage, **log_options(trial.params, job)}
+    lines = {**job.options, **seed, **_storage(job, load, folder), **log_options(trial.params, job)}
     return "\n".join([f"[{name_of(trial)}]", *(f"{name}={value}" for name, value in lines.items())]) + "\n"
 
 
 def extra_files(trial: Trial, load: Load) -> dict[str, str]:
-    """Files that the job needs beside its own: name -> text."""
+    """Files that the job needs beside its own: name -> text.
+
+    They say what SPDK's block layer is to connect to, and that it is not to look for partitions on it: it would read
+    them first, and the drive would count these reads as the load's (`bdev_examine`).
+    """
     if section(trial.params).engine != "spdk_bdev":
         return {}
-    return {SPDK_CONFIGURATION: spdk_configuration(*_subsystem("spdk_bdev", load))}
+    host, port, nqn = _subsystem("spdk_bdev", load)
+    attach = {
+        "method": "bdev_nvme_attach_controller",
+        "params": {"name": _BDEV, "trtype": "TCP", "adrfam": "IPv4", "traddr": host, "trsvcid": port, "subnqn": nqn},
+    }
+    alone = {"method": "bdev_set_options", "params": {"bdev_auto_examine": False}}
+    return {_CONFIGURATION: json.dumps({"subsystems": [{"subsystem": "bdev", "config": [alone, attach]}]}, indent=1)}
 
 
 def name_of(trial: Trial) -> str:
@@ -125,34 +119,45 @@ def name_of(trial: Trial) -> str:
     return f"ioassay-{trial.id}"
 
 
-def _storage(job: Section, load: Load) -> dict[str, str]:
+def _storage(job: Section, load: Load, folder: Path) -> dict[str, str]:
+    """What the job loads, and where of it."""
+    if job.engine in SPDK:  # what the study sets of it counts
+        plugin, (host, port, nqn) = _spdk_plugin(job.engine, job.plugin), _subsystem(job.engine, load)
+        name = f"trtype=TCP adrfam=IPv4 traddr={host} trsvcid={port} subnqn={nqn} ns=1"
+        found = {"thread": "1", "filename": name.replace(":", "\\:")}  # fio splits file names at colons
+        if job.engine == "spdk_bdev":
+            found |= {"spdk_json_conf": str(folder / _CONFIGURATION), "spdk_mem": _MEMORY_MIB, "filename": f"{_BDEV}n1"}
+            found["env_context"] = "--no-huge --no-shconf --iova-mode=va"
+        own = {name: value for name, value in found.items() if name not in job.options}
+        return {"ioengine": str(plugin) if plugin else job.engine, **own, **_area(job, load.size_bytes)}
     if job.engine == "nbd" and "uri" not in job.options:
-        if "nbd" not in load.addresses and load.kind == "device" and not load.addresses:
-            raise ConditionError("ioengine nbd reaches no drive of the kernel's")
         if "nbd" not in load.addresses:
-            raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
+            if load.kind == "device" and not load.addresses:
+                raise ConditionError("ioengine nbd reaches no drive of the kernel's")
+            wanted = "kind = 'virtual', or set uri yourself"
+            raise ToolError(f"ioengine nbd needs a target that is reached by NBD: {wanted}")
         return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
     if load.path is None:
         if job.engine not in ELSEWHERE:
             raise ToolError(f"ioengine {job.engine} needs something to load, and the target has nothing: set [target]")
         return {} if "size" in job.options else {"size": str(load.size_bytes or _NO_LOAD_BYTES)}
-    area = _area(job, load.size_bytes)
-    if load.kind != "folder":
-        return {"filename": file_name(load.path), **area}
-    if load.new_file is None:
-        raise ToolError(f"{load.path}: is a folder in which no file can be made; expected a file or a device")
-    steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
-    end_bytes = int(area.get("offset", 0)) + steps + int(area["size"])
-    return {"filename": file_name(load.new_file(_IN_FOLDER, end_bytes)), **area}
+    area, file = _area(job, load.size_bytes), load.path
+    if load.kind == "folder":
+        if load.new_file is None:
+            raise ToolError(f"{load.path}: is a folder in which no file can be made; expected a file or a device")
+        steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
+        file = load.new_file(_IN_FOLDER, int(area.get("offset", 0)) + steps + int(area["size"]))
+    return {"filename": file_name(file), **area}
 
 
-def _subsystem(engine: str, load: Load) -> tuple[str, str]:
-    """Address and name of the NVMe subsystem."""
-    if not {"nvme_tcp", "nqn"} <= load.addresses.keys() and load.kind == "device" and not load.addresses:
-        raise ConditionError(KERNEL_HAS_DRIVE)
+def _subsystem(engine: str, load: Load) -> tuple[str, str, str]:
+    """Address, port and name of the NVMe subsystem."""
     if not {"nvme_tcp", "nqn"} <= load.addresses.keys():
+        if load.kind == "device" and not load.addresses:
+            raise ConditionError(KERNEL_HAS_DRIVE)
         raise ToolError(f"ioengine {engine} needs a target that speaks NVMe over TCP: add 'nvme-tcp' to target.ways")
-    return load.addresses["nvme_tcp"], load.addresses["nqn"]
+    host, _, port = load.addresses["nvme_tcp"].rpartition(":")
+    return host, port, load.addresses["nqn"]
 
 
 def file_name(path: Path) -> str:
@@ -165,9 +170,8 @@ def file_name(path: Path) -> str:
 
 def unwritable(path: str) -> str:
     """Why fio could not read `path` back from a job file ('' when it can): it knows no quotes there."""
-    for character in "#;$\n\r":
-        if character in path:
-            return f"{path!r} contains {character!r}, which fio job files cannot express; use a path without it"
+    if character := next((each for each in "#;$\n\r" if each in path), None):
+        return f"{path!r} contains {character!r}, which fio job files cannot express; use a path without it"
     if path != path.rstrip() or not path.isprintable():
         return f"{path!r} ends with blanks or has unprintable characters, which fio job files cannot express; rename it"
     return ""
@@ -188,6 +192,49 @@ def _area(job: Section, load_bytes: int) -> dict[str, str]:
             f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
         )
     return {name: str(value) for name, value in given.items()}
+
+
+# SPDK's engines for fio: where the plugins are. A job reaches an NVMe over TCP address through them.
+#
+# They are no part of fio or Debian: SPDK builds them for one version of fio (`./configure --with-fio=…`, in build/fio).
+# The folder is given by the environment, `IOASSAY_SPDK_FIO`, or lies where SPDK installs it. `spdk_nvme` takes huge
+# pages; `spdk_bdev` is run without, so that it needs no privileges. Sources: SPDK's documentation of its fio plugins.
+
+SPDK_VARIABLE = "IOASSAY_SPDK_FIO"
+_CONFIGURATION = "spdk.json"
+_PLACES = ("/usr/local/lib/spdk/fio", "/usr/lib/spdk/fio", "/opt/spdk/build/fio")
+_HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+_MEMORY_MIB = "1024"
+_BDEV = "Virtual0"
+KERNEL_HAS_DRIVE = (
+    "SPDK would take a drive from the kernel (vfio-pci or uio), which ioassay does not do: it runs SPDK on a virtual "
+    "drive only"
+)
+"""Why it does not run on a device."""
+
+
+def _spdk_plugin(engine: str, given: str) -> Path | None:
+    """The plugin's file; None where there is none. `given` is the path that a study gives, which counts alone."""
+    folders = [os.environ[SPDK_VARIABLE]] if os.environ.get(SPDK_VARIABLE) else _PLACES
+    found = [Path(given).absolute()] if given else [Path(folder).absolute() / engine for folder in folders]
+    return next((path for path in found if path.is_file()), None)
+
+
+def missing_spdk(engine: str, given: str = "") -> str:
+    """Why the engine cannot run here, with the remedy; '' where it can."""
+    if _spdk_plugin(engine, given) is None:
+        place = f"in {os.environ.get(SPDK_VARIABLE) or ', '.join(_PLACES)}"
+        return (
+            f"SPDK's fio plugin '{engine}' is not {given or place}: build SPDK with ./configure --with-fio=<fio's "
+            f"sources, of the installed version>, and set {SPDK_VARIABLE}=<spdk>/build/fio"
+        )
+    try:
+        huge_pages = int(_HUGE_PAGES.read_text())
+    except (OSError, ValueError):
+        huge_pages = 0
+    if engine == "spdk_nvme" and not huge_pages:
+        return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"
+    return ""
 
 
 # fio's time logs, where a study wants `logs`. fio averages over `log_interval` itself, so the logs stay small and the
@@ -248,22 +295,17 @@ def log_series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list
     warnings: list[Warning_] = []
     for kind in params.get("logs", []):
         try:
+            logged = "clat_hist" if kind == HISTOGRAMS else kind
+            if not (paths := _log_files(raw, logged)):
+                raise FileNotFoundError(f"fio wrote none: {_LOG_PREFIX}_{logged}.1.log is not there")
             if kind == HISTOGRAMS:
-                fio_logs.latency_windows(_required_logs(raw, "clat_hist"))
+                fio_logs.latency_windows(paths)
             else:
-                paths = _required_logs(raw, kind)
                 weights = _log_files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
                 made += fio_logs.series_of(kind, paths, _log_interval_ms(params), weights)
         except (OSError, IoassayError, ValueError) as error:
             warnings.append(Warning_("log-unreadable", f"{kind} log: {error}", "look into the trial's raw folder"))
     return made, warnings
-
-
-def _required_logs(raw: Path, kind: str) -> list[Path]:
-    paths = _log_files(raw, kind)
-    if not paths:
-        raise FileNotFoundError(f"fio wrote none: {_LOG_PREFIX}_{kind}.1.log is not there")
-    return paths
 
 
 def _log_files(raw: Path, kind: str) -> list[Path]:
@@ -290,31 +332,26 @@ def check(job: Section, target: Target, engines: Sequence[str] = ()) -> list[War
     if job.pattern not in PATTERNS:
         wanted = f"expected one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
         raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")
-    way = list(_check_way(job, target))
-    _check_numbers(job)
-    return [*way, *(warning for one in _CHECKS for warning in one(job, target))]
-
-
-def _refuse(name: str, message: str) -> StudyError:
-    return StudyError(message, key=f"params.{name}")
-
-
-def _check_numbers(job: Section) -> None:
+    ways = list(_check_way(job, target))
     for name in (*_COUNTS, *_PERCENTAGES):
         for text in job.options.get(name, "").split(","):
             if text and "$" not in text and not text.isdecimal():
                 raise _refuse(name, f"is '{text}'; expected a whole number")
-    for name in _COUNTS:
-        if job.options.get(name) == "0":
-            raise _refuse(name, "is 0, so nothing would run; expected 1 or more")
-    for name in _PERCENTAGES:
-        for text in job.options.get(name, "").split(","):
-            if text.isdecimal() and int(text) > 100:
+            if name in _PERCENTAGES and text.isdecimal() and int(text) > 100:
                 raise _refuse(name, f"is {text} %; expected 0 to 100")
-    if "runtime" in job.options and not job.seconds("runtime") and job.flag("time_based"):
-        raise _refuse("runtime", f"is '{job.options['runtime']}', so nothing would be measured; expected more than 0")
-    if job.flag("time_based") and "runtime" not in job.options:
-        raise _refuse("time_based", "needs a run time; add runtime")
+        if name in _COUNTS and job.options.get(name) == "0":
+            raise _refuse(name, "is 0, so nothing would run; expected 1 or more")
+    if job.flag("time_based"):
+        if "runtime" not in job.options:
+            raise _refuse("time_based", "needs a run time; add runtime")
+        if not job.seconds("runtime"):
+            what = f"is '{job.options['runtime']}', so nothing would be measured"
+            raise _refuse("runtime", f"{what}; expected more than 0")
+    return [*ways, *(warning for one in (_check_area, _alignment, _idle_options) for warning in one(job, target))]
+
+
+def _refuse(name: str, message: str) -> StudyError:
+    return StudyError(message, key=f"params.{name}")
 
 
 def _check_area(job: Section, target: Target) -> Iterator[Warning_]:
@@ -362,21 +399,16 @@ def _alignment(job: Section, target: Target) -> Iterator[Warning_]:
         yield Warning_("bs-unaligned", f"{text}: it fails, or quietly goes through the page cache", remedy)
 
 
-def _depth(job: Section, target: Target) -> Iterator[Warning_]:
-    depth = job.number("iodepth", 1)
-    if depth <= 1 or job.options.get("io_submit_mode") == "offload":
-        return
-    if job.engine in SYNCHRONOUS:
+def _idle_options(job: Section, target: Target) -> Iterator[Warning_]:
+    """Options without the effect that they seem to have; StudyError for those that would outlive the run."""
+    depth = job.number("iodepth", 1) if job.options.get("io_submit_mode") != "offload" else 1
+    if depth > 1 and job.engine in SYNCHRONOUS:
         text = f"iodepth = {depth} does nothing: ioengine {job.engine} waits for each request"
-        yield Warning_(
-            "iodepth-ignored", text, "use ioengine = 'libaio' or 'io_uring', or numjobs for parallel requests"
-        )
-    elif job.engine == "libaio" and not job.direct:
+        remedy = "use ioengine = 'libaio' or 'io_uring', or numjobs for parallel requests"
+        yield Warning_("iodepth-ignored", text, remedy)
+    if depth > 1 and job.engine == "libaio" and not job.direct:
         text = f"libaio without direct = 1 waits inside io_submit, so iodepth = {depth} is not reached"
         yield Warning_("buffered-async", text, "set direct = 1, or use ioengine = 'io_uring'")
-
-
-def _caches(job: Section, target: Target) -> Iterator[Warning_]:
     if job.engine == "mmap" and job.direct:
         text = "direct = 1 does nothing with ioengine mmap, which always goes through the page cache"
         yield Warning_("direct-ignored", text, "use another ioengine for direct I/O")
@@ -384,13 +416,10 @@ def _caches(job: Section, target: Target) -> Iterator[Warning_]:
         # generic_open_file() in fio's filesetup.c leaves out the flags of jobs that trim.
         text = f"direct = 1 does nothing with rw = {job.pattern}: fio opens what it trims through the page cache"
         yield Warning_("direct-ignored", text, "trim and write in jobs of their own, or use ioengine = 'nbd'")
-
-
-def _options(job: Section, target: Target) -> Iterator[Warning_]:
     named = [name for name in ("bssplit", "bsrange", "bs") if name in job.options]
     if len(named) > 1:
-        text = f"{named[0]} is used, and {' and '.join(named[1:])} is not"
-        yield Warning_("bs-ignored", text, f"remove {' and '.join(named[1:])}")
+        others = " and ".join(named[1:])
+        yield Warning_("bs-ignored", f"{named[0]} is used, and {others} is not", f"remove {others}")
     if "rwmixread" in job.options and "rwmixwrite" in job.options:
         text = "rwmixread and rwmixwrite are both given; fio takes the last one"
         yield Warning_("mix-given-twice", text, "remove one of them")
@@ -404,8 +433,7 @@ def _options(job: Section, target: Target) -> Iterator[Warning_]:
         text = "with verify_backlog fio counts what it reads back but hardly its time, so that read.bw and read.iops "
         yield Warning_("verify-rates", f"{text}mean nothing", "leave verify_backlog out where reading is of interest")
     commands = [name for name in ("exec_prerun", "exec_postrun") if name in job.options]
-    if job.engine == "exec":
-        commands.append("ioengine=exec")
+    commands += ["ioengine=exec"] if job.engine == "exec" else []
     if commands:
         text = f"{', '.join(commands)}: fio runs commands that the job names, through a shell"
         yield Warning_("runs-commands", text, "read them before you run a job that is not yours")
@@ -431,52 +459,35 @@ def _check_way(job: Section, target: Target) -> Iterator[Warning_]:
         yield Warning_("will-be-skipped", why)
     if job.files:
         return
-    way = _way(job)
-    if target.get("kind", "null") == "virtual":
-        _require_way(job, way, target)
-    elif target.get("kind") == "nvmevirt" and way in ("nvme-tcp", "nbd"):
+    kind, elsewhere = target.get("kind", "null"), job.engine in ELSEWHERE
+    way = "" if elsewhere else "fuse"  # '': it loads nothing of the study's target
+    if job.engine in SPDK:
+        way = "nvme-tcp"
+    elif job.engine == "nbd" and "uri" not in job.options:
+        way = "nbd"
+    if kind == "virtual":
+        ways = target.get("ways")
+        by_kernel = way == "fuse" and str(target.get("form", "")).startswith(("nvme", "kernel"))  # it has the drive
+        if way and not by_kernel and isinstance(ways, list | tuple) and way not in ways:
+            text = (
+                f"has {', '.join(map(str, ways)) or 'none'}; ioengine {job.engine} reaches a virtual drive by '{way}'"
+            )
+            raise StudyError(f"{text}: add it", key="target.ways")
+        if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
+            text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
+            raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")
+    elif way in ("nvme-tcp", "nbd") and kind == "nvmevirt":
         yield Warning_("will-be-skipped", KERNEL_HAS_DRIVE if way == "nvme-tcp" else NBD_ELSEWHERE)
     elif way == "nvme-tcp":
-        raise StudyError(f"{job.engine} needs a target that speaks NVMe over TCP: {_SERVES}", key="params.ioengine")
+        raise _refuse("ioengine", f"{job.engine} needs a target that speaks NVMe over TCP: {_SERVES}")
     elif way == "nbd":
-        raise StudyError(f"nbd needs a target that is reached by NBD: {_SERVES}, or its uri", key="params.ioengine")
-    virtual = target.get("kind") == "virtual"
-    form = target.get("form", "file") if virtual else target.get("kind")
+        raise _refuse("ioengine", f"nbd needs a target that is reached by NBD: {_SERVES}, or its uri")
+    virtual = kind == "virtual"
+    form = target.get("form", "file") if virtual else kind
     is_file = form in ("file", "folder") or (virtual and form == "kernel")
-    if is_file and job.engine not in ELSEWHERE and job.pattern.endswith("trim"):
+    if is_file and not elsewhere and job.pattern.endswith("trim"):
         use = "target.form = 'device', or ioengine = 'nbd'" if virtual else "target.kind = 'device'"
-        text = f"'{job.pattern}' needs a block device: a file cannot be trimmed; use {use}"
-        raise StudyError(text, key="params.rw")
+        raise _refuse("rw", f"'{job.pattern}' needs a block device: a file cannot be trimmed; use {use}")
     sized = target.get("size") is not None or job.bytes("size") is not None
-    if target.get("kind") == "folder" and job.engine not in ELSEWHERE and not sized:  # all that is free is no size
+    if kind == "folder" and not elsewhere and not sized:  # all that is free is no size
         raise StudyError("is missing; expected the size of the file to make in the folder", key="target.size")
-
-
-def _way(job: Section) -> str:
-    """How the engine reaches a virtual drive; '' where it loads nothing of the study's target."""
-    if job.engine in SPDK:
-        return "nvme-tcp"
-    if job.engine == "nbd":
-        return "" if "uri" in job.options else "nbd"
-    return "" if job.engine in ELSEWHERE else "fuse"
-
-
-def _require_way(job: Section, way: str, target: Target) -> None:
-    ways = target.get("ways")
-    if way == "fuse" and str(target.get("form", "")).startswith(("nvme", "kernel")):
-        return  # what the kernel has of the drive it reaches by itself
-    if way and isinstance(ways, list | tuple) and way not in ways:
-        text = f"has {', '.join(map(str, ways)) or 'none'}; ioengine {job.engine} reaches a virtual drive by '{way}'"
-        raise StudyError(f"{text}: add it", key="target.ways")
-    if way in ("nbd", "nvme-tcp") and target.get("form") == "folder":
-        text = f"is 'folder', and ioengine {job.engine} would write beneath its file system"
-        raise StudyError(f"{text}; expected 'file' or 'device'", key="target.form")
-
-
-_CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
-    _check_area,
-    _alignment,
-    _depth,
-    _caches,
-    _options,
-)

@@ -14,18 +14,17 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.factors import Kind, factor, level_number
-from ioassay.packs.fio.driver.fio_options import COMPUTED, LINE_BYTES, canonical, computed, control_character, write
+from ioassay.packs.fio.driver import fio_options
+from ioassay.packs.fio.driver.fio_options import COMPUTED, FileOption, Section, canonical, control_character, fio_bytes
 from ioassay.packs.fio.driver.paths import file_names
-from ioassay.packs.fio.driver.section import FileOption, Section, fio_bytes
 from ioassay.records.record import Warning_
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")
@@ -57,17 +56,6 @@ _CONTROL_NAMES = {
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line with an option. `section` numbers the headings met so far, from 0."""
-
-    number: int
-    section: int
-    name: str
-    value: str | None
-    """None for an option without '='."""
-
-
-@dataclass(frozen=True)
 class Option:
     """One option of a section, its environment variables put in."""
 
@@ -76,6 +64,8 @@ class Option:
     value: str | None
     """As it stands behind '='; None for an option without one."""
     line: int
+    section: int
+    """Number of its heading among those met so far, from 0."""
     priority: int = 0
 
     @property
@@ -89,7 +79,7 @@ class JobFile:
     """A job file: its lines and the jobs they make."""
 
     sections: list[Section] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Option] = field(default_factory=list)
     """Options of the file itself, not of those that it includes."""
     included: set[str] = field(default_factory=set)
     """Canonical names of the options that included files set."""
@@ -156,8 +146,7 @@ class _Reader:
             if line.startswith("include"):
                 self._include(line[len("include") + 1 :], number, self.place)
             else:
-                option = self._option(line, number, self.place)
-                self.file.lines.append(Line(number, len(self.file.headings) - 1, option.name, option.value))
+                self.file.lines.append(self._option(line, number, self.place))
         self._close()
         if not self.file.sections:
             raise StudyError("has no job: expected a [section] other than [global]", source=str(self.place))
@@ -166,26 +155,19 @@ class _Reader:
     def _lines(self, text: str, place: Path) -> Iterator[tuple[int, str]]:
         """Number and content of the lines that are neither blank nor a comment. Lines end at a line feed alone."""
         for number, line in enumerate(text.split("\n"), start=1):
-            self._require_plain(line, number, place)
-            if plain := content(line):
-                if not plain.startswith("["):
-                    self.file.contents.append(plain)
+            # Refused is what fio's reading of the line would depend on beyond what an editor shows of it.
+            plain, length = content(line), len(os.fsencode(line))
+            name = f"'{plain.partition('=')[0][:40].strip(_BLANKS)}'"
+            if length > fio_options.LINE_BYTES:
+                why = f"expected at most {fio_options.LINE_BYTES}: fio reads the rest as a line of its own"
+                raise _wrong(place, number, f"{name} is {length} bytes long; {why}")
+            if (strange := control_character(line.removesuffix("\r"))) is not None:
+                what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
+                raise _wrong(place, number, f"{name} contains a control character ({what}); remove it")
+            if plain and not plain.startswith("["):
+                self.file.contents.append(plain)
+            if plain:
                 yield number, plain
-
-    def _require_plain(self, line: str, number: int, place: Path) -> None:
-        """Refuse what fio's reading of the line would depend on beyond what an editor shows of it."""
-        name = f"'{content(line).partition('=')[0][:40].strip(_BLANKS)}'"
-        if len(os.fsencode(line)) > LINE_BYTES:
-            length = len(os.fsencode(line))
-            raise _wrong(
-                place,
-                number,
-                f"{name} is {length} bytes long; expected at most {LINE_BYTES}: fio reads the rest as a "
-                f"line of its own",
-            )
-        if (strange := control_character(line.removesuffix("\r"))) is not None:
-            what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
-            raise _wrong(place, number, f"{name} contains a control character ({what}); remove it")
 
     def _close(self) -> None:
         """End the current section: into `shared` where its name begins with `global`, as fio compares."""
@@ -194,7 +176,13 @@ class _Reader:
         name = self.file.headings[-1]
         own = sorted(self.own, key=lambda option: -option.priority)
         self.file.own.append(own)
-        merged = _merged(name, self.shared, own)
+        options, files = dict(self.shared.options), list(self.shared.files)
+        for option in own:
+            options.pop(option.name, None)  # the last one counts, and its place says so
+            options[option.name] = option.text
+            if option.name in ("filename", "opendir"):  # it takes the `directory` in force when fio meets its name
+                files.append(FileOption(option.name, option.text, options.get("directory", "")))
+        merged = Section(name, options, files)
         if name.startswith("global"):
             self.shared = merged
         else:
@@ -202,15 +190,11 @@ class _Reader:
         self.own = []
 
     def _option(self, line: str, number: int, place: Path) -> Option:
-        """Read one option. fio puts variables into the whole line, its name too, but sorts by the name as written."""
-        written = line.partition("=")[0].strip(_BLANKS)
-        name, equals, value = self._substituted(line, number, place).partition("=")
-        option = Option(canonical(name), value if equals else None, number, _PRIORITIES.get(canonical(written), 0))
-        self.own.append(option)
-        return option
+        """Read one option: `${VAR}` is the variable's value, or nothing; then $ncpus and the like are their numbers.
 
-    def _substituted(self, line: str, number: int, place: Path) -> str:
-        """`${VAR}` becomes the variable's value, or nothing; then $ncpus and the like their numbers."""
+        fio puts variables into the whole line, its name too, but sorts by the name as written.
+        """
+        written = line.partition("=")[0].strip(_BLANKS)
         for variable in re.findall(r"\$\{([^}]*)\}", line):
             if variable.startswith(_OF_LAB):
                 raise _wrong(place, number, f"the lab sets {variable} anew for each trial; use another variable")
@@ -221,9 +205,13 @@ class _Reader:
                 why = f"contains '{mark[0]}', behind which fio reads a comment in some options"
                 raise _wrong(place, number, f"the environment variable {variable} {why}")
         line = re.sub(r"\$\{([^}]*)\}", lambda match: self.environment.get(match[1], ""), line)
-        if len(os.fsencode(line)) > LINE_BYTES:
-            raise _wrong(place, number, f"has more than {LINE_BYTES} bytes once its variables are put in")
-        return _calculated(line)
+        if len(os.fsencode(line)) > fio_options.LINE_BYTES:
+            raise _wrong(place, number, f"has more than {fio_options.LINE_BYTES} bytes once its variables are put in")
+        name, equals, value = _calculated(line).partition("=")
+        priority, section = _PRIORITIES.get(canonical(written), 0), len(self.file.headings) - 1
+        option = Option(canonical(name), value if equals else None, number, section, priority)
+        self.own.append(option)
+        return option
 
     def _include(self, name: str, number: int, includer: Path, depth: int = 1) -> None:
         """As fio does: the name in the folder that it runs in, else beside the file that includes it."""
@@ -257,29 +245,17 @@ def content(line: str) -> str:
     return re.split(r"[;#]", line, maxsplit=1)[0].strip(_BLANKS)
 
 
-def _merged(name: str, shared: Section, own: Sequence[Option]) -> Section:
-    """A section with what it inherits. A file takes the `directory` that is in force when fio meets its name."""
-    options = dict(shared.options)
-    files = list(shared.files)
-    for option in own:
-        options.pop(option.name, None)  # the last one counts, and its place says so
-        options[option.name] = option.text
-        if option.name in ("filename", "opendir"):
-            files.append(FileOption(option.name, option.text, options.get("directory", "")))
-    return Section(name, options, files)
-
-
 def _calculated(line: str) -> str:
     """The line with fio's keywords as numbers, and with their sums done, where these are plain.
 
     What is not plain arithmetic keeps its keyword: fio gives it to a shell (`bc_calc` in options.c).
     """
-    if not computed(line):
+    if COMPUTED.search(line) is None:
         return line
     name, equals, value = line.partition("=")
-    number = COMPUTED.sub(lambda match: str(_keywords()[match[0]]), value)
+    number = COMPUTED.sub(_keyword, value)
     if re.search(r"[-+*/]", f"{name}{value}") is None:
-        return f"{COMPUTED.sub(lambda match: str(_keywords()[match[0]]), name)}{equals}{number}"
+        return f"{COMPUTED.sub(_keyword, name)}{equals}{number}"
     try:
         return f"{name}={_evaluated(ast.parse(number.strip(_BLANKS), mode='eval').body)}"
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
@@ -295,28 +271,20 @@ def _evaluated(node: ast.AST) -> int:
     raise ValueError
 
 
-def _quotient(dividend: int, divisor: int) -> int:
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: _quotient,
+    ast.Div: lambda one, other: one // other if (one < 0) == (other < 0) else -(-one // other),
 }
 
 
-@cache
-def _keywords() -> dict[str, int]:
-    """fio's numbers for this machine (`fio_keywords_init` in options.c)."""
+def _keyword(match: re.Match[str]) -> str:
+    """fio's number for this machine (`fio_keywords_init` in options.c)."""
     page_bytes = os.sysconf("SC_PAGE_SIZE")
-    return {
-        "$pagesize": page_bytes,
-        "$mb_memory": os.sysconf("SC_PHYS_PAGES") * page_bytes // 2**20,
-        "$ncpus": os.sysconf("SC_NPROCESSORS_ONLN"),
-    }
+    if match[0] == "$mb_memory":
+        return str(os.sysconf("SC_PHYS_PAGES") * page_bytes // 2**20)
+    return str(page_bytes if match[0] == "$pagesize" else os.sysconf("SC_NPROCESSORS_ONLN"))
 
 
 def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Path | None = None) -> str:
@@ -330,7 +298,7 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     lines = text.split("\n")
     added: list[str] = []
     for name, value in changes.items():
-        replacement = f"{name}={write(name, value)}"
+        replacement = f"{name}={fio_options.write(name, value)}"
         family = next((family for family in FAMILIES if name in family), frozenset({name}))
         if inside := family & jobs.included:
             raise StudyError(
@@ -338,14 +306,14 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
             )
         found = [line for line in jobs.lines if line.name in family]
         for line in found:
-            lines[line.number - 1] = replacement
+            lines[line.line - 1] = replacement
         if not found:
             added.append(replacement)
     for line in jobs.lines:
         if log_folder is not None and line.name in LOGS:
             given = Path(line.value or "").name or jobs.headings[line.section]  # the job's name, as fio takes it
             place = log_folder / re.sub(r"[^\w.-]", "-", given)
-            lines[line.number - 1] = f"{line.name}={place}"
+            lines[line.line - 1] = f"{line.name}={place}"
     for number, path in jobs.beside.items():
         lines[number - 1] = f"include {path}"
     head = ["[global]", *added] if added else []
@@ -364,7 +332,7 @@ def warnings(jobs: JobFile) -> Iterator[Warning_]:
     for line in jobs.lines:
         suffix = re.search(r"\d([KMGTP]iB)\b", line.value or "", re.I)
         if suffix and any(job.kb_base == 1024 for job in jobs.sections):
-            text = f"line {line.number}: fio reads {line.name}={line.value} in powers of 1000, because kb_base is 1024"
+            text = f"line {line.line}: fio reads {line.name}={line.value} in powers of 1000, because kb_base is 1024"
             remedy = f"write {suffix[1][0]} instead of {suffix[1]}, or set kb_base=1000"
             yield Warning_("kib-suffix", text, remedy)
 
@@ -395,14 +363,17 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
     """The study table of a job file: the text verbatim, three repetitions, responses and figures by its directions."""
     place = path.absolute()
     jobs = parse(text, Path.cwd(), os.environ, place)
-    directions = sorted({direction for job in jobs.sections for direction in job.directions})
-    scopes = [""] if len(jobs.sections) == 1 else [f"{job.title}/" for job in jobs.sections]
+    alone = len(jobs.sections) == 1
     responses = [
-        f"{scope}{direction}.{quantity}"
-        for scope, job in zip(scopes, jobs.sections, strict=False)
+        f"{'' if alone else f'{job.title}/'}{direction}.{quantity}"
+        for job in jobs.sections
         for direction in sorted(job.directions)
         for quantity in ("bw", "iops", "lat.p99")
     ]
+    figures: list[dict[str, str]] = []
+    for name in sorted({direction for job in jobs.sections for direction in job.directions}):
+        figures.append({"kind": "cdf", "name": f"{name}_latency_cdf", "direction": name, "latency": "lat"})
+        figures.append({"kind": "order", "name": f"{name}_bw_order", "y": f"{name}.bw"})
     return {
         "name": re.sub(r"[^\w.-]", "-", path.stem).lstrip("._-") or "job",
         "title": f"fio job file {path.name}",
@@ -412,14 +383,7 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
         "target": {"kind": "null"},
         "params": {"job": text, "job_path": str(place), "job_folder": str(Path.cwd())},
         "analysis": {"responses": list(dict.fromkeys(responses))},
-        "figures": [
-            figure
-            for direction in directions
-            for figure in (
-                {"kind": "cdf", "name": f"{direction}_latency_cdf", "direction": direction, "latency": "lat"},
-                {"kind": "order", "name": f"{direction}_bw_order", "y": f"{direction}.bw"},
-            )
-        ],
+        "figures": figures,
     }
 
 
@@ -470,7 +434,12 @@ def fio_reading(output: str) -> Expansion:
     fio prints the lines of a section as it reads them, and only then what it makes of its options.
     """
     expansion, reads_lines, reads_defaults = Expansion(), False, False
-    for kind, message in _messages(output):
+    first = re.search(r"^(?:parse|file) +(\d+) ", output, re.M)
+    # "%-8s %-5u " (log_prevalist in log.c). A line of a file that ends without a line feed is joined to the next one.
+    parts = re.split(rf"(parse|file) +{first[1]:<5} |\n", output) if first else []
+    for kind, message in zip(parts[1::2], parts[2::2], strict=True):
+        if not kind:
+            continue
         if kind == "file":
             if file := _EXPANDED_FILE.fullmatch(message):
                 expansion.files.add(file[1])
@@ -486,14 +455,6 @@ def fio_reading(output: str) -> Expansion:
         elif reads_lines and not message.startswith(_BETWEEN_LINES) and _SUMMARY.search(message) is None:
             expansion.lines += [line for line in [content(message)] if line and not line.startswith("[")]
     return expansion
-
-
-def _messages(output: str) -> Iterator[tuple[str, str]]:
-    """Kind and text of each debug message. A line of a file that ends without a line feed is joined to the next one."""
-    if first := re.search(r"^(?:parse|file) +(\d+) ", output, re.M):
-        parts = re.split(rf"(parse|file) +{first[1]:<5} |\n", output)  # "%-8s %-5u " (log_prevalist in log.c)
-        pairs = zip(parts[1::2], parts[2::2], strict=True)
-        yield from ((kind, text) for kind, text in pairs if kind)
 
 
 def confirm(jobs: JobFile, folder: Path, place: Path, output: str, messages: str) -> list[Warning_]:
@@ -528,26 +489,22 @@ def _differences(jobs: JobFile, folder: Path, expansion: Expansion) -> Iterator[
         yield f"sections: fio reads {_listed(expansion.headings)}, the lab {_listed(jobs.headings)}"
         return
     for heading, own, options in zip(jobs.headings, jobs.own, expansion.options, strict=True):
-        yield from _different_options(heading, own, options)
+        read: dict[str, list[str]] = defaultdict(list)
+        for option in own:
+            read[option.name].append(_NO_VALUE if option.value is None else option.value)
+        for name in sorted({*read, *options.values}):
+            here = read.get(name, [])
+            there = options.values.get(name) or options.of_engine.get(name, [])[-len(here) :]
+            # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
+            pairs = zip(here, there, strict=False)
+            same = all(COMPUTED.search(mine) or mine.strip() == theirs.strip() for mine, theirs in pairs)
+            if len(here) != len(there) or not same:
+                yield f"[{heading}] {name}: fio reads {_listed(there)}, the lab {_listed(here)}"
     names = {name for job in jobs.sections for name in file_names(job, folder)}
     for name in sorted(expansion.files - names):
         yield f"files: fio opens '{name}', which the lab does not find"
     for name in sorted(names - expansion.files):
         yield f"files: the lab finds '{name}', which fio does not open"
-
-
-def _different_options(heading: str, own: Sequence[Option], options: Options) -> Iterator[str]:
-    ours: dict[str, list[str]] = defaultdict(list)
-    for option in own:
-        ours[option.name].append(_NO_VALUE if option.value is None else option.value)
-    for name in sorted({*ours, *options.values}):
-        here, there = ours.get(name, []), options.values.get(name, [])
-        if not there:
-            there = options.of_engine.get(name, [])[-len(here) :]
-        # A sum that only fio can do is fio's; no path and no engine is computed (`paths`).
-        same = (computed(mine) or mine.strip() == theirs.strip() for mine, theirs in zip(here, there, strict=False))
-        if len(here) != len(there) or not all(same):
-            yield f"[{heading}] {name}: fio reads {_listed(there)}, the lab {_listed(here)}"
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,8 +19,15 @@ from pathlib import Path
 
 from ioassay.errors import StudyError
 from ioassay.pack import words
-from ioassay.packs.fio.driver.fio_options import computed, control_character
-from ioassay.packs.fio.driver.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
+from ioassay.packs.fio.driver.fio_options import (
+    COMPUTED,
+    ELSEWHERE,
+    SPDK,
+    FileOption,
+    Section,
+    control_character,
+    fio_bytes,
+)
 from ioassay.roles import READ, WRITE, Confinement, External, Touch
 
 _DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
@@ -46,11 +53,9 @@ def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
 
 def _touches(job: Section, folder: Path) -> Iterator[Touch]:
     for name in ("filename", "directory", "opendir", "filename_format", "read_iolog", "replay_redirect", "mem"):
-        if computed(job.options.get(name, "")):
-            raise StudyError(
-                f"[{job.name}] {name}={job.options[name]} is computed by fio, so what it touches cannot be checked; "
-                "write the path itself"
-            )
+        if COMPUTED.search(job.options.get(name, "")):
+            why = "is computed by fio, so what it touches cannot be checked; write the path itself"
+            raise StudyError(f"[{job.name}] {name}={job.options[name]} {why}")
     if job.engine not in ELSEWHERE:
         if "read_iolog" in job.options:
             yield from _replayed(job, folder)
@@ -80,9 +85,8 @@ def _files(job: Section, folder: Path) -> Iterator[Path]:
             continue
         longest = max(name.split("/"), key=lambda part: len(part.encode(errors="replace")))
         if (size_bytes := len(longest.encode(errors="replace"))) > _NAME_BYTES:
-            raise StudyError(
-                f"[{job.name}] the file name {longest[:40]!r}… has {size_bytes} bytes; expected at most {_NAME_BYTES}"
-            )
+            why = f"has {size_bytes} bytes; expected at most {_NAME_BYTES}"
+            raise StudyError(f"[{job.name}] the file name {longest[:40]!r}… {why}")
         yield folder / name
 
 
@@ -119,21 +123,21 @@ def _default_names(job: Section, folder: Path) -> Iterator[str]:
     if (wanted := max(files, 1) * job.numjobs) > MOST_FILES:
         raise StudyError(f"[{job.name}] makes {wanted} files; expected at most {MOST_FILES}")
     folders = split(job.options.get("directory", ""))
+    try:
+        loads_its_name = files == 1 and not stat.S_ISREG((folder / job.name).lstat().st_mode)
+    except OSError:
+        loads_its_name = False
+    pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
     for clone in range(job.numjobs):
-        for name in _names_of_clone(job, folder, clone, files):
+        for number in range(files):
+            name = job.name if loads_its_name else _name_of(pattern, job.name, clone, number)
             yield f"{folders[clone % len(folders)]}/{name}" if folders else name
 
 
-def _names_of_clone(job: Section, folder: Path, clone: int, files: int) -> Iterator[str]:
-    with suppress(OSError):
-        if files == 1 and not stat.S_ISREG((folder / job.name).lstat().st_mode):
-            yield job.name
-            return
-    pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
-    for number in range(files):
-        name = re.sub(r"(?i)\$jobname", lambda _: job.name, pattern)
-        name = re.sub(r"(?i)\$jobnum", str(clone), name)
-        yield re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
+def _name_of(pattern: str, job_name: str, clone: int, number: int) -> str:
+    name = re.sub(r"(?i)\$jobname", lambda _: job_name, pattern)
+    name = re.sub(r"(?i)\$jobnum", str(clone), name)
+    return re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
 
 
 def _tree(text: str, folder: Path) -> Iterator[str]:
@@ -167,39 +171,28 @@ def reach_bytes(job: Section, there_bytes: int) -> int | None:
 
     Without `size` and `filesize` fio takes the file as it is, and a percentage as `size` never reaches past its end.
     """
-    each = _size_bytes(job)
-    if not each:
-        return each
-    offsets = [_offset_bytes(job, name, there_bytes) for name in ("offset", "offset_increment", "offset_align")]
-    if None in offsets:
+    sizes: list[int | None] = [0]  # nothing, or a share of what is there, is asked for
+    if "filesize" in job.options:  # a size, or a range of two; size is no more than a limit then
+        sizes = [fio_bytes(text, job.kb_base) for text in re.split("[-:]", job.options["filesize"])]
+    elif share := re.fullmatch(r"(\d+)%", job.options.get("size", "")):
+        sizes = [0 if int(share[1]) <= 100 else None]
+    elif "size" in job.options:
+        named = sum(len(split(option.value)) for option in job.files if option.name == "filename")
+        whole = job.bytes("size")
+        sizes = [None if whole is None else -(-whole // (named or max(job.number("nrfiles", 1), 1)))]
+    if None in sizes:
+        return None
+    if not (each := max(size or 0 for size in sizes)):
+        return 0
+    offsets = []
+    for name in ("offset", "offset_increment", "offset_align"):
+        text = job.options.get(name, "0")
+        share = re.fullmatch(r"(\d+)%", text)
+        offsets.append(-(-there_bytes * int(share[1]) // 100) if share else fio_bytes(text, job.kb_base))
+    if None in offsets:  # a number of zones
         return None
     offset, increment, alignment = (found or 0 for found in offsets)
     return each + offset + increment * (job.numjobs - 1) + alignment
-
-
-def _size_bytes(job: Section) -> int | None:
-    """The most that one file of the job is to have; 0 where nothing, or a share of what is there, is asked for."""
-    found = []
-    if "filesize" in job.options:  # a size, or a range of two
-        found.append([fio_bytes(text, job.kb_base) for text in re.split("[-:]", job.options["filesize"])])
-    if share := re.fullmatch(r"(\d+)%", job.options.get("size", "")):
-        found.append([0 if int(share[1]) <= 100 else None])
-    elif "size" in job.options:
-        names = [split(option.value) for option in job.files if option.name == "filename"]
-        files = sum(map(len, names)) or max(job.number("nrfiles", 1), 1)
-        whole = job.bytes("size")
-        found.append([None if whole is None else -(-whole // files)])
-    sizes = found[0] if found else [0]  # with filesize, size is no more than a limit
-    known = [size for size in sizes if size is not None]
-    return max(known) if len(known) == len(sizes) else None
-
-
-def _offset_bytes(job: Section, name: str, there_bytes: int) -> int | None:
-    """An offset, 0 where it is absent, None where it cannot be told (a number of zones)."""
-    text = job.options.get(name, "0")
-    if share := re.fullmatch(r"(\d+)%", text):
-        return -(-there_bytes * int(share[1]) // 100)
-    return fio_bytes(text, job.kb_base)
 
 
 def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
@@ -220,45 +213,36 @@ def places(job: Section) -> list[str]:
 
 
 def _named_in(log: Path, job_name: str) -> dict[str, str]:
-    """Names in a text log of fio, each with its strongest access."""
+    """Names in a text log of fio, each with its strongest access.
+
+    Lines are `file action …`, in version 3 with a time stamp before. What fio could read otherwise is refused: it takes
+    at most 4095 bytes as one line and 256 as one name, and no name that was not added (`read_iolog` in iolog.c).
+    """
+    this = f"[{job_name}] read_iolog {log}"
     try:
         if not log.is_file():
-            raise StudyError(
-                f"[{job_name}] read_iolog {log} is no regular file; expected a log that can be read before"
-            )
+            raise StudyError(f"{this} is no regular file; expected a log that can be read before")
         lines = log.read_bytes().decode("utf-8").split("\n")
     except OSError as error:
-        raise StudyError(f"[{job_name}] read_iolog {log} cannot be read: {error.strerror}") from None
+        raise StudyError(f"{this} cannot be read: {error.strerror}") from None
     except UnicodeError:
-        lines = []
-    heading = re.fullmatch(r"fio version ([23]) iolog\r?", lines[0] if lines else "")
+        lines = [""]
+    heading = re.fullmatch(r"fio version ([23]) iolog\r?", lines[0])
     if heading is None:
-        raise StudyError(
-            f"[{job_name}] read_iolog {log} is a binary trace, whose devices cannot be checked; add replay_redirect"
-        )
-    return _actions(lines[1:], int(heading[1]), log)
-
-
-def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
-    """`file action …`, in version 3 with a time stamp before. What fio could read otherwise is refused.
-
-    fio takes at most 4095 bytes as one line and 256 as one name, and no name that was not added (`read_iolog` in
-    iolog.c).
-    """
+        raise StudyError(f"{this} is a binary trace, whose devices cannot be checked; add replay_redirect")
     strongest: dict[str, str] = {}
-    for number, line in enumerate(lines, start=2):
+    for number, line in enumerate(lines[1:], start=2):
         line = line.removesuffix("\r")
-        words = line.split()[version - 2 :]
+        words = line.split()[int(heading[1]) - 2 :]
         if not line.strip() or (len(words) >= 2 and words[1] == "wait"):
             continue
         if (
             len(line.encode()) > _LOG_LINE_BYTES
             or control_character(line) is not None
-            or words != [word for word in re.split(r"[ \t]+", line) if word][version - 2 :]
+            or words != [word for word in re.split(r"[ \t]+", line) if word][int(heading[1]) - 2 :]
         ):
-            raise StudyError(
-                f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
-            )
+            why = "is too long or has control characters, so fio may read it otherwise"
+            raise StudyError(f"{log}, line {number}: {why}")
         if len(words) < 2 or len(words[0].encode()) > _LOG_NAME_BYTES or words[1] not in _ACTIONS:
             wanted = f"expected a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
             raise StudyError(f"{log}, line {number}: '{line[:60]}' is no action of an iolog; {wanted}")
@@ -283,9 +267,10 @@ _OF_SPDK = {"spdk_json_conf", "spdk_conf", "env_context"}
 def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
     """What the processes of all these jobs need; relative paths start at `folder`."""
     host: list[Path] = []
+    layouts: dict[Path, None] = {}
     waivers: dict[str, None] = {}
     for job in jobs:
-        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`section.spdk_lines`).
+        # spdk_bdev as the lab configures it reaches a socket, from memory of its own (`job.emit`).
         own_memory = job.engine == "spdk_bdev" and not _OF_SPDK & job.options.keys()
         host += [_GROUPS] if "cgroup" in job.options else []
         host += [_SPDK_SOCKETS] if own_memory else []
@@ -294,20 +279,16 @@ def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
             waivers |= {} if own_memory else {f"ioengine {job.engine} maps huge pages and devices by itself": None}
         elif consented := next(externals(job), None):
             waivers[f"{consented.option} {consented.effect}, which was consented to"] = None
-    layouts = dict.fromkeys(path for job in jobs for path in _layouts(job, folder))
-    return Confinement(layouts=list(layouts), host=list(dict.fromkeys(host)), waiver="; ".join(waivers))
-
-
-def _layouts(job: Section, folder: Path) -> Iterator[Path]:
-    """Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too."""
-    buffers = {touch.path for touch in overwritten_files(job, folder)}
-    replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
-    for touch in touches([job], folder):
-        if touch.access != WRITE or touch.path in buffers:
-            continue
+        # Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too.
+        buffers = {touch.path for touch in overwritten_files(job, folder)}
         # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
-        if replaces or "read_iolog" in job.options or is_laid_out(job, touch.path):
-            yield touch.path
+        replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
+        replaces = replaces or "read_iolog" in job.options
+        written = (touch.path for touch in touches([job], folder) if touch.access == WRITE)
+        layouts |= dict.fromkeys(
+            path for path in written if path not in buffers and (replaces or is_laid_out(job, path))
+        )
+    return Confinement(layouts=list(layouts), host=list(dict.fromkeys(host)), waiver="; ".join(waivers))
 
 
 # How large the files may become, as fio lays them out (`setup_files` in filesetup.c): upper bounds, since a sparse or
@@ -338,10 +319,8 @@ def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
         files = [touch.path for touch in touches([job], folder) if not touch.path.is_block_device()]
         if files:
             grows = "until its file system is full" if asked[0] == "fill_device" else "with every trial"
-            raise StudyError(
-                f"[{job.name}] {asked[0]} lets {files[0]} grow {grows}; remove it and give the file its size, or load "
-                "a device"
-            )
+            instead = "remove it and give the file its size, or load a device"
+            raise StudyError(f"[{job.name}] {asked[0]} lets {files[0]} grow {grows}; {instead}")
 
 
 def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
@@ -404,12 +383,11 @@ _NETWORK = {
     "netsplice": "sends to another host, or listens on every network interface",
     "rdma": "sends to another host, or listens there",
 }
-_COMMANDS = ("exec_prerun", "exec_postrun")
 
 
 def externals(job: Section) -> Iterator[External]:
     """All of one job, each by the option that does it."""
-    for name in _COMMANDS:
+    for name in ("exec_prerun", "exec_postrun"):
         if command := job.options.get(name):
             yield External(f"[{job.name}] {name}={command}", "runs a command through a shell")
     if "profile" in job.options:
@@ -417,22 +395,16 @@ def externals(job: Section) -> Iterator[External]:
     for name, value in job.options.items():
         if "'" in value and any(word in value for word in ("$pagesize", "$mb_memory", "$ncpus")):
             yield External(f"[{job.name}] {name}={value}", "gives its text to a shell")
-    if effect := _of_engine(job.options):
-        yield External(f"[{job.name}] ioengine={job.options['ioengine']}", effect)
-
-
-def _of_engine(options: Mapping[str, str]) -> str:
-    """What the engine does elsewhere; '' for one that loads this machine's files and devices."""
-    job = Section("", options)
-    text = options.get("ioengine", "")
+    text, effect = job.options.get("ioengine", ""), ""
     if text.startswith("external:") or "/" in text:
-        return "loads a program's code into fio"
-    if job.engine in _NETWORK:
-        return _NETWORK[job.engine]
-    if job.engine == "exec":
-        return f"runs the program {options.get('program', 'that it names')}"
-    if job.engine in _LOCAL or job.engine in SPDK or not job.writes:
-        return ""
-    if job.engine == "nbd":
-        return f"writes to the server {options['uri']}, which cannot be examined" if "uri" in options else ""
-    return "writes to storage that cannot be examined"
+        effect = "loads a program's code into fio"
+    elif job.engine in _NETWORK:
+        effect = _NETWORK[job.engine]
+    elif job.engine == "exec":
+        effect = f"runs the program {job.options.get('program', 'that it names')}"
+    elif job.engine == "nbd" and job.writes and "uri" in job.options:
+        effect = f"writes to the server {job.options['uri']}, which cannot be examined"
+    elif job.engine not in _LOCAL | SPDK | {"nbd"} and job.writes:
+        effect = "writes to storage that cannot be examined"
+    if effect:
+        yield External(f"[{job.name}] ioengine={text}", effect)

@@ -1,8 +1,9 @@
 """ioassay filesuite: the file tests that IOzone made known, with the same calls over the same intervals.
 
-Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of `REFUSED`. A
+Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of refused.toml. A
 refused option ends with a usage error that says what to use instead. `Command` reads IOzone's command lines: -+d, and
--F with several names. Which options go together is the engine's business.
+-F with several names. Which options go together is mostly the engine's business. What comes out is one object for
+programs, a table that loses nothing to width, or IOzone's own table.
 """
 
 from __future__ import annotations
@@ -10,22 +11,21 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
+import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from ioassay import _core
+from ioassay import __version__, _core
 from ioassay.cli import console, options, syntax
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.iozone.commands import filesuite_results as results
-from ioassay.packs.iozone.commands.filesuite_results import USUAL_STRIDE
+from ioassay.units import format_count, format_ns, format_rate, format_size
 
-CONTENTS = ("random", "iozone", "zeros")
-CHECKS = ("inside", "whole", "after", "off")
-CACHES = ("leave", "drop", "drop-all", "warm")
-SHUFFLES = ("3.471", "3.489")
-FORMATS = ("text", "iozone")
+_USUAL_STRIDE = 17
 
 
 class _Option(NamedTuple):
@@ -35,6 +35,22 @@ class _Option(NamedTuple):
     help: str
     metavar: str | None = None
     default: Any = None
+    least: int | None = None
+    known: Sequence[str] = ()
+
+    @property
+    def parameter(self) -> str:
+        return self.names.split()[-1].strip("-").replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        """`--threads (-t)`."""
+        short, *long = self.names.split()
+        return f"{long[0]} ({short})" if long else short
+
+
+def _one_of(names: str, help: str, known: str, default: str | None = None) -> _Option:
+    return _Option(str, names, help, known, default, known=known.split("|"))
 
 
 _HIDDEN = ""
@@ -42,11 +58,11 @@ _OPTIONS: Mapping[str, Sequence[_Option]] = {
     "What is done": (
         _Option(bool, "-a --auto", "Double sizes: files 64k to 512m, records 4k to 16m."),
         _Option(list[str], "-i --test", "Test to run, 0 to 12; may be repeated. [0-7]", "N"),
-        _Option(int, "-t --threads", "Number of threads; each uses its own file.", "N", 0),
+        _Option(int, "-t --threads", "Number of threads; each uses its own file.", "N", 0, least=0),
         _Option(int, "-l --min-threads", "Smallest number of threads; with -u.", "N"),
-        _Option(int, "-u --max-threads", "Largest number of threads; each from -l on.", "N"),
-        _Option(int, "-P --processor", "Processor of the first thread; the next follow.", "N"),
-        _Option(int, "-j --stride", "Records from one to the next in test 5.", "N", USUAL_STRIDE),
+        _Option(int, "-u --max-threads", "Largest number of threads; each from -l on.", "N", least=1),
+        _Option(int, "-P --processor", "Processor of the first thread; the next follow.", "N", least=0),
+        _Option(int, "-j --stride", "Records from one to the next in test 5.", "N", _USUAL_STRIDE, least=1),
         _Option(bool, "-K --jitter", "Read single bytes elsewhere in test 1."),
         _Option(bool, "-B --mmap", "Map the file into memory, except in tests 6 and 7."),
         _Option(bool, "-D --msync-async", "With -B: msync each record, no wait."),
@@ -77,22 +93,21 @@ _OPTIONS: Mapping[str, Sequence[_Option]] = {
         _Option(Path, "-U --remount", "Unmount and mount this before each pass (root).", "MOUNTPOINT"),
     ),
     "What IOzone cannot do": (
-        _Option(int, "--repetitions", "Number of repetitions.", "N", 1),
-        _Option(str, "--cache", "State of the page cache before each read.", "|".join(CACHES), CACHES[0]),
-        _Option(str, "--data", "Content of the file.", "|".join(CONTENTS), CONTENTS[0]),
-        _Option(str, "--check", "When to check what was read. [inside]", "|".join(CHECKS)),
+        _Option(int, "--repetitions", "Number of repetitions.", "N", 1, least=1),
+        _one_of("--cache", "State of the page cache before each read.", "leave|drop|drop-all|warm", "leave"),
+        _one_of("--data", "Content of the file.", "random|iozone|zeros", "random"),
+        _one_of("--check", "When to check what was read. [inside]", "inside|whole|after|off"),
         _Option(bool, "--plain", "No priming reads, no unreported passes; check afterwards."),
-        _Option(str, "--shuffle", "IOzone's version whose random order it is.", "|".join(SHUFFLES), SHUFFLES[0]),
-        _Option(int, "--seed", "Seed of --data random, and of iozone's byte.", "N", 1),
-        _Option(int, "--order-seed", "Seed of the random order. [IOzone's]", "N"),
+        _one_of("--shuffle", "IOzone's version whose random order it is.", "3.471|3.489", "3.471"),
+        _Option(int, "--seed", "Seed of --data random, and of iozone's byte.", "N", 1, least=0),
+        _Option(int, "--order-seed", "Seed of the random order. [IOzone's]", "N", least=0),
     ),
     "What comes out": (
-        _Option(str, "--format", "The result.", "|".join(FORMATS), FORMATS[0]),
+        _one_of("--format", "The result.", "text|iozone", "text"),
         _Option(bool, "-R --matrices", "Print a matrix per pass at the end."),
         _Option(bool, "-O --ops", "Report operations per second, not bytes."),
         _Option(bool, "-N --us-per-op", "Report microseconds per operation."),
         _Option(bool, "-C --per-thread", "Show each thread's bytes and rate."),
-        _Option(Path, "-b --workbook", "Write the matrices as a workbook.", "FILE.xls"),
         _Option(bool, "-Q --latencies", "Write the latency of each call, a file per pass."),
         _Option(bool, "--list-tests", "List the tests and exit."),
     ),
@@ -103,69 +118,17 @@ _OPTIONS: Mapping[str, Sequence[_Option]] = {
     ),
 }
 """Heading of the help -> its options, in order."""
+_ROWS = {each.parameter: each for rows in _OPTIONS.values() for each in rows}
 
 
-def signature() -> inspect.Signature:
-    """All options as parameters of the command."""
-    parameters = [_parameter(panel, each) for panel, rows in _OPTIONS.items() for each in rows]
-    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Json)
-    return inspect.Signature([*parameters, json])
-
-
-def _parameter(panel: str, each: _Option) -> inspect.Parameter:
-    names = each.names.split()
-    info = syntax.Option(*names, help=each.help, panel=panel or None, metavar=each.metavar, hidden=panel == _HIDDEN)
-    return inspect.Parameter(
-        names[-1].strip("-").replace("-", "_"),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if each.kind is bool else each.default,
-        annotation=Annotated[each.kind, info],
-    )
-
-
-_REMEDIES = {
-    "-A": "-a -z",
-    "-d": "the driver fio with startdelay",
-    "-H -k": (
-        "the driver fio with ioengine=io_uring or libaio and an iodepth: the C library's POSIX AIO serves the requests "
-        "of a file one by one, so that a depth never reaches the disk"
-    ),
-    "-J -+J": "the driver fio with thinktime",
-    "-L": "nothing: buffers begin at pages",
-    "-m": "--data random, which writes from 256 KiB of buffers",
-    "-M": "ioassay doctor, or the host facts of a run",
-    "-p": "nothing: the purge would be in the interval",
-    "-S": "nothing: no cache is purged",
-    "-v": "ioassay --version",
-    "-W -+l -+L": "the driver stress_ng with the stressor lockf, which measures locks",
-    "-X -Y": "the driver fio with read_iolog",
-    "-Z": "two runs, with -B and without",
-    "-+a -+C -+M -+Q -+S -+w -+W -+y": "the driver fio with dedupe_percentage and buffer_compress_percentage",
-    "-+A": "the driver fio with ioengine=mmap",
-    "-+b": "the driver fio with thinktime and thinktime_blocks",
-    "-+B": "the driver fio with rw=rw",
-    "-+D": "-o, or the driver fio with sync=dsync",
-    "-+E": "-w, which reads an existing file where no test writes",
-    "-+F": "-i 0 -i 8: the file is written first",
-    "-+h -+H -+m -+P -+t": "a run on each host, and ioassay compare",
-    "-+k": "-s with the size of each thread's file",
-    "-+K -+p": "the driver fio with rwmixread",
-    "-+n": "nothing: each pass is a result of its own",
-    "-+N": "-i 9, which never truncates",
-    "-+q": "the key run.cooldown of a study",
-    "-+r": "-o: Linux treats O_RSYNC as O_SYNC, which only writes feel",
-    "-+R": "-F",
-    "-+T": "--json, where each pass has start_ns and end_ns",
-    "-+u": "a study with the monitor cpu",
-    "-+V": "the driver fio with one filename and numjobs",
-    "-+x": "-s and -r, each size named",
-    "-+X": "the driver null, which measures the overhead",
-    "-+z": '-Q, or the driver fio with logs = ["hist"]',
-    "-+Z": "--data iozone",
-}
-"""IOzone's options that are refused, and what to use instead; `nothing: ` why none is needed."""
-REFUSED = {name: instead for names, instead in _REMEDIES.items() for name in names.split()}
 _DIAGNOSIS = "-+d"
+
+
+@cache
+def refused() -> Mapping[str, str]:
+    """IOzone's options that are refused, and what to use instead; `nothing: ` why none is needed."""
+    remedies = tomllib.loads(Path(__file__).with_name("refused.toml").read_text(encoding="utf-8"))
+    return {name: instead for names, instead in remedies.items() for name in names.split()}
 
 
 class Command(syntax.Command):
@@ -176,12 +139,13 @@ class Command(syntax.Command):
         return super().values(_usual_words(words))
 
     def _option(self, name: str) -> syntax.Parameter:
-        _refuse(name)
+        if name not in self._by_name:
+            _refuse(name)
         return super()._option(name)
 
 
 def _refuse(name: str) -> None:
-    if instead := REFUSED.get(name):
+    if instead := refused().get(name):
         prefix, _, reason = instead.partition("nothing: ")
         advice = f"leave it out: {reason}" if not prefix and reason else f"use {instead}"
         raise UsageError(f"{name} of IOzone is not supported; {advice}")
@@ -210,7 +174,7 @@ def _usual_words(words: Sequence[str]) -> list[str]:
 def table() -> str:
     """The refused options as rows of a table in Markdown, those with the same remedy together."""
     remedies: dict[str, list[str]] = {}
-    for name, instead in REFUSED.items():
+    for name, instead in refused().items():
         remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
         remedies.setdefault(remedy, []).append(f"`{name}`")
     rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
@@ -221,18 +185,19 @@ _T = TypeVar("_T")
 _FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SAME = (
     *("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions"),
-    *("jitter", "keep", "latencies", "processor", "remount", "stride"),
+    *("jitter", "keep", "latencies", "processor", "remount", "stride", "shuffle", "cache", "check"),
 )
 """Options that the engine takes as they are."""
-_CHOICES = {"data": CONTENTS, "shuffle": SHUFFLES, "cache": CACHES, "check": CHECKS}
-_LEAST = {"stride": 1, "processor": 0, "repetitions": 1, "seed": 0, "order_seed": 0}
-_LISTS = {"files": "size", "records": "record"}
-_BOUNDS = {
-    "files_from": "min_size",
-    "files_to": "max_size",
-    "records_from": "min_record",
-    "records_to": "max_record",
-}
+_BOUNDS = {"files_from": "min_size", "files_to": "max_size", "records_from": "min_record", "records_to": "max_record"}
+_EITHER = (
+    ("threads", "max_threads"),
+    ("files", "file"),
+    ("msync_async", "msync_sync"),
+    ("ops", "us_per_op"),
+    ("remount", "threads"),
+)
+"""Options that contradict each other. What of the engine's own it refuses itself."""
+_OF_THREADS = ("files", "per_thread", "posix_threads", "no_stonewall")
 
 
 def register(app: syntax.Group) -> None:
@@ -247,58 +212,38 @@ def filesuite(**given: Any) -> None:
 
     Examples: ioassay filesuite -s 64m -r 4k -i 0 -i 1; ioassay filesuite -a -g 64m
     """
-
-    json, workbook = given["json"], given["workbook"]
+    json, as_iozone = given["json"], given["format"] == "iozone"
     if given["list_tests"]:
         known = _core.filesuite_tests()
-        console.emit({"tests": known}) if json else results.tests(known)
+        rows = [[str(test["number"]), test["about"], ", ".join(test["passes"])] for test in known]
+        console.emit({"tests": known}) if json else console.table(["-i", "what it does", "passes"], rows)
         return
-    _one_of("format", given["format"], FORMATS)
     setup = _setup(given)
-    for size in (*setup["files"], *setup["records"]) if given["format"] == "iozone" else ():
+    for size in (*setup["files"], *setup["records"]) if as_iozone else ():
         if size % 1024:  # IOzone's table has whole kB and would show something else
             raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
-    files = []
     if given["latencies"]:
-        tests = [test for test in _core.filesuite_tests() if test["number"] in setup.get("tests", range(8))]
-        names = [name for test in tests for name in test["passes"]]
-        files = results.latency_files(setup, names, len(_engine(_core.filesuite_cells, setup)))
-    results.refuse_existing([*files, *([workbook] if workbook else [])], overwrite=given["overwrite"])
-    on_pass = results.progress(quiet=json)
+        for file in _latency_files(setup):
+            if os.path.lexists(file) and not (given["overwrite"] and file.is_file()):
+                raise SafetyRefusal(f"{file}: exists; --overwrite replaces a regular file, or change the folder")
+    on_pass = _progress(quiet=json)
     try:
         found = _engine(_core.filesuite_run, setup, on_pass)
     finally:
         if on_pass is not None:
             on_pass(None)
-    results.write_latencies(found["passes"])
-    result = results.result(setup, found)
-    if workbook:
-        title, unit = results.command_line(setup), results.UNITS[setup["unit"]]
-        workbook.write_bytes(results.workbook(title, unit, result["passes"]))
+    for each in found["passes"]:
+        if "latencies" in each:
+            child = each["worker"] if each["workers"] else None
+            _latency_file(each["name"], child).write_text(each["latencies"], encoding="ascii")
+    result = _result(setup, found)
     if json:
         console.emit(result)
-    elif given["format"] == "iozone":
-        results.as_iozone(setup, found, matrices=given["matrices"], per_thread=given["per_thread"])
+    elif as_iozone:
+        _print_as_iozone(setup, found, result, matrices=given["matrices"], per_thread=given["per_thread"])
     else:
-        results.describe(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
-    _end(result)
-
-
-filesuite.__signature__ = signature()  # type: ignore[attr-defined]
-
-
-def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
-    """What the engine answers; its errors as those of ours."""
-    try:
-        return function(*arguments)
-    except _core.RefusalError as error:
-        raise SafetyRefusal(str(error)) from None
-    except _core.CoreError as error:
-        raise UsageError(str(error).removeprefix("filesuite.")) from None
-
-
-def _end(result: Mapping[str, Any]) -> None:
-    """Passes that failed are in the result; that they did is the exit code."""
+        _print(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
+    # Passes that failed are in the result; that they did is the exit code.
     bad = [one for one in result["passes"] if one["status"] != "ok"]
     wrong = any(one["differing_records"] or one["reason"] for one in result["checked"])
     if wrong:
@@ -312,23 +257,64 @@ def _end(result: Mapping[str, Any]) -> None:
         raise console.Exit(IoassayError.exit_code)
 
 
+def _parameter(panel: str, each: _Option) -> inspect.Parameter:
+    names, hidden = each.names.split(), panel == _HIDDEN
+    info = syntax.Option(*names, help=each.help, panel=panel or None, metavar=each.metavar, hidden=hidden)
+    default, kind = False if each.kind is bool else each.default, inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(each.parameter, kind, default=default, annotation=Annotated[each.kind, info])
+
+
+filesuite.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        *(_parameter(panel, each) for panel, rows in _OPTIONS.items() for each in rows),
+        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Json),
+    ]
+)
+
+
+def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
+    """What the engine answers; its errors as those of ours."""
+    try:
+        return function(*arguments)
+    except _core.RefusalError as error:
+        raise SafetyRefusal(str(error)) from None
+    except _core.CoreError as error:
+        raise UsageError(str(error).removeprefix("filesuite.")) from None
+
+
 # What the engine gets, `_core.filesuite_run`, from the options. UsageError names a wrong one.
 
 
 def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
     usual_check = "whole" if given["diagnose"] else "after" if given["plain"] else "inside"
     given = {**given, "check": given["check"] or usual_check}
-    for name, least in _LEAST.items():
-        if given[name] is not None and given[name] < least:
-            raise UsageError(f"--{name.replace('_', '-')} is {given[name]}, expected at least {least}")
-    for name, known in _CHOICES.items():
-        _one_of(name, given[name], known)
-    setup: dict[str, Any] = {name: given[name] for name in _SAME}
-    setup |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
-    setup |= {name: given[name] for name in ("shuffle", "cache", "check")}
-    setup |= _threads(given) | _mapping(given)
+    for name, row in _ROWS.items():
+        long, value = row.names.split()[-1], given[name]
+        if row.least is not None and value is not None and value < row.least:
+            raise UsageError(f"{long} is {value}, expected at least {row.least}")
+        if row.known and value not in row.known:
+            raise UsageError(f"{long} is '{value}', expected {', '.join(row.known)}{nearest(value, row.known)}")
+    for one, other in _EITHER:
+        if given[one] and given[other]:
+            raise UsageError(f"{_ROWS[one].title} and {_ROWS[other].title} are both given, expected one of them")
     if given["diagnose"] and (given["check"], given["data"], given["fill"]) != ("whole", "random", None):
         raise UsageError("--diagnose (-+d) is given with another --check, --data or -V, expected one of them")
+    least, most = given["min_threads"], given["max_threads"]
+    if (least is None) != (most is None):
+        missing = _ROWS["max_threads" if most is None else "min_threads"].title
+        raise UsageError(f"{missing} is not given, expected both of -l and -u, or -t alone")
+    workers = most or given["threads"]
+    for name in _OF_THREADS if not workers else ():
+        if given[name]:
+            raise UsageError(f"{_ROWS[name].names.split()[0]} is given without threads, expected -t, or -l and -u")
+    setup: dict[str, Any] = {name: given[name] for name in _SAME}
+    setup |= {"workers": workers, "workers_from": least, "paths": given["files"] or []}
+    setup |= {"path": given["file"] or Path(f"ioassay-filesuite.{os.getpid()}.tmp"), "content": given["data"]}
+    synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
+    if given["mmap"]:
+        setup["mapped"] = synced
+    elif synced != "never":
+        raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
     if given["test"]:
         setup["tests"] = [number for text in given["test"] for number in _numbers(text)]
     if given["order_seed"] is not None:
@@ -337,56 +323,18 @@ def _setup(given: Mapping[str, Any]) -> dict[str, Any]:
         if not 0 <= given["fill"] <= 255:
             raise UsageError(f"--fill (-V) is {given['fill']}, expected a byte: 0 to 255")
         setup["fill"] = given["fill"]
-    if given["ops"] and given["us_per_op"]:
-        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, expected one of them")
     setup["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
-    setup |= {key: [size_bytes(name, text) for text in given[name] or ()] for key, name in _LISTS.items()}
-    setup |= {
-        key: size_bytes(name.replace("_", "-"), given[name]) for key, name in _BOUNDS.items() if given[name] is not None
-    }
-    if given["remount"] and given["threads"]:
-        raise UsageError("--remount (-U) and --threads (-t) are both given, expected one of them")
-    return setup
+    for key, name in (("files", "size"), ("records", "record")):
+        setup[key] = [_size_bytes(name, text) for text in given[name] or ()]
+    return setup | {key: _size_bytes(name, given[name]) for key, name in _BOUNDS.items() if given[name] is not None}
 
 
-def _threads(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of threads, and their files."""
-    least, most = given["min_threads"], given["max_threads"]
-    if (least is None) != (most is None):
-        missing = "--max-threads (-u)" if most is None else "--min-threads (-l)"
-        raise UsageError(f"{missing} is not given, expected both of -l and -u, or -t alone")
-    if most is not None and given["threads"]:
-        raise UsageError("--threads (-t) and --max-threads (-u) are both given, expected one of them")
-    workers, name = (given["threads"], "threads") if most is None else (most, "max-threads")
-    if workers < (most is not None):
-        raise UsageError(f"--{name} is {workers}, expected at least {int(most is not None)}")
-    needing = {"files": "-F", "per_thread": "-C", "posix_threads": "-T", "no_stonewall": "-x"}
-    for option, letter in needing.items():
-        if given[option] and not workers:
-            raise UsageError(f"{letter} is given without threads, expected -t, or -l and -u")
-    if given["workbook"] and workers:
-        raise UsageError("--workbook (-b) and threads are both given, expected --json: a cell holds one pass")
-    if given["files"] and given["file"]:
-        raise UsageError("--files (-F) and --file (-f) are both given, expected one of them")
-    return {"workers": workers, "workers_from": least, "paths": given["files"] or []}
-
-
-def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether files are mapped, and what follows each write."""
-    if given["msync_async"] and given["msync_sync"]:
-        raise UsageError("--msync-async (-D) and --msync-sync (-G) are both given, expected one of them")
-    synced = "async" if given["msync_async"] else "sync" if given["msync_sync"] else "never"
-    if synced != "never" and not given["mmap"]:
-        raise UsageError(f"--msync-{synced} is given without --mmap (-B), whose records it syncs")
-    return {"mapped": synced} if given["mmap"] else {}
-
-
-def size_bytes(name: str, text: str) -> int:
+def _size_bytes(name: str, text: str) -> int:
     """Bytes of a size as IOzone reads it: a plain number is kB (1024 bytes), k, m and g say it; b is ours."""
     match = re.fullmatch(r"(\d{1,15})([bkmg]?)", text.strip().lower())
     if match is None:
         wanted = "a whole number of kB, or one with k, m or g (powers of 1024), or with b for bytes"
-        raise UsageError(f"--{name} is '{text}', expected {wanted}")
+        raise UsageError(f"--{name.replace('_', '-')} is '{text}', expected {wanted}")
     return int(match[1]) * _FACTORS[match[2]]
 
 
@@ -403,6 +351,233 @@ def _numbers(text: str) -> list[int]:
     return found
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UsageError(f"--{name} is '{value}', expected {', '.join(known)}{nearest(value, known)}")
+# What comes out.
+
+_UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
+_MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
+_IOZONE_NAMES = {"write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rrol"}
+
+
+def _progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | None:
+    """What to call with each pass, and with None at the end: one line, written over; None without a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    blank = "\r" + " " * 79 + "\r"
+
+    def show(one: Mapping[str, Any] | None) -> None:
+        text = blank
+        if one is not None:
+            cell = f"{format_size(one['asked_file_bytes'])} in records of {format_size(one['record_bytes'])}"
+            text += f"{cell}: {one['name']} {one['status']}"[:78]
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return show
+
+
+def _result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """All cells as one object: raw counts and times, and the rates that follow from them."""
+    shown = {key: str(value) if key in ("path", "remount") and value else value for key, value in setup.items()}
+    shown["paths"] = [str(path) for path in setup["paths"]]
+    passes = []
+    for one in found["passes"]:
+        shown_pass = {name: value for name, value in one.items() if name != "latencies"} | {"path": str(one["path"])}
+        for name in ("bytes", "operations"):
+            shown_pass[f"{name}_per_s"] = one[name] * 1e9 / one["nanoseconds"] if one["nanoseconds"] else None
+        passes.append(shown_pass)
+    return {
+        "schema": 1,
+        "tool": "ioassay filesuite",
+        "version": __version__,
+        "clock": "CLOCK_MONOTONIC",
+        "clock_overhead_ns": found["clock_overhead_ns"],
+        "setup": shown,
+        "passes": passes,
+        "groups": [_joined(group, passes) for group in found["groups"]],
+        "checked": found["checked"],
+    }
+
+
+def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A pass of all workers: the sum of their rates, and what all moved from the first start to the last end.
+
+    The sum counts rates of different intervals together. It is a rate that was reached only where they overlap:
+    `common_ns` is how long all of them ran at once, `span_ns` from the first start to the last end.
+    """
+    own = _members(group, passes)
+    good = [one for one in own if one["status"] == "ok"]
+    parent_ns = max(int(group["end_ns"] - group["start_ns"]), 1)
+    known = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": parent_ns}
+    if not good:
+        return known
+    rates, starts, ends = ([one[key] for one in good] for key in ("bytes_per_s", "start_ns", "end_ns"))
+    moved, span_ns = sum(one["bytes"] for one in good), max(max(ends) - min(starts), 1)
+    return {
+        **known,
+        "operations": sum(one["operations"] for one in good),
+        "sum_bytes_per_s": sum(rates),
+        "min_bytes_per_s": min(rates),
+        "max_bytes_per_s": max(rates),
+        "mean_bytes_per_s": sum(rates) / len(rates),
+        "span_ns": span_ns,
+        "common_ns": max(min(ends) - max(starts), 0),
+        "span_bytes_per_s": moved * 1e9 / span_ns,
+        "parent_bytes_per_s": moved * 1e9 / parent_ns,
+    }
+
+
+def _members(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The passes of the workers of a group."""
+    keys = ("name", "asked_file_bytes", "record_bytes", "repetition", "workers")
+    return [each for each in passes if all(each[key] == group[key] for key in keys)]
+
+
+def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: bool = False) -> None:
+    """A line for each pass; with workers, a line for all of them, and for each where that is asked for."""
+    if found["groups"]:
+        rows = []
+        for one in found["groups"]:
+            shown = ["-"] * 6
+            if "span_ns" in one:
+                rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in ("sum", "span", "parent", "min", "max")]
+                shown = [*rates, f"{one['common_ns'] / one['span_ns']:.0%}"]
+            rows.append([*_cell(one), f"{one['ok']} of {one['workers']}", *shown])
+        rates_of_all = ["workers", "sum", "all", "parent", "least", "most", "at once"]
+        console.table(["file", "record", "pass", *rates_of_all], rows)
+        if per_thread:
+            threads = [
+                [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
+                for each in found["passes"]
+            ]
+            console.line("")
+            console.table(["file", "record", "pass", "thread", "moved", "result"], threads)
+    else:
+        several = any(one["repetition"] for one in found["passes"])
+        rows = [_row(one, unit, several=several) for one in found["passes"]]
+        columns = ["file", "record", "pass", *(["repetition"] if several else []), "result", "calls", "took", "cached"]
+        console.table([*columns, "notes"], rows)
+    for name in dict.fromkeys(one["name"] for one in found["passes"]) if matrices else ():
+        console.line(f"\n{name}, file by record")
+        own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in found["passes"] if one["name"] == name}
+        files, records = (sorted({cell[place] for cell in own}) for place in (0, 1))
+        values = {cell: _value(one, unit) for cell, one in own.items()}
+        rows = [[format_size(file), *(values.get((file, record), "") for record in records)] for file in files]
+        console.table(["", *map(format_size, records)], rows)
+
+
+def _cell(one: Mapping[str, Any]) -> list[str]:
+    return [format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]]
+
+
+def _row(one: Mapping[str, Any], unit: str, *, several: bool) -> list[str]:
+    took = format_ns(one["nanoseconds"]) if one["nanoseconds"] else "-"
+    cached = "-" if one["resident_share"] is None else f"{one['resident_share']:.1%}"
+    repetition = [str(one["repetition"] + 1)] if several else []
+    flags = {"direct": "direct", "sync": "synchronous", "mapped": "mapped", "prepared": "file written beforehand"}
+    notes = [f"with {part}" for part in one["includes"]] + [text for key, text in flags.items() if one[key]]
+    notes += [one["reason"]] if one["reason"] else []
+    return [*_cell(one), *repetition, _value(one, unit), f"{one['operations']:,}", took, cached, ", ".join(notes)]
+
+
+def _value(one: Mapping[str, Any], unit: str) -> str:
+    if one["nanoseconds"] is None:
+        return str(one["status"])
+    if unit == "kib_per_s":
+        return format_rate(one["bytes_per_s"])
+    if unit == "ops_per_s":
+        return f"{format_count(one['operations_per_s'])}/s"
+    return f"{one['nanoseconds'] / 1000 / one['operations']:.4g} µs"
+
+
+def _print_as_iozone(
+    setup: Mapping[str, Any],
+    found: Mapping[str, Any],
+    result: Mapping[str, Any],
+    *,
+    matrices: bool,
+    per_thread: bool,
+) -> None:
+    """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
+    unit = setup["unit"]
+    said = {
+        "Include fsync in write timing": setup["fsync"],
+        "Include close in write timing": setup["close"],
+        "Using mmap files": "mapped" in setup,
+        _MODES.get(unit, ""): unit in _MODES,
+        f"Command line used: {_command_line(setup)}": True,
+        f"Output is in {_UNITS[unit]}": True,
+        "Time Resolution = 0.000000001 seconds.": True,
+    }
+    for line, applies in said.items():
+        if applies:
+            console.line(f"\t{line}")
+    if found["groups"]:
+        _print_throughput(result, per_thread=per_thread)
+        return
+    console.line(found["iozone"]["header"].rstrip("\n"))
+    for row in found["iozone"]["rows"]:
+        console.line(row.rstrip("\n"))
+    if matrices:
+        console.line(f"\n{found['iozone']['matrices']}".rstrip("\n"))
+    console.line("\nfilesuite test complete.")
+
+
+def _command_line(setup: Mapping[str, Any]) -> str:
+    """The command that IOzone would have been given."""
+    letters = {name: row.names.split()[0] for name, row in _ROWS.items()}
+    flags = ("auto", "direct", "sync", "fsync", "close", "no_crossover", "jitter", "keep", "latencies")
+    words = ["filesuite", *(letters[name] for name in flags if setup[name])]
+    words += {"never": ["-B"], "async": ["-B", "-D"], "sync": ["-B", "-G"]}.get(setup.get("mapped", ""), [])
+    words += [f"-j{setup['stride']}"] if setup["stride"] != _USUAL_STRIDE else []
+    words += [] if setup["processor"] is None else [f"-P{setup['processor']}"]
+    words += [f"-i{number}" for number in setup.get("tests", range(8))]
+    words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(setup["unit"], [])
+    words += [f"{letters[name]}{setup[key] // 1024}k" for key, name in _BOUNDS.items() if key in setup]
+    words += [f"-s{size // 1024}k" for size in setup["files"]] + [f"-r{size // 1024}k" for size in setup["records"]]
+    if setup["workers_from"] is not None:
+        words += ["-l", str(setup["workers_from"]), "-u", str(setup["workers"])]
+    elif setup["workers"]:
+        words += ["-t", str(setup["workers"])]
+    files = ["-F", *map(str, setup["paths"])] if setup["paths"] else ["-f", str(setup["path"])]
+    return shlex.join([*words, *files])
+
+
+def _print_throughput(result: Mapping[str, Any], *, per_thread: bool) -> None:
+    """The workers' own rates, their sum, and what the one who waits for them saw. All of them moved all their bytes."""
+    shown = None
+    for group in result["groups"]:
+        cell = (group["asked_file_bytes"] // 1024, group["record_bytes"] // 1024, group["workers"])
+        if shown != cell:
+            shown = cell
+            console.line(f"\tThroughput test with {group['workers']} threads")
+            console.line(f"\tEach thread writes a {cell[0]} kByte file in {cell[1]} kByte records")
+        kib = {name: group.get(f"{name}_bytes_per_s", 0.0) / 1024 for name in ("sum", "parent", "min", "max", "mean")}
+        whose = f"{group['workers']:2} {group['name']}"
+        console.line(f"\n\tChildren see throughput for {whose} \t= {kib['sum']:10.2f} kB/sec")
+        console.line(f"\tParent sees throughput for {whose} \t= {kib['parent']:10.2f} kB/sec")
+        for word, name in (("Min", "min"), ("Max", "max"), ("Avg", "mean")):
+            console.line(f"\t{word} throughput per process \t\t\t= {kib[name]:10.2f} kB/sec")
+        console.line(f"\tMoved by all \t\t\t\t\t= {group['bytes'] / 1024:10.2f} kB")
+        for each in _members(group, result["passes"]) if per_thread else ():
+            moved, rate = each["bytes"] / 1024, (each["bytes_per_s"] or 0.0) / 1024
+            count = f"Child[{each['worker']}] xfer count = {moved:10.2f} kB"
+            console.line(f"\t{count}, Throughput = {rate:10.2f} kB/sec")
+
+
+def _latency_files(setup: Mapping[str, Any]) -> list[Path]:
+    """A file for each pass and thread; UsageError where several passes would share one."""
+    cells = len(_engine(_core.filesuite_cells, setup))
+    if cells > 1 or setup["repetitions"] > 1:
+        seen = f"{cells} sizes and {setup['repetitions']} repetitions"
+        raise UsageError(f"--latencies (-Q) is given with {seen}, expected one of each: a file holds one pass")
+    if setup["workers_from"] not in (None, setup["workers"]):
+        raise UsageError("--latencies (-Q) is given with several numbers of threads (-l, -u), expected one")
+    tests = [test for test in _core.filesuite_tests() if test["number"] in setup.get("tests", range(8))]
+    children = range(setup["workers"]) if setup["workers"] else (None,)
+    return [_latency_file(name, child) for test in tests for name in test["passes"] for child in children]
+
+
+def _latency_file(name: str, child: int | None) -> Path:
+    """Where the latencies of a pass go: IOzone's names for its four, the names of the passes for the others."""
+    child_name = "" if child is None else f"Child_{child}_"
+    return Path(f"{child_name}{_IOZONE_NAMES.get(name, name)}.dat")

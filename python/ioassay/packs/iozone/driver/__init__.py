@@ -7,20 +7,20 @@ because filesuite's letters are IOzone's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ioassay import units, validation
-from ioassay.drivers.programs import ended_badly, require_version, text_of
+from ioassay.drivers import ended_badly, flag, last_words, require_version, text_of
 from ioassay.errors import InputError, StudyError, one_line
 from ioassay.hints import nearest, suggestion
 from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
-from ioassay.packs.iozone.claims.filesuite_json import Document, Pass
+from ioassay.packs.iozone.claims.filesuite_json import Document
 from ioassay.packs.iozone.claims.iozone_claims import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
-from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 _PASSES = (
     "write rewrite",
@@ -39,9 +39,8 @@ _PASSES = (
 )
 TESTS = {name: number for number, names in enumerate(_PASSES) for name in names.split()}
 """A test by the name of any of its passes."""
-_LAST = 12
-_AUTO_TESTS = [*range(8)]
 _STUDIED = ("write", "read", "random", "backward")
+_WRITING = (0, 2, 4, 6, 9, 11)
 FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
 SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
 AUTO_LARGEST_BYTES = 512 << 20
@@ -54,7 +53,7 @@ _DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
 
 
 class FileTests(Driver):
-    """What the two drivers are alike in."""
+    """What the two drivers are alike in. They always make a file, in a folder."""
 
     measures = True
     length_key = "size"
@@ -62,32 +61,26 @@ class FileTests(Driver):
     """Parameters that only this driver has."""
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
-        """StudyError names the parameter that is wrong."""
-        self.check(params, read(params, self.own))
+        read(params, self.own)
         if target.get("kind") != "folder":
             wanted = "expected 'folder': the tests make and remove their own file"
             raise StudyError(f"is '{target.get('kind', 'nothing')}'; {wanted}", key="target.kind")
         return ()
 
-    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
-        """StudyError for what this driver cannot do."""
-        raise NotImplementedError
-
     def access(self, params: Mapping[str, Any]) -> str:
-        """A file is always made."""
         return WRITE
 
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Nothing beside the target."""
-        return ()
-
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """The page cache, where it is dropped."""
         return Confinement(host=[_DROP_CACHES] if params.get("cache") == "drop-all" else [])
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """Two passes a test, at the speed of a common disk."""
-        return read(params, self.own).estimate()
+        """Two passes a test, at the speed of a common disk. Each worker's file is removed before the next cell."""
+        wanted = read(params, self.own)
+        seconds = wanted.moved_bytes / _USUAL_BYTES_PER_S + 0.3 + (0.1 * _CELLS_OF_AUTO if wanted.auto else 0.0)
+        written = sum(number in _WRITING for number in wanted.tests) * wanted.data_bytes * 2
+        largest = (wanted.max_size or AUTO_LARGEST_BYTES) if wanted.auto else _ALONE_BYTES
+        occupied_bytes = max(wanted.sizes, default=largest) * max(wanted.threads, 1)
+        return Estimate(seconds, written, occupied_bytes=occupied_bytes)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Failed with the reason unless every pass was done whole."""
@@ -120,37 +113,27 @@ class Wanted:
         """The command line that both programs take. Sizes are in kB, as IOzone has them."""
         words = ["-a"] if self.auto else []
         words += [word for number in self.tests for word in ("-i", str(number))]
-        words += [word for size in self.sizes for word in ("-s", f"{size // 1024}k")]
-        words += [word for size in self.records for word in ("-r", f"{size // 1024}k")]
-        for letter, size in (("-n", self.min_size), ("-g", self.max_size)):
-            words += [letter, f"{size // 1024}k"] if size is not None else []
-        return [*words, *self.flags]
+        sizes = [("-s", size) for size in self.sizes] + [("-r", size) for size in self.records]
+        sizes += [(letter, size) for letter, size in (("-n", self.min_size), ("-g", self.max_size)) if size is not None]
+        return [*words, *(word for letter, size in sizes for word in (letter, f"{size // 1024}k")), *self.flags]
 
+    @property
     def data_bytes(self) -> int:
         """What all files of one pass hold together."""
         workers = max(self.threads, 1)
         if self.sizes:
             return sum(self.sizes) * max(len(self.records), 1) * workers
-        if not self.auto:
-            return _ALONE_BYTES * workers
         share = (self.max_size or AUTO_LARGEST_BYTES) / AUTO_LARGEST_BYTES
-        return int(_DATA_CELLS_OF_AUTO_BYTES * share) * workers
+        return (int(_DATA_CELLS_OF_AUTO_BYTES * share) if self.auto else _ALONE_BYTES) * workers
 
-    def estimate(self) -> Estimate:
-        """Two passes a test, at the speed of a common disk."""
-        moved = self.data_bytes() * 2 * len(self.tests)
-        seconds = moved / _USUAL_BYTES_PER_S + 0.3 + (0.1 * _CELLS_OF_AUTO if self.auto else 0.0)
-        written = sum(self.data_bytes() for number in self.tests if number in (0, 2, 4, 6, 9, 11)) * 2
-        return Estimate(seconds, written, occupied_bytes=self.occupied_bytes())
+    @property
+    def moved_bytes(self) -> int:
+        return self.data_bytes * 2 * len(self.tests)
 
-    def occupied_bytes(self) -> int:
-        """What the files of one cell take: each worker's is removed before the next cell."""
-        largest = (self.max_size or AUTO_LARGEST_BYTES) if self.auto else _ALONE_BYTES
-        return max(self.sizes, default=largest) * max(self.threads, 1)
-
+    @property
     def timeout_s(self) -> float:
         """Far more than a slow disk needs."""
-        return 120.0 + self.data_bytes() * 2 * len(self.tests) / _SLOW_BYTES_PER_S
+        return 120.0 + self.moved_bytes / _SLOW_BYTES_PER_S
 
 
 def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
@@ -160,10 +143,10 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
             hint = suggestion(name, [*SHARED, *own])
             raise StudyError(f"no parameter of file tests; {hint}", key=f"params.{name}")
     auto = flag(params, "auto")
-    bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
-    if any(bounds) and (not auto or "size" in params):
+    least, most = (_size(name, params[name]) if name in params else None for name in ("min_size", "max_size"))
+    if (least or most) and (not auto or "size" in params):
         raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
-    named = _listed(params.get("tests", _AUTO_TESTS if auto else _STUDIED))
+    named = _listed(params.get("tests", range(8) if auto else _STUDIED))
     if not (tests := sorted({_test(str(part).strip()) for part in named})):
         raise StudyError("no test is named", key="params.tests")
     sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
@@ -172,46 +155,23 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     threads = params.get("threads", 0)
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
         raise StudyError(f"expected a whole number; found {threads!r}", key="params.threads")
-    return Wanted(
-        tests=tests,
-        sizes=sizes,
-        records=records,
-        auto=auto,
-        min_size=bounds[0],
-        max_size=bounds[1],
-        threads=threads,
-        flags=[letter for name, letter in FLAGS.items() if flag(params, name)],
-    )
-
-
-def flag(params: Mapping[str, Any], name: str) -> bool:
-    """A parameter that is true or false."""
-    value = params.get(name, False)
-    if not isinstance(value, bool):
-        raise StudyError(f"expected true or false; found {value!r}", key=f"params.{name}")
-    return value
-
-
-def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
-    """A parameter that is one of some words; the first without it."""
-    value = params.get(name, known[0])
-    if value not in known:
-        raise StudyError(f"expected {', '.join(known)}; found {value!r}{nearest(value, known)}", key=f"params.{name}")
-    return str(value)
+    flags = [letter for name, letter in FLAGS.items() if flag(params, name)]
+    return Wanted(tests, sizes, records, auto, least, most, threads, flags)
 
 
 def _listed(value: Any) -> Sequence[Any]:
     """A list as such, as a text with commas, or of a single value."""
-    return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple | range) else [value]
 
 
 def _test(name: str) -> int:
     name = name.replace("-", "_").replace(" ", "_")
+    last = len(_PASSES) - 1
     if name in TESTS:
         return TESTS[name]
-    if name.isdecimal() and int(name) <= _LAST:
+    if name.isdecimal() and int(name) <= last:
         return int(name)
-    hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {_LAST}")
+    hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {last}")
     raise StudyError(f"no test is called '{name}'; {hint}", key="params.tests")
 
 
@@ -225,21 +185,24 @@ def _size(name: str, value: Any) -> int:
     return size
 
 
-def metrics(claims: Sequence[Claim]) -> dict[str, float]:
-    """Speed and operations of each pass by its name, over all cells and workers: all that was moved in all the time."""
+def _metrics(moved: Iterable[tuple[str, int | None, int | None, float | None]]) -> dict[str, float]:
+    """Speed and operations of each pass: all bytes and operations under its name, over all seconds."""
+    sums: dict[str, tuple[int, int, float]] = {}
+    for name, size, operations, took_s in moved:
+        if took_s:
+            bytes_, calls, seconds = sums.get(name, (0, 0, 0.0))
+            sums[name] = (bytes_ + (size or 0), calls + (operations or 0), seconds + took_s)
     found: dict[str, float] = {}
-    for name in dict.fromkeys(claim.test for claim in claims):
-        own = [claim for claim in claims if claim.test == name and claim.seconds]
-        seconds = sum(claim.seconds or 0.0 for claim in own)
-        if not seconds:
-            continue
-        key = name.replace("-", "_")
-        found[f"{key}.bw"] = sum(claim.bytes or 0 for claim in own) / seconds
-        found[f"{key}.iops"] = sum(claim.operations or 0 for claim in own) / seconds
+    for name, (bytes_, calls, seconds) in sums.items():
+        found |= {f"{name}.bw": bytes_ / seconds, f"{name}.iops": calls / seconds}
     return found
 
 
-def parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def _claimed(claims: Sequence[Claim]) -> dict[str, float]:
+    return _metrics((one.test.replace("-", "_"), one.bytes, one.operations, one.seconds) for one in claims)
+
+
+def _parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
     """The same by cell, named `file/record` in bytes."""
     cells = dict.fromkeys((claim.file_bytes, claim.record_bytes) for claim in claims)
     return [
@@ -247,13 +210,13 @@ def parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
             "name": f"{units.format_size(file or 0)} / {units.format_size(record or 0)}",
             "file_bytes": file,
             "record_bytes": record,
-            "metrics": metrics([one for one in claims if (one.file_bytes, one.record_bytes) == (file, record)]),
+            "metrics": _claimed([one for one in claims if (one.file_bytes, one.record_bytes) == (file, record)]),
         }
         for file, record in cells
     ]
 
 
-def own_file(folder: Path | None, tool: str) -> Path:
+def _own_file(folder: Path | None, tool: str) -> Path:
     """The file to be made; StudyError where the target yields no folder."""
     if folder is None:
         raise StudyError("yields no path; expected kind 'folder'", key="target")
@@ -277,20 +240,23 @@ class Filesuite(FileTests):
     name = "filesuite"
     own = (*_CHOICES, "plain")
 
-    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
-        """StudyError for a word that is none of the engine's."""
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         _filesuite_options(params)
+        return super().validate(params, target)
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """`ioassay filesuite` with this interpreter. The random order is always IOzone's, the content the trial's."""
         wanted = read(trial.params, self.own)
         argv = [sys.executable, "-m", "ioassay", "filesuite", *wanted.options(), *_filesuite_options(trial.params)]
         argv += ["-t", str(wanted.threads)] if wanted.threads else []
-        argv += ["--seed", str(trial.seed % 2**63), "-f", str(own_file(load.path, self.name)), "--json"]
-        return Command(argv, wanted.timeout_s())
+        argv += ["--seed", str(trial.seed % 2**63), "-f", str(_own_file(load.path, self.name)), "--json"]
+        return Command(argv, wanted.timeout_s)
 
     def read_output(self, outcome: Outcome) -> Parsed:
-        """Failed with the engine's reason, or that of the first pass without a result."""
+        """Failed with the engine's reason, or that of the first pass without a result.
+
+        Metrics of several workers are of what all moved from the first start to the last end.
+        """
         try:
             text = outcome.stdout.read_bytes()
             if "error" in (table := validation.table(text, _SOURCE, _REMEDY)):
@@ -299,19 +265,30 @@ class Filesuite(FileTests):
         except (OSError, InputError) as error:
             return Parsed(FAILED, str(error))
         claims, reason = filesuite_json.claims(document), _failed(document)
+        # Reads from memory although O_DIRECT was not asked for are true, and easily mistaken for the disk.
+        reads = (one for one in document.passes if one.kind == "read" and not one.direct)
+        cached = ", ".join(dict.fromkeys(one.name for one in reads if (one.resident_share or 0) > 0.5))
+        what = f"{cached}: more than half of the file was in the page cache when the clock started"
+        remedy = 'set cache = "drop", or direct = true, to measure the disk'
+        of_groups = ((one.name, one.bytes, one.operations, (one.span_ns or 0) / 1e9) for one in document.groups)
         return Parsed(
             FAILED if reason else OK,
             reason,
-            metrics=_filesuite_metrics(document, claims),
-            parts=parts(claims),
+            metrics=_metrics(of_groups) if document.groups else _claimed(claims),
+            parts=_parts(claims),
             claims=claims,
-            warnings=_warnings(document.passes),
+            warnings=[Warning_("read-from-cache", what, remedy)] if cached else [],
         )
 
 
 def _filesuite_options(params: Mapping[str, Any]) -> list[str]:
-    chosen = {name: choice(params, name, known) for name, known in _CHOICES.items()}
-    options = [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+    options = []
+    for name, known in _CHOICES.items():
+        value = params.get(name, known[0])
+        if value not in known:
+            wanted = f"expected {', '.join(known)}; found {value!r}{nearest(value, known)}"
+            raise StudyError(wanted, key=f"params.{name}")
+        options += [f"--{name}", value] if value else []
     return [*options, *(["--plain"] if flag(params, "plain") else [])]
 
 
@@ -327,33 +304,8 @@ def _failed(document: Document) -> str:
     return "" if document.passes else "filesuite did no pass at all"
 
 
-def _filesuite_metrics(document: Document, claims: Sequence[Claim]) -> dict[str, float]:
-    """Of one worker as `metrics` has it; of several what all moved from the first start to the last end."""
-    if not document.groups:
-        return metrics(claims)
-    values: dict[str, float] = {}
-    for name in dict.fromkeys(group.name for group in document.groups):
-        own = [group for group in document.groups if group.name == name and group.span_ns]
-        seconds = sum(group.span_ns or 0 for group in own) / 1e9
-        if seconds:
-            values[f"{name}.bw"] = sum(group.bytes or 0 for group in own) / seconds
-            values[f"{name}.iops"] = sum(group.operations or 0 for group in own) / seconds
-    return values
-
-
-def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
-    """Reads that came from memory although O_DIRECT was not asked for: true, and easily mistaken for the disk."""
-    cached = [each for each in passes if each.kind == "read" and not each.direct and (each.resident_share or 0) > 0.5]
-    if not cached:
-        return []
-    names = ", ".join(dict.fromkeys(each.name for each in cached))
-    text = f"{names}: more than half of the file was in the page cache when the clock started"
-    return [Warning_("read-from-cache", text, 'set cache = "drop", or direct = true, to measure the disk')]
-
-
 # iozone, whose licence is not free: it is not part of ioassay.
 
-MINIMUM = (3, 400)
 _POSITIONED = {9, 10, 11, 12}
 
 
@@ -362,56 +314,44 @@ class Iozone(FileTests):
 
     name = "iozone"
 
-    def tool(self) -> Tool | None:
+    def tool(self) -> Tool:
         """IOzone; Debian has it among its non-free packages."""
-        return Tool("iozone", ["iozone", "-v"], MINIMUM, "iozone3")
+        return Tool("iozone", ["iozone", "-v"], (3, 400), "iozone3")
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Look at its version; ToolError when it is no IOzone that is known here."""
         example = "'Version $Revision: 3.471 $'; the driver 'filesuite' does the same tests without it"
-        pattern, instead = r"Revision: (\d+)\.(\d+)", ", or the driver 'filesuite'"
-        require_version(version, pattern, MINIMUM, asked="iozone -v", example=example, name="iozone", instead=instead)
+        require_version(self.tool(), version, r"Revision: (\d+)\.(\d+)", example, ", or the driver 'filesuite'")
 
-    def check(self, params: Mapping[str, Any], wanted: Wanted) -> None:
-        """StudyError for tests that IOzone does not run so."""
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        wanted = read(params)
         if 8 in wanted.tests and not wanted.threads:
             raise StudyError("test 8, the random mix, needs threads", key="params.tests")
         if not {0, 9, 11} & set(wanted.tests):
             raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
+        return super().validate(params, target)
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """IOzone in the folder of the target; threads as processes, each with a file, none stopped early (-x)."""
         wanted = read(trial.params)
-        file = own_file(load.path, self.name)
+        file = _own_file(load.path, self.name)
         argv = ["iozone", *wanted.options(), *(["-E"] if _POSITIONED & set(wanted.tests) else [])]
         if wanted.threads:
             argv += ["-t", str(wanted.threads), "-x", "-F", *(f"{file}.{number}" for number in range(wanted.threads))]
         else:
             argv += ["-f", str(file)]
-        return Command(argv, wanted.timeout_s(), cwd=file.parent)  # it leaves files of its own where it runs
+        return Command(argv, wanted.timeout_s, cwd=file.parent)  # it leaves files of its own where it runs
 
     def read_output(self, outcome: Outcome) -> Parsed:
         """Failed unless the output has a number for each pass that was asked for."""
+        words = last_words(outcome.stderr, outcome.stdout)  # its complaints may be on either stream
+        said = f": {words}" if words else ""
         if outcome.exit_code:
-            return Parsed(FAILED, f"iozone exited with status {outcome.exit_code}{_said(outcome)}")
+            return Parsed(FAILED, f"iozone exited with status {outcome.exit_code}{said}")
         try:
             claims = iozone_claims.read(text_of(outcome.stdout))
         except InputError as error:
-            return Parsed(FAILED, f"{error}{_said(outcome)}")
-        values = metrics(claims) or _rates(claims)
-        warnings = iozone_claims.warnings(claims)
-        return Parsed(OK, metrics=values, parts=parts(claims), claims=claims, warnings=warnings)
-
-
-def _said(outcome: Outcome) -> str:
-    """The last line of its complaints, which may be on either stream."""
-    for stream in (outcome.stderr, outcome.stdout):
-        said = [line.strip() for line in text_of(stream).split("\n") if line.strip()]
-        if said:
-            return f": {said[-1][:200]}"
-    return ""
-
-
-def _rates(claims: Sequence[Claim]) -> dict[str, float]:
-    """Of processes, whose times IOzone does not tell: the rates that it prints."""
-    return {f"{pass_of(claim.test)}.bw": claim.rate_bytes_per_s for claim in claims if claim.rate_bytes_per_s}
+            return Parsed(FAILED, f"{error}{said}")
+        # Of processes, whose times IOzone does not tell, there are the rates that it prints.
+        printed = {f"{pass_of(one.test)}.bw": one.rate_bytes_per_s for one in claims if one.rate_bytes_per_s}
+        metrics, warnings = _claimed(claims) or printed, iozone_claims.warnings(claims)
+        return Parsed(OK, metrics=metrics, parts=_parts(claims), claims=claims, warnings=warnings)

@@ -17,19 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.programs import ended_badly, require_version, text_of
+from ioassay.drivers import ended_badly, require_version, text_of
 from ioassay.errors import InputError, StudyError
 from ioassay.pack import words
 from ioassay.packs.stress_ng.claims import stressor_metrics
-from ioassay.packs.stress_ng.driver import resource_demand, stressor_parameters
-from ioassay.packs.stress_ng.driver.stressor_parameters import (
-    PREFIX,
-    Capabilities,
-    Settings,
-    about,
-    hopeless,
-    log_messages,
-)
+from ioassay.packs.stress_ng.driver import stressor_parameters
+from ioassay.packs.stress_ng.driver.stressor_parameters import Capabilities, Settings, about, hopeless, log_messages
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -50,10 +43,9 @@ from ioassay.roles import (
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
 RESULTS = "stress-ng.yaml"
+_NOT_STARTED = "stress-ng was not started"
 _AROUND_S = 0.2
 """Beside a trial's timeout: starting, the witness, the record; the median of 112 trials on four busy cores."""
-_UNCONFINED = "stress-ng's stressors mount, make devices and write to /proc, /sys and /dev/shm"
-_NOT_STARTED = "stress-ng was not started"
 _FILE_CLASSES = ("filesystem", "io")
 _FILE_MAKERS = frozenset(
     words(
@@ -78,35 +70,28 @@ class StressNg(Driver):
         self._offer = Capabilities()
         self._processors = processors or len(os.sched_getaffinity(0))
 
-    def tool(self) -> Tool | None:
-        """stress-ng, with its lists of stressors, options and classes, and what it cannot do here."""
+    def tool(self) -> Tool:
         return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", stressor_parameters.probes())
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
-        """Take its version and lists; ToolError when it is too old to be read."""
-        asked, example = "stress-ng --version", "a line such as stress-ng, version 0.15.06"
-        pattern = r"stress-ng, version (\d+)\.(\d+)"
-        require_version(version, pattern, MINIMUM, asked=asked, example=example, name="stress-ng")
+        example = "a line such as stress-ng, version 0.15.06"
+        require_version(self.tool(), version, r"stress-ng, version (\d+)\.(\d+)", example)
         self._offer = stressor_parameters.capabilities(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
-        """Check one point; StudyError names the parameter. Names are known after `configure`."""
         wanted, kind = stressor_parameters.read(params, self._offer), target.get("kind", "null")
         if kind not in ("null", "folder"):
-            raise StudyError(
-                f"is '{kind}'; stress-ng loads a folder, or nothing: expected 'folder' or 'null'", key="target.kind"
-            )
-        warnings = [Warning_("will-be-skipped", text) for text in self._absent(wanted)]
+            text = f"is '{kind}'; stress-ng loads a folder, or nothing: expected 'folder' or 'null'"
+            raise StudyError(text, key="target.kind")
+        # What the probes say that stress-ng will not do here, and what the lab will not let it do.
+        names = [wanted.stressor, *([f"sched {wanted.options['sched']}"] if "sched" in wanted.options else [])]
+        absent = [f"'{name}' cannot run here: {why}" for name in names if (why := self._offer.absent.get(name))]
+        absent += filter(None, [wanted.no_room(self._processors)])
+        warnings = [Warning_("will-be-skipped", text) for text in absent]
         if kind == "null" and self.access(params) == WRITE:
             text = f"'{wanted.stressor}' makes files, which go to the disk that holds the run"
             warnings.append(Warning_("files-beside-run", text, "use [target] kind = 'folder' to say where"))
         return warnings
-
-    def _absent(self, wanted: Settings) -> list[str]:
-        """What the probes say that stress-ng will not do here, and what the lab will not let it do."""
-        names = [wanted.stressor, *([f"sched {wanted.options['sched']}"] if "sched" in wanted.options else [])]
-        absent = [f"'{name}' cannot run here: {why}" for name in names if (why := self._offer.absent.get(name))]
-        return [*absent, *filter(None, [wanted.no_room(self._processors)])]
 
     def access(self, params: Mapping[str, Any]) -> str:
         """WRITE where the stressor makes files in the target, by its class; NOTHING for all others."""
@@ -122,13 +107,13 @@ class StressNg(Driver):
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """None: many stressors are about what a confined process may not do."""
-        return Confinement(waiver=_UNCONFINED)
+        return Confinement(waiver="stress-ng's stressors mount, make devices and write to /proc, /sys and /dev/shm")
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The timeout and what lies around it, and what is taken of the host; how much is written cannot be known."""
         wanted, makes_files = stressor_parameters.read(params, self._offer), self.access(params) == WRITE
         written = None if makes_files else 0
-        demand = resource_demand.demand(wanted, makes_files)
+        demand = stressor_parameters.demand(wanted, makes_files)
         return Estimate(wanted.expected_s + _AROUND_S, written, demand=demand)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
@@ -152,28 +137,28 @@ class StressNg(Driver):
         return Command(["stress-ng", *wanted.argv(), *asked], wanted.longest_s, cwd=raw)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
-        """Read its results; `skipped` or `failed`, with its own words, for everything that is no measurement."""
+        """`skipped` or `failed`, with stress-ng's own words, for everything that is no measurement."""
         try:
             wanted = stressor_parameters.read(trial.params, self._offer)
-            if outcome is None:
-                why = wanted.no_room(self._processors)
-                return Parsed(SKIPPED, f"{why}: give it fewer workers") if why else Parsed(FAILED, _NOT_STARTED)
-            return _read(wanted, outcome, raw)
+            measured = stressor_metrics.yaml_metrics(text_of(raw / RESULTS)).get(wanted.stressor)
         except (InputError, StudyError) as error:
             return Parsed(FAILED, f"{RESULTS}: {error}")
-
-
-def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
-    log = "\n".join((text_of(outcome.stderr), text_of(outcome.stdout)))
-    measured = stressor_metrics.yaml_metrics(text_of(raw / RESULTS)).get(wanted.stressor)
-    status, reason = judge(wanted, measured, outcome, log)
-    behind = [*_left_behind(raw), *remove_shared_memory(outcome.started_unix_s)]
-    if status != OK or measured is None:
-        return Parsed(status, reason, warnings=behind)
-    workers = workers_started(log)
-    started = workers or wanted.workers
-    metrics = {**measured, "workers_started": float(started), **_counts(outcome, started)}
-    return Parsed(OK, metrics=metrics, warnings=(*suspicions(wanted, measured, workers, log), *behind))
+        if outcome is None:
+            why = wanted.no_room(self._processors)
+            return Parsed(SKIPPED if why else FAILED, f"{why}: give it fewer workers" if why else _NOT_STARTED)
+        log = "\n".join((text_of(outcome.stderr), text_of(outcome.stdout)))
+        status, reason = judge(wanted, measured, outcome, log)
+        warnings = remove_shared_memory(outcome.started_unix_s)
+        if names := sorted(path.name for path in raw.glob("tmp-*") if path.is_dir()):  # they take the space of the run
+            text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
+            warnings = [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*"), *warnings]
+        if status != OK or measured is None:
+            return Parsed(status, reason, warnings=warnings)
+        # Each worker that was started has its number in the log, also where it is started again.
+        workers = len({started[1] for started in _WORKER_STARTED.finditer(log)})
+        counts = _counts(outcome, workers or wanted.workers)
+        warnings = [*suspicions(wanted, measured, workers, log), *warnings]
+        return Parsed(OK, metrics={**measured, **counts}, warnings=warnings)
 
 
 def _counts(outcome: Outcome, workers: int) -> dict[str, float]:
@@ -184,16 +169,8 @@ def _counts(outcome: Outcome, workers: int) -> dict[str, float]:
     if usage := outcome.usage:
         found["context_switches"] = usage.ru_nvcsw + usage.ru_nivcsw
         found |= {"major_faults": usage.ru_majflt, "minor_faults": usage.ru_minflt}
+    found["workers_started"] = workers
     return {name: float(number) for name, number in found.items() if number is not None}
-
-
-def _left_behind(raw: Path) -> list[Warning_]:
-    """Folders of files that a stressor did not remove, in `raw`, where they take the space of the run."""
-    names = sorted(path.name for path in raw.glob("tmp-*") if path.is_dir())
-    if not names:
-        return []
-    text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
-    return [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*")]
 
 
 # Was this a measurement? stress-ng exits with 0 where it skipped the stressor, and where it did nothing at all. Exit
@@ -226,39 +203,29 @@ def judge(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outco
     remedy = "raise run.timeout, or lower params.timeout"
     if reason := ended_badly(outcome, "stress-ng", remedy, lambda: _quoted(log)):
         return FAILED, reason
-    code, worked = outcome.exit_code or 0, measured is not None and measured.get("bogo_ops", 0.0) > 0
+    code, done = outcome.exit_code or 0, measured.get("bogo_ops", 0.0) if measured is not None else 0.0
     # On level `info` it states a fact of the machine; on `fail` and `error` it is about this very run.
     facts = log_messages(log, "info")
-    own = about(wanted.stressor, facts)
-    if not worked and code in _NOT_HERE and (why := hopeless([own]) or hopeless(facts)):
+    own, name = about(wanted.stressor, facts), f"'{wanted.stressor}'"
+    if done <= 0 and code in _NOT_HERE and (why := hopeless([own]) or hopeless(facts)):
         return SKIPPED, f"stress-ng cannot do this here: {why}"
     if code in _GAVE_UP and "skipping stressor" in own:
         return SKIPPED, f"stress-ng cannot do this here: {own}"  # though some of its workers had begun
     if code == 4:
         return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
     if code:
-        meaning = _EXITS.get(code, "failed")
-        return FAILED, f"stress-ng {meaning} (exit status {code}){_quoted(log, last=True)}"
-    return _worked(wanted, measured, outcome, log)
-
-
-def _worked(wanted: Settings, measured: Mapping[str, float] | None, outcome: Outcome, log: str) -> tuple[str, str]:
+        return FAILED, f"stress-ng {_EXITS.get(code, 'failed')} (exit status {code}){_quoted(log, last=True)}"
     if measured is None:
-        return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
+        return FAILED, f"stress-ng wrote no results of {name}{_quoted(log)}"
     if killed := next(filter(None, map(_WORKER_KILLED.search, log_messages(log, "debug"))), None):
-        return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
-    if measured.get("bogo_ops", 0.0) <= 0:
-        return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
+        return FAILED, f"signal {killed['number']} ended a worker of {name}: its counts are not whole"
+    if done <= 0:
+        return FAILED, f"{name} did no operation (0 bogo ops){_quoted(log)}"
     ran_s = measured.get("real_time", 0.0) or outcome.duration_s
     if wanted.timeout_s and not wanted.counted and ran_s < 0.9 * wanted.timeout_s - _GRACE_S:
         took = units.format_duration(ran_s)
-        return FAILED, f"'{wanted.stressor}' ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
+        return FAILED, f"{name} ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
     return OK, ""
-
-
-def workers_started(log: str) -> int:
-    """How many workers the log says were started (each has its number, also where it is started again)."""
-    return len({started[1] for started in _WORKER_STARTED.finditer(log)})
 
 
 def suspicions(wanted: Settings, measured: Mapping[str, float], workers: int, log: str) -> list[Warning_]:
@@ -282,7 +249,7 @@ def _quoted(log: str, last: bool = False) -> str:
     """
     lines: Sequence[str] = list(dict.fromkeys(log_messages(log, "fail", "error", "warn")))  # workers complain alike
     if not lines:
-        plain = (line.strip() for line in log.split("\n") if not PREFIX.match(line))
+        plain = (line.strip() for line in log.split("\n") if not stressor_parameters.PREFIX.match(line))
         lines = [line for line in plain if line and not line.startswith("Try '")]
     if not lines and last:
         lines = log_messages(log)[-1:]

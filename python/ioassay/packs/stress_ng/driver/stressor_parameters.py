@@ -1,4 +1,4 @@
-"""What a study wants of stress-ng, read and checked against what the installed one offers, and its arguments.
+"""What a study wants of stress-ng, checked against what the installed one offers, its arguments, and what it takes.
 
 Parameters are stress-ng's own options without their dashes. `stressor`, `workers` and `timeout` are the lab's; options
 that would take the output, the choice of stressors or the place of files out of its hands are refused.
@@ -6,9 +6,14 @@ that would take the output, the choice of stressors or the place of files out of
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
@@ -16,6 +21,7 @@ from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.hints import suggestion
 from ioassay.pack import words
+from ioassay.roles import DISK, FILES, INODES, MEMORY, OF_FREE, OF_TOTAL, PROCESSES, TERMINALS, Demand, Need
 
 DEFAULT_S = 10
 """Without a timeout stress-ng runs for a day."""
@@ -23,34 +29,6 @@ LONGEST_S = 3600
 """Of a trial that ends after a number of operations and has no timeout."""
 MOST_WORKERS = 4096
 """stress-ng's own limit (STRESS_PROCS_MAX)."""
-DANGEROUS = {
-    "bad-altstack": "may crash kernels",
-    "bind-mount": "mounts without end",
-    "binderfs": "mounts file systems",
-    "cpu-online": "takes processors away",
-    "dev": "opens and controls every device in /dev",
-    "loop": "makes and removes loop devices, and may remove yours",
-    "memhotplug": "takes memory away",
-    "mlockmany": "locks all memory",
-    "opcode": "runs random machine code",
-    "module": "loads and removes modules of the kernel",
-    "physpage": "writes to the memory type registers (MTRR)",
-    "pci": "reads registers of all PCI devices",
-    "reboot": "calls reboot",
-    "resources": "takes all resources of the machine",
-    "smi": "interrupts the whole machine below the kernel",
-    "softlockup": "keeps all processors from the kernel",
-    "swap": "adds swap space, which stays when it is killed",
-    "sysbadaddr": "makes system calls with bad addresses",
-    "sysfs": "reads and writes every file in /sys",
-    "sysinval": "makes system calls with random arguments",
-    "umount": "mounts and unmounts in races",
-    "watchdog": "arms the watchdog, which resets the machine",
-}
-"""Beside those that stress-ng disables itself: what can harm a host that does other work, above all as root.
-
-Those that only take much of something are in `resource_demand`: whether it is too much depends on the host.
-"""
 _OURS = ("stressor", "workers", "timeout")
 _OUTPUT = "the lab reads stress-ng's output and asks for what it needs"
 _CHOICE = "one stressor a trial: use stressor and workers, and a suite or a factor for several"
@@ -114,7 +92,6 @@ class Settings:
         return f"{many} under sched = '{self.options['sched']}' would leave none of {processors} processors to the lab"
 
     def argv(self) -> list[str]:
-        """The arguments of the load."""
         made = [f"--{self.stressor}", str(self.workers)]
         made += [f"--{name}" if value is True else f"--{name}={value}" for name, value in self.options.items()]
         return made + ([f"--timeout={self.timeout_s}"] if self.timeout_s is not None else [])
@@ -122,16 +99,22 @@ class Settings:
 
 def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
-    stressor = _stressor(params, offer)
-    options: dict[str, str | bool] = {}
-    for key, value in params.items():
-        if key not in _OURS:
-            name = key.replace("_", "-")
-            options[name] = _option(name, key, value, offer)
-    options = {name: value for name, value in options.items() if value is not False}
-    counted = f"{stressor}-ops" in options
-    found = Settings(stressor, _workers(params), _timeout_s(params, counted), options)
-    why = DANGEROUS.get(stressor) or ("may hang or reboot the machine" if stressor in offer.pathological else "")
+    stressor, workers = params.get("stressor"), params.get("workers", 1)
+    if not isinstance(stressor, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", stressor):
+        raise _wrong("stressor", f"is {stressor!r}; expected the name of one stressor, such as 'cpu'; {_CHOICE}")
+    if offer.stressors and stressor not in offer.stressors:
+        hint = suggestion(stressor, offer.stressors, "'stress-ng --stressors' lists them")
+        raise _wrong("stressor", f"this stress-ng has no stressor '{stressor}'; {hint}")
+    given = {key.replace("_", "-"): (key, value) for key, value in params.items() if key not in _OURS}
+    read_options = {name: _option(name, *one, offer) for name, one in given.items()}
+    options = {name: value for name, value in read_options.items() if value is not False}
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 0 <= workers <= MOST_WORKERS:
+        wanted = f"a whole number from 0 (one on each processor) to {MOST_WORKERS}"
+        raise _wrong("workers", f"is {workers!r}; expected {wanted}")
+    found = Settings(stressor, workers, _timeout_s(params, f"{stressor}-ops" in options), options)
+    why = _stressors()["dangerous"].get(stressor) or (
+        "may hang or reboot the machine" if stressor in offer.pathological else ""
+    )
     if why and not found.forced:
         remedy = "where that is acceptable, add stress-ng's own flag: pathological = true"
         raise _wrong("stressor", f"'{stressor}' {why}; {remedy}")
@@ -148,26 +131,6 @@ def _listed(processors: str) -> int:
 
 def _wrong(key: str, message: str) -> StudyError:
     return StudyError(message, key=f"params.{key}")
-
-
-def _stressor(params: Mapping[str, Any], offer: Capabilities) -> str:
-    name = params.get("stressor")
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise _wrong("stressor", f"is {name!r}; expected the name of one stressor, such as 'cpu'; {_CHOICE}")
-    if offer.stressors and name not in offer.stressors:
-        hint = suggestion(name, offer.stressors, "'stress-ng --stressors' lists them")
-        raise _wrong("stressor", f"this stress-ng has no stressor '{name}'; {hint}")
-    return name
-
-
-def _workers(params: Mapping[str, Any]) -> int:
-    """0 is stress-ng's word for one on each processor."""
-    value = params.get("workers", 1)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_WORKERS:
-        raise _wrong(
-            "workers", f"is {value!r}; expected a whole number from 0 (one on each processor) to {MOST_WORKERS}"
-        )
-    return value
 
 
 def _timeout_s(params: Mapping[str, Any], counted: bool) -> int | None:
@@ -284,18 +247,29 @@ def capabilities(answers: Mapping[str, str]) -> Capabilities:
         named.update(re.findall(r"'--([a-z0-9-]+)'", possible))
     if not named:  # no getopt of glibc
         named = set(helped)
+    members = {name: answers.get(f"class:{name}", "").partition("stressors:") for name in CLASSES}
+    choices = {name: _CHOICES.search(answers.get(f"choices:{name}", "")) for name in _WITH_CHOICES}
     lines = log_messages(answers.get("dry", ""))
     disabled = [found[1] for line in lines if (found := re.match(r"disabled '([\w-]+)'", line))]
+    # Of a dry run of all stressors: those that were neither started nor disabled, and why.
+    started = next((line.partition(":")[2] for line in lines if line.startswith("dispatching hogs:")), "")
+    begun = {entry.split()[-1] for entry in started.split(",")} if started else set(stressors)
+    absent = [name for name in stressors if name not in begun and (name not in disabled or about(name, lines))]
+    why_absent = {name: about(name, lines) or "stress-ng does not start it here" for name in absent}
     # Tries with one operation that did not come to a successful end, where stress-ng says why.
     tried = {name: log_messages(answers.get(f"try:{name}", ""), "info") for name in (*_TRIED, *_SCHEDULED)}
     failed = {name: why for name, said in tried.items() if (why := hopeless(said))}
     return Capabilities(
         stressors=stressors,
         options={name: "N" if name in stressors else helped.get(name, "") for name in sorted(named)},
-        classes={name: _members(answers.get(f"class:{name}", "")) for name in CLASSES},
-        choices={name: known for name in _WITH_CHOICES if (known := _words(answers.get(f"choices:{name}", "")))},
+        classes={name: names.split() if head.startswith("class") else [] for name, (head, _, names) in members.items()},
+        choices={
+            name: [word for word in re.split(r"[\s,]+", known["words"]) if word]
+            for name, known in choices.items()
+            if known
+        },
         pathological=disabled,
-        absent=_undispatched(stressors, lines, disabled) | failed,
+        absent=why_absent | failed,
     )
 
 
@@ -322,21 +296,128 @@ def about(stressor: str, lines: Sequence[str]) -> str:
     return next((line for line in lines if wanted.match(line)), "")
 
 
-def _members(text: str) -> list[str]:
-    head, colon, names = text.partition("stressors:")
-    return names.split() if colon and head.startswith("class") else []
+# What a stressor takes of its host: memory, processes, open files, pseudoterminals, disk space, inodes. Upper bounds,
+# not measurements: a stressor that is not in stressors.toml takes little by itself, and whatever its `-bytes` or
+# `-size` says. What the host has, and whether that is enough, is asked in `preflight`.
+
+CONSENT = "pathological = true"
+_MAXIMIZED_BYTES = 2.0**32
+"""MAX_32 and MAXIMIZED_FILE_SIZE (stress-ng.h): what most sizes become under --maximize."""
+_WORKER_BYTES = 4 * 2**20
+_PROCESS_BYTES = 256 * 2**10
+"""Of a process or thread that a worker starts: 170 KiB were measured for pipeherd's, 60 KiB for pthread's."""
+_SCALES = {letter: 1024**power for power, letter in enumerate("bkmgtpe")}
+_VALUE = re.compile(r"(?P<whole>\d+)(?P<fraction>\.\d+)?[A-Za-z]*?(?P<unit>[A-Za-z%]?)")
+_LARGEST_CACHE_BYTES = 2.0**30
+"""More than any processor's cache has."""
+_RESOURCES = {
+    "memory": MEMORY,
+    "shared_memory": MEMORY,
+    "disk": DISK,
+    "shared_disk": DISK,
+    "inodes": INODES,
+    "processes": PROCESSES,
+    "files": FILES,
+    "terminals": TERMINALS,
+}
+"""Section of stressors.toml -> the resource."""
 
 
-def _words(text: str) -> list[str]:
-    found = _CHOICES.search(text)
-    return [word for word in re.split(r"[\s,]+", found["words"]) if word] if found else []
+@dataclass(frozen=True)
+class _Take:
+    """How much of a resource: `unit` for each of what `option` counts, and of what `times` counts beside it."""
+
+    resource: str
+    option: str = ""
+    default: float = 1
+    unit: float = 1
+    power: int = 1
+    most: float = 0
+    """What the option becomes under --maximize; 0: stays as it is."""
+    times: tuple[str, float] = ("", 1.0)
+    """An option and its default."""
+    shared: bool = False
+    """Whether the workers share it (`/= args->num_instances`); else each takes it."""
+    of: str = ""
+    when: Sequence[str] = ()
+    """Flags without which nothing is taken."""
 
 
-def _undispatched(stressors: Sequence[str], lines: Sequence[str], disabled: Sequence[str]) -> dict[str, str]:
-    """Of a dry run of all stressors: those that were neither started nor disabled, and why."""
-    started = next((line.partition(":")[2] for line in lines if line.startswith("dispatching hogs:")), "")
-    if not started:
-        return {}
-    begun = {entry.split()[-1] for entry in started.split(",")}
-    absent = [name for name in stressors if name not in begun and (name not in disabled or about(name, lines))]
-    return {name: about(name, lines) or "stress-ng does not start it here" for name in absent}
+@cache
+def _stressors() -> Mapping[str, Mapping[str, Any]]:
+    """What is known of them beforehand: section -> stressor -> its row."""
+    return tomllib.loads(Path(__file__).with_name("stressors.toml").read_text(encoding="utf-8"))
+
+
+def _takes(stressor: str) -> list[_Take]:
+    found = []
+    for section, resource in _RESOURCES.items():
+        if stressor not in (rows := _stressors()[section]):
+            continue
+        shared, row = section.startswith("shared_"), dict(rows[stressor])
+        for key in {"default", "unit", "most", "each"} & row.keys():
+            row[key] = float(units.parse_size(row[key]) if isinstance(row[key], str) else row[key])
+        each_bytes = row.pop("each", _PROCESS_BYTES)
+        most = {"most": _MAXIMIZED_BYTES} if shared and "option" in row else {}
+        found.append(_Take(resource, **{**most, **row}, shared=shared))
+        if resource == PROCESSES and not math.isinf(row["default"]):
+            found.append(_Take(MEMORY, **row, unit=each_bytes))
+    return found
+
+
+def demand(wanted: Settings, makes_files: bool) -> Demand:
+    """What one trial takes of the host; `makes_files`: sizes of unknown options are those of files.
+
+    0 workers are one on each configured processor, as stress-ng counts them.
+    """
+    workers = wanted.workers or os.sysconf("SC_NPROCESSORS_CONF")
+    said, remedy = f"'{wanted.stressor}'" + (f" ({workers} workers)" if workers > 1 else ""), "lower workers"
+    needs = [
+        Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers", remedy),
+        Need(PROCESSES, float(workers + 1), said, "params.workers", remedy),
+    ]
+    takes = _takes(wanted.stressor)
+    known = {name for take in takes for name in (take.option, take.times[0])}
+    for name in wanted.options:  # sizes of the stressor's own that the table has not
+        if name not in known and re.fullmatch(rf"{re.escape(wanted.stressor)}-(bytes|size)", name):
+            takes.append(_Take(DISK if makes_files else MEMORY, name))
+    return Demand((*needs, *(need for take in takes for need in _needs(take, wanted, workers))), CONSENT, wanted.forced)
+
+
+def _needs(take: _Take, wanted: Settings, workers: int) -> Iterator[Need]:
+    """What the workers need of it, if anything."""
+    if take.when and not any(wanted.options.get(flag) is True for flag in take.when):
+        return
+    options, of = wanted.options, take.of
+    number = take.most if take.most and options.get("maximize") is True else take.default
+    if take.option in options:
+        number, is_share = _value(options[take.option])
+        of = {MEMORY: OF_TOTAL, DISK: OF_FREE, INODES: OF_FREE}.get(take.resource, "") if is_share else take.of
+        if is_share and not of:  # of open files: a share of what a process may have, which the default stands for
+            number, of = number * take.default, take.of
+    other, default = take.times
+    others = _value(options[other])[0] if other in options else default
+    if not number or not others:
+        return
+    amount = number**take.power * take.unit * others * (1 if take.shared else workers)
+    counted = [name for name in (take.option, other) if name]
+    named = [name for name in counted if name in options]
+    said = [f"{name} = {options[name]}" for name in named] + ([f"{workers} workers"] if workers > 1 else [])
+    cause = f"'{wanted.stressor}'" + (f" ({', '.join(said)})" if said else "")
+    lowered = counted + (["workers"] if workers > 1 and not take.shared else [])
+    remedy = f"lower {' or '.join(lowered)}" if lowered and (take.option or not math.isinf(amount)) else ""
+    yield Need(take.resource, amount, cause, f"params.{[*named, 'stressor'][0]}", remedy, of)
+
+
+def _value(said: str | bool) -> tuple[float, bool]:
+    """A number as stress-ng reads it, and whether it is a share (core-parse-opts.c).
+
+    Sizes are whole numbers with the scale of their last letter, whatever stands between; a fraction counts only in
+    a percentage. What is no number is the name of a cache, such as `LLC`.
+    """
+    number = _VALUE.fullmatch(str(said).strip().lstrip("+"))
+    if number is None:
+        return _LARGEST_CACHE_BYTES, False
+    if number["unit"] == "%":
+        return float(number["whole"] + (number["fraction"] or "")) / 100, True
+    return float(number["whole"]) * _SCALES.get(number["unit"].lower(), 1), False

@@ -1,7 +1,12 @@
-"""The parameters of the driver command, read from a study's `[params]`: what runs, what it may write, what it reports.
+"""The driver command: any program, with metrics and claims that patterns find in what it reports.
 
-Any other key is a value for a place in the words. One that no place uses is refused: it would be a factor without an
-effect. `metric_values` reads the metrics in what the program reported; its claims are read by `formats`.
+It needs no plugin, and knows nothing of its program: the study states what is a number, in which unit, and what of the
+target the program may change. No check can see what a program does, so that each needs the user's consent; it is
+confined and witnessed like every other tool. Deliberately not here: pipes and shells (name one in `argv`), and programs
+that have a driver or a parser of claims of their own.
+
+`[params]` says what runs, what it may write and what it reports. Any other key is a value for a place in the words. One
+that no place uses is refused: it would be a factor without an effect.
 """
 
 from __future__ import annotations
@@ -9,21 +14,160 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import shutil
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ioassay import metrics, units, validation
+from ioassay import formats, metrics, units, validation
+from ioassay.drivers import ended_badly, last_words
 from ioassay.errors import InputError, StudyError, UsageError
 from ioassay.formats import number_parsing, user_claims
 from ioassay.formats.number_parsing import decimal, real
 from ioassay.formats.user_claims import UserPattern
 from ioassay.metrics import RATE, Metric
-from ioassay.records.record import Scalar
+from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
+from ioassay.roles import READ, WRITE, Command, Driver, Estimate, External, Load, Outcome, Parsed, Touch, Trial
 from ioassay.validation import error_text, suggestion
+
+TIME, CPU_TIME = "command.time", "command.cpu_time"
+
+
+class CommandDriver(Driver):
+    """Runs a program of the study. docs/drivers.md describes its parameters. Implements `roles.Driver`."""
+
+    name = "command"
+    measures = True
+    responses = (TIME,)
+    metrics = (
+        Metric(TIME, "s", "lower", "Time of the command", units.format_duration),
+        Metric(CPU_TIME, "s", "lower", "CPU time of the command", units.format_duration),
+    )
+
+    def declared_metrics(self, params: Mapping[str, Any]) -> Sequence[Metric]:
+        """Those of `[params.metrics]`; none of parameters that this version cannot read."""
+        try:
+            readings = read(params).metrics
+        except StudyError:
+            return ()
+        return [reading.metric(name) for name, reading in readings.items()]
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError for a wrong parameter, a place without a value, or a program that is not here."""
+        program = read(params)
+        has_target = target.get("kind", "null") != "null"
+        # Values for a trial that is not yet there.
+        given: dict[str, Scalar] = {name: 0 if name in ("seed", "repetition", "size") else name for name in GIVEN}
+        known = values(params, {name: value for name, value in given.items() if has_target or name not in _OF_TARGET})
+        for key, text in program.texts():
+            fill(text, known, key)
+        if program.access in ("read", "write") and not has_target:
+            raise StudyError(
+                f"is '{program.access}', and the study has no target; expected [target]", key="params.access"
+            )
+        self.touches(params)
+        executable = fill(program.argv[0], known, "params.argv[0]")
+        if shutil.which(executable) is None:
+            raise StudyError(f"'{executable}' is no program here; install it, or give its path", key="params.argv")
+        return ()
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """As the study states; WRITE where it states nothing and a word names the target."""
+        return read(params).effect
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Files of `reads` and `writes`, which may depend on factors and on nothing that only a trial has."""
+        program, known = read(params), values(params, {})
+        named = [("reads", READ, text, 0) for text in program.reads]
+        named += [("writes", WRITE, text, int(size)) for text, size in program.writes.items()]
+        return [
+            Touch(Path(fill(text, known, f"params.{key}")).expanduser(), access, size_bytes)
+            for key, access, text, size_bytes in named
+        ]
+
+    def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
+        return [External(f"params.argv = {shlex.join(read(params).argv)}", "runs a program that the study names")]
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """The time that the study expects; what is written cannot be known."""
+        program = read(params)
+        written = None if program.effect == "write" or program.writes else 0
+        return Estimate(units.parse_duration_s(program.expected_time), written)
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """The words with their places filled in, in the working directory of ioassay unless `cwd` names another."""
+        program = read(trial.params)
+        given: dict[str, Scalar] = {"raw": str(raw.absolute()), "seed": trial.seed, "repetition": trial.repetition}
+        if load.path is not None:
+            given |= {"target": str(load.path), "size": load.size_bytes}
+        known = values(trial.params, given)
+        return Command(
+            words(program.argv, known, "params.argv"),
+            units.parse_duration_s(program.timeout),
+            files={name: fill(text, known, f"params.files.{name}") for name, text in program.files.items()},
+            cwd=Path(fill(program.cwd, known, "params.cwd")) if program.cwd else None,
+            env={name: fill(text, known, f"params.env.{name}") for name, text in program.env.items()},
+        )
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Failed unless it ended as it should, with each metric and each claim that the study states."""
+        program = read(trial.params)
+        if outcome is None:
+            return Parsed(FAILED, "the program was not started")
+        words = last_words(outcome.stderr)
+        said, name = f"; it said: {words}" if words else "", Path(program.argv[0]).name
+        if reason := ended_badly(outcome, name, "raise params.timeout", lambda: said):
+            return Parsed(FAILED, reason)
+        if outcome.exit_code not in program.exit_status:
+            wanted = ", ".join(map(str, program.exit_status))
+            return Parsed(FAILED, f"{name} exited with status {outcome.exit_code}, expected {wanted}{said}")
+
+        @cache
+        def text_of(source: str) -> str:
+            return text({"stdout": outcome.stdout, "stderr": outcome.stderr}.get(source, raw / source), source)
+
+        try:
+            found = {name: _value(name, one, text_of(one.source)) for name, one in program.metrics.items()}
+            claims = [
+                claim
+                for number, stated in enumerate(program.claims)
+                for claim in user_claims.pattern_claims(
+                    user_claims.claim_pattern(stated.regex),
+                    text_of(stated.source),
+                    f"params.claims[{number}].regex",
+                    stated.kind,
+                )
+            ]
+        except InputError as error:
+            return Parsed(FAILED, f"{error}{said}")
+        warnings: list[Warning_] = []
+        if not program.claims:
+            claims, warnings = _recognised(trial, outcome, text_of)
+        cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
+        return Parsed(OK, metrics={TIME: outcome.duration_s, **cpu, **found}, claims=claims, warnings=warnings)
+
+
+def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -> tuple[list[Claim], list[Warning_]]:
+    """The claims of a tool whose output ioassay reads anyway, such as dd, where the study states none.
+
+    Its words have places, so that a file which they name is not known by its path.
+    """
+    argv = [str(word) for word in trial.params["argv"]]
+    try:
+        claims = formats.read(argv, text_of("stdout"), text_of("stderr"))
+        return [
+            replace(claim, paths=(), paths_stated=False) if any(map(places, claim.paths)) else claim for claim in claims
+        ], []
+    except InputError as error:
+        return [], [Warning_("claims-unreadable", f"the claims of the program cannot be read: {error}")]
+
+
+# The parameters.
 
 GIVEN = ("target", "size", "raw", "seed", "repetition")
 """Places that every trial has a value for; the first two where the study has a target."""
@@ -75,13 +219,8 @@ class Program(BaseModel):
 
     @property
     def effect(self) -> str:
-        """`access`, with what its default stands for."""
+        """`access`, with what its default stands for: READ, WRITE or NOTHING."""
         return self.access or ("write" if "target" in self.places() else "nothing")
-
-    @property
-    def external(self) -> str:
-        """The command line as the study has it, for a question to the user."""
-        return f"params.argv = {shlex.join(self.argv)}"
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Key and text of all that may have places."""
@@ -93,7 +232,6 @@ class Program(BaseModel):
             yield from ((f"params.{key}.{name}", word) for name, word in getattr(self, key).items())
 
     def places(self) -> set[str]:
-        """The names of all places."""
         return {name for _, text in self.texts() for name in places(text)}
 
 
@@ -115,11 +253,6 @@ def read(params: Mapping[str, Any]) -> Program:
             user_claims.claim_pattern(claim.regex, "regex")
         except UsageError as error:
             raise StudyError(str(error), key=f"params.claims[{number}]") from None
-    _refuse_unused(program, params)
-    return program
-
-
-def _refuse_unused(program: Program, params: Mapping[str, Any]) -> None:
     used = program.places()
     for name in params:
         if name in GIVEN:
@@ -128,25 +261,13 @@ def _refuse_unused(program: Program, params: Mapping[str, Any]) -> None:
             close = suggestion(name, [*Program.model_fields, *used])
             fault = f"is no parameter of the driver 'command', and no place {{{name}}} uses it"
             raise StudyError(f"{fault}; {close}", key=f"params.{name}")
+    return program
 
 
 def values(params: Mapping[str, Any], given: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """What the places stand for: what the study sets, and what the trial gives."""
     own = {name: value for name, value in params.items() if name not in Program.model_fields}
     return {**own, **given}
-
-
-def examined(params: Mapping[str, Any], has_target: bool) -> dict[str, Scalar]:
-    """Values for a trial that is not yet there; StudyError where a place would have none."""
-    given: dict[str, Scalar] = {name: 0 if name in ("seed", "repetition", "size") else name for name in GIVEN}
-    if not has_target:
-        given = {name: value for name, value in given.items() if name not in _OF_TARGET}
-    return values(params, given)
-
-
-def paths(texts: Iterable[str], params: Mapping[str, Any], key: str) -> list[Path]:
-    """Files that the parameters name, which may depend on factors and on nothing that only a trial has."""
-    return [Path(fill(text, values(params, {}), key)).expanduser() for text in texts]
 
 
 # Words of a command line with places to fill in: `of={target}`, `bs={bs:bytes}`. A place is a name in braces, perhaps
@@ -176,7 +297,15 @@ def fill(text: str, values: Mapping[str, Scalar], key: str) -> str:
             known = ", ".join(values)
             fault = f"{match[0]} has no value; expected one of {known}, a parameter or a factor of that name"
             raise StudyError(f"{fault}, or {{{match[0]}}} for the text itself", key=key)
-        return _written(values[name], unit, f"{match[0]} in {key}")
+        value, place = values[name], f"{match[0]} in {key}"
+        if unit is None:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if unit not in _PLACE_UNITS:
+            raise StudyError(f"the unit '{unit}' is not known; expected {', '.join(_PLACE_UNITS)}", key=place)
+        try:
+            return _PLACE_UNITS[unit](value)
+        except (ValueError, TypeError) as error:
+            raise StudyError(str(error), key=place) from None
 
     return _PLACE.sub(value_of, text)
 
@@ -187,24 +316,12 @@ def words(texts: Iterable[str], values: Mapping[str, Scalar], key: str) -> list[
     return [word for text, word in found if word or not _PLACE.fullmatch(text)]
 
 
-def _written(value: Scalar, unit: str | None, place: str) -> str:
-    if unit is None:
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    if unit not in _PLACE_UNITS:
-        raise StudyError(f"the unit '{unit}' is not known; expected {', '.join(_PLACE_UNITS)}", key=place)
-    try:
-        return _PLACE_UNITS[unit](value)
-    except (ValueError, TypeError) as error:
-        raise StudyError(str(error), key=place) from None
-
-
 # Metrics in what a program reports: numbers that a pattern finds in its text, or that a path leads to in its JSON. How
 # one number is made of several is stated by the study and never guessed: several matches are refused unless `take`
 # says what to do with them.
 
 LARGEST_OUTPUT_BYTES = 1 << 26
 """Of one stream or file: more is no report."""
-STREAMS = ("stdout", "stderr")
 _TAKE: dict[str, Callable[[Sequence[float]], float]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
@@ -220,6 +337,13 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "ns": units.format_ns,
     "": units.format_count,
 }
+_READERS = {
+    "bytes": (number_parsing.size, 1.0),
+    "bytes/s": (number_parsing.rate, 1.0),
+    "s": (number_parsing.duration, 1.0),
+    "ns": (number_parsing.duration, 1e9),
+}
+"""Unit of a metric -> what reads a printed number with its own unit, and the factor."""
 _STEP = re.compile(r"""\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[(\*)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _FILE_NAME = r"^[A-Za-z0-9_][\w.-]*$"
 
@@ -272,11 +396,6 @@ def fault_of_name(name: str, reading: Reading) -> str:
     return ""
 
 
-def metric_values(readings: Mapping[str, Reading], text_of: Callable[[str], str]) -> dict[str, float]:
-    """Each metric's number. InputError names the metric, what was found and what was wanted."""
-    return {name: _value(name, reading, text_of(reading.source)) for name, reading in readings.items()}
-
-
 def text(path: Path, what: str) -> str:
     """What a program wrote; InputError where that is no file, or too large to be a report."""
     try:
@@ -286,14 +405,15 @@ def text(path: Path, what: str) -> str:
         if size_bytes > LARGEST_OUTPUT_BYTES:
             most = units.format_size(LARGEST_OUTPUT_BYTES)
             raise InputError(
-                f"{what} has {units.format_size(size_bytes)}; expected at most {most} to metric_values metrics from"
+                f"{what} has {units.format_size(size_bytes)}; expected at most {most} to read metrics from"
             )
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InputError(f"{what} cannot be metric_values: {error.strerror}") from None
+        raise InputError(f"{what} cannot be read: {error.strerror}") from None
 
 
 def _value(name: str, reading: Reading, report: str) -> float:
+    """The metric's number. InputError names the metric, what was found and what was wanted."""
     key = f"params.metrics.{name}"
     values = _matched(name, reading, report, key) if reading.regex else _pointed(reading, report, key)
     if reading.take != "only":
@@ -319,16 +439,12 @@ def _matched(name: str, reading: Reading, report: str, key: str) -> list[float]:
     found = []
     for match in user_claims.matches(pattern, report, f"{key}.regex"):
         number = (match[group] or "").strip()
-        found.append(_with_unit(number, match["unit"] or "", unit, key) if with_unit else decimal(number, key))
+        if with_unit:
+            reader, factor = _READERS.get(unit, (number_parsing.count, 1.0))
+            found.append(reader(number, (match["unit"] or "").strip(), key).value * factor)
+        else:
+            found.append(decimal(number, key))
     return found
-
-
-def _with_unit(number: str, printed: str, unit: str, key: str) -> float:
-    """A printed number with its unit in the metric's unit."""
-    if unit == "ns":
-        return number_parsing.duration(number, printed.strip(), key).value * 1e9
-    readers = {"bytes": number_parsing.size, "bytes/s": number_parsing.rate, "s": number_parsing.duration}
-    return readers.get(unit, number_parsing.count)(number, printed.strip(), key).value
 
 
 def _steps(path: str) -> list[str | int | None]:
