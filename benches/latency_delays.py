@@ -12,7 +12,7 @@ A delay is right where its part is the largest of the mean. Loads are of fio but
     reaper     eight reads by libaio whose completions are looked for 4 ms later
     none       direct reads with nothing beside them, for comparison
 
-`ratio` is the sum of the parts without the tool's own, over the mean that fio or the reaper measured. The machine is
+`ratio` is the sum of the measured parts, without the tool's own, over the mean of fio or the reaper. The machine is
 best idle: what else runs is a delay as well, and is named. Needs root, fio, cc, /dev/fuse, and a cgroup with cpu.
 """
 
@@ -54,14 +54,14 @@ class PreparedStudy:
             os.fsync(file.fileno())
 
     def fio(self, *options: str, file: Path | None = None) -> list[str]:
-        shared = ("--bs=4k", "--output-format=json", "--time_based", f"--runtime={self.seconds}")
+        shared = ("--bs=4k", "--output-format=json", "--time_based", f"--runtime={self.seconds * 1000:g}ms")
         return ["fio", "--name=job", f"--filename={file or self.data}", *shared, *options]
 
     def observed(self, argv: Sequence[str], kind: str = "read", pattern: str | None = None) -> tuple[str, float, float]:
         found = ia.witness(argv, level="explain", claim_regex=pattern)
         (parts,) = [one for one in found.latency_parts() if one.kind == kind][:1]
-        kernel = [part for part in parts.parts if part.name != "tool"]
-        return kernel[0].name, kernel[0].share, parts.seen_ns / parts.mean_ns
+        kernel = [part for part in parts.parts if part.name not in ("preparation", "tool")]
+        return kernel[0].name, kernel[0].share, parts.sum_share
 
     def reads(self) -> list[str]:
         return self.fio(f"--size={SIZE_MIB}m", "--rw=randread", "--direct=1", "--ioengine=psync")

@@ -95,9 +95,21 @@ def test_parts_of_latencies_sum_to_what_fio_measured(witnessed: Any, data: Path,
     found = result["latency_parts"][0]
     assert OPS - 32 <= found["operations"] <= OPS + 256, found  # the last of io_uring; those of the loader
     # fio may wait for a processor between its clock and the call, where the kernel cannot see it.
-    assert 0.75 * found["mean_ns"] <= found["seen_ns"] <= found["mean_ns"], found
+    assert 0.75 * found["mean_ns"] <= found["seen_ns"] <= found["sum_ns"] <= 1.05 * found["mean_ns"], found
     (mean_ns,) = [part["mean_ns"] for part in found["parts"] if part["name"] == "device"] or [0]
     assert device[0] * found["mean_ns"] <= mean_ns <= device[1] * found["mean_ns"], found
+
+
+def test_the_ways_into_the_kernel_are_measured_by_calls_that_are_in_no_count(watch: Any, data: Path) -> None:
+    program = "import os; fd = os.open('data', os.O_RDONLY); [os.pread(fd, 4096, 0) for _ in range(1000)]"
+    plain, seen = (watch(level, sys.executable, "-SIc", program) for level in ("syscalls", "explain"))
+    if "block_io_start" in seen.why:
+        pytest.skip(seen.why)
+    assert seen.entry_exit.calls == 256 and plain.entry_exit is None
+    own_ns = seen.entry_exit.entry_ns + seen.entry_exit.exit_ns
+    assert 0 < seen.entry_exit.p25_ns <= seen.entry_exit.p75_ns and own_ns < 100_000
+    assert [seen.calls[name] for name in ("pread64", "openat")] == [plain.calls[name] for name in ("pread64", "openat")]
+    assert [file.path for file in seen.files] == [file.path for file in plain.files]
 
 
 def test_level_block_sees_io_uring_and_no_system_call(watch: Any, look: Any, data: Path) -> None:

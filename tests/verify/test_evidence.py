@@ -347,9 +347,13 @@ def test_notes(seen: Any, claim: Any, group: Any, pool: Any, device: Any, watche
 
 
 @table("evidence", "parts_of_a_latency")
-def test_parts_of_a_latency(explained: Any, claimed: Any, wanted: Any, parts: Any, text: str) -> None:
-    seen = from_dict({"backend": "bpf", "asked": "explain", "layers": LAYERS, "explained": explained})
-    (found,) = latency_parts([Claim("fio", kind, latency_ns={"mean": mean}) for kind, mean in claimed.items()], seen)
+def test_parts_of_a_latency(
+    explained: Any, claimed: Any, wanted: Any, parts: Any, text: str, entry_exit: Any, apart: str | None
+) -> None:
+    known = {"backend": "bpf", "asked": "explain", "layers": LAYERS, "explained": explained, "entry_exit": entry_exit}
+    seen = from_dict(known)
+    (found,) = latency_parts([Claim("fio", kind, latency_ns=means) for kind, means in claimed.items()], seen)
     assert (found.kind, found.engine, found.mean_ns, found.seen_ns) == wanted
     assert [tuple(asdict(part).values()) for part in found.parts] == [approx(part) for part in parts]
     assert str(explanation_text.parts_sentence(found)) == text
+    assert str(explanation_text.sum_sentence(found) or "") == (apart or "")

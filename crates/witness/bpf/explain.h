@@ -134,5 +134,10 @@ int explain_exit(u64 *ctx) {
     account->left_ns = account->returned_ns = now;
     account->current = account->operation = 0;
     account->batch_number = account->entered_ns = 0;
+    account->exit_ns = 0;
+    if (account->last_number) {
+        account->exit_ns = span(now, now_ns());
+        part_add(account->last_class, OBSERVER, account->last_number, account->exit_ns);
+    }
     return 0;
 }

@@ -11,7 +11,7 @@ volatile const u32 explaining = 0;
 
 struct moments {
     u64 submitted_ns, started_ns, issued_ns, done_ns, posted_ns;
-    u64 waited_ns;    /* of the account, at `done_ns` or else at `posted_ns` */
+    u64 waited_ns;    /* of the account, at `done_ns` or else at `posted_ns`; before, at the submission */
     u64 parts[PARTS]; /* until `started_ns`, or else until `posted_ns` */
     u32 account, operation;
     u64 ring; /* of io_uring, its number */
@@ -37,7 +37,9 @@ INLINE u32 moments_begin(struct account *account, u32 slot, u32 row, u32 operati
         count(UNEXPLAINED);
         return 0;
     }
-    *fresh = (struct moments){.submitted_ns = submitted_ns, .account = slot, .operation = operation};
+    *fresh = (struct moments){
+        .submitted_ns = submitted_ns, .waited_ns = account->total[PROCESSOR], .account = slot, .operation = operation,
+    };
     account->current = row;
     return row;
 }
@@ -89,8 +91,15 @@ INLINE void moments_reaped(struct moments *row, u32 slot, u64 now) {
     struct account *owner = row && row->submitted_ns ? account_at(row->account) : 0;
     if (!owner)
         return;
-    if (!row->started_ns)
-        moments_until(row, owner, row->submitted_ns == owner->entered_ns, FILE_SYSTEM, now);
+    if (!row->started_ns) {
+        /* Served by memory while it was submitted, in a call that is over. */
+        u64 waited_ns = slot == row->account ? span(row->waited_ns, owner->total[PROCESSOR]) : 0;
+        moments_until(row, owner, 0, FILE_SYSTEM, now);
+        if (waited_ns > row->parts[FILE_SYSTEM])
+            waited_ns = row->parts[FILE_SYSTEM];
+        row->parts[FILE_SYSTEM] -= waited_ns;
+        row->parts[PROCESSOR] += waited_ns;
+    }
     struct account *reaper = account_at(slot);
     u64 total_ns = now - row->submitted_ns;
     u32 class = moments_end(row, now, slot == row->account ? owner->total[PROCESSOR] : 0);

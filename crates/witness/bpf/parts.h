@@ -12,7 +12,7 @@ struct {
 
 struct {
     MAP_FIELD_NUMBER(type, MAP_PERCPU_ARRAY);
-    MAP_FIELD_NUMBER(max_entries, MAX_EXPLAINED * (PARTS + 1));
+    MAP_FIELD_NUMBER(max_entries, MAX_EXPLAINED * (OBSERVER + 1));
     MAP_FIELD_TYPE(key, u32);
     MAP_FIELD_TYPE(value, struct part);
 } explained SEC(".maps");
@@ -35,19 +35,20 @@ INLINE u32 explained_place(u32 operation) {
 }
 
 INLINE struct part *part_at(u32 place, u32 which) {
-    u32 index = place * (PARTS + 1) + which;
+    u32 index = place * (OBSERVER + 1) + which;
     return map_lookup(&explained, &index);
 }
 
-INLINE void part_add(u32 place, u32 which, u64 took_ns) {
+/* `took_ns` of each of `number` operations. */
+INLINE void part_add(u32 place, u32 which, u64 number, u64 took_ns) {
     struct part *part = part_at(place, which);
     if (!part)
         return;
-    part->number++;
-    part->sum_ns += took_ns;
+    part->number += number;
+    part->sum_ns += number * took_ns;
     u32 bucket = coarse_bucket_of(took_ns);
     if (bucket < COARSE_BUCKETS)
-        part->buckets[bucket]++;
+        part->buckets[bucket] += number;
 }
 
 struct parts {
@@ -64,9 +65,9 @@ __attribute__((noinline)) u32 parts_add(u32 operation, const struct parts *parts
         u64 took_ns = parts->ns[which];
         total_ns += took_ns;
         if (took_ns)
-            part_add(place, which, took_ns);
+            part_add(place, which, 1, took_ns);
     }
-    part_add(place, PARTS, total_ns);
+    part_add(place, PARTS, 1, total_ns);
     return place;
 }
 

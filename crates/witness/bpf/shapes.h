@@ -123,6 +123,8 @@ struct event {
 
 /* What the time of an operation is made of. */
 enum { PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK, JOURNAL, QUEUE, DEVICE, COMPLETION, PARTS };
+/* Behind them the whole; behind this, in no sum, what the program at the exit of the call takes after the end. */
+#define OBSERVER (PARTS + 1)
 
 #define MAX_EXPLAINED 24
 #define COARSE_SUB_BITS 4

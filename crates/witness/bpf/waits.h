@@ -6,7 +6,7 @@
 #pragma once
 #include "parts.h"
 
-#define MAX_ACCOUNTS 8192
+#define MAX_ACCOUNTS 8192 /* the last one is the loader's own, src/entry_exit.rs */
 #define RECENT_NS 50000  /* a bracket that was left open is over by then */
 #define LEAVING_NS 10000 /* a switch this soon after a call is on the way out of the kernel */
 #define RACE_NS 5000     /* a wake-up may come before the switch that it ends is seen */
@@ -21,6 +21,7 @@ struct account {
     u64 woken_ns;           /* a wake-up that came while it ran */
     u64 resumed_ns;         /* when it got its processor, or entered the call */
     u64 entered_ns, returned_ns, left_ns;
+    u64 exit_ns;            /* what the program at the exit took after `returned_ns`, of a call that ended operations */
     u64 done_started_ns, done_issued_ns, done_ns; /* its last request to complete */
     /* The call that it is in. */
     u64 begun[PARTS];       /* `total` at its entry */
@@ -77,7 +78,7 @@ INLINE struct account *account_of(struct task *task) {
 INLINE struct account *account_made(struct task *task) {
     if (!task->account) {
         u64 slot = count(NEXT_ACCOUNT) + 1;
-        if (slot >= MAX_ACCOUNTS) {
+        if (slot >= MAX_ACCOUNTS - 1) {
             count(UNEXPLAINED);
             return 0;
         }

@@ -68,6 +68,7 @@
 
 mod capability;
 mod entries;
+mod entry_exit;
 mod error;
 mod gather;
 mod histogram;

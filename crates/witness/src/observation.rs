@@ -232,6 +232,22 @@ pub struct Requests {
     pub latency: Histogram,
 }
 
+/// What entering and leaving the kernel takes a call on a file with the programs attached, its caller's clock included:
+/// medians, and the quartiles of the sum. The program at the exit is apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EntryExit {
+    /// How many were measured.
+    pub calls: u64,
+    /// From the caller's clock to the program's.
+    pub entry_ns: u64,
+    /// From the end of the program to the caller's clock.
+    pub exit_ns: u64,
+    /// A quarter of the calls took less for both.
+    pub p25_ns: u64,
+    /// A quarter of the calls took more.
+    pub p75_ns: u64,
+}
+
 /// Everything that was seen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Seen {
@@ -273,6 +289,9 @@ pub struct Seen {
     pub health: BTreeMap<&'static str, u64>,
     /// `attach_s`, `cpu_s`.
     pub cost: BTreeMap<&'static str, f64>,
+    /// Around calls whose parts are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry_exit: Option<EntryExit>,
     /// Where calls were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listing: Option<Listed>,

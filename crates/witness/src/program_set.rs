@@ -5,9 +5,11 @@
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, ScopedJoinHandle};
 
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
@@ -20,6 +22,7 @@ use crate::layer::{
 };
 use crate::object::OBJECT;
 use crate::options::Options;
+use crate::shape::TASK_WORDS;
 use crate::sys;
 
 /// Maps that only a layer needs: made small where it is not asked for.
@@ -198,7 +201,12 @@ impl ProgramSet {
 
     /// Attaches all that was loaded.
     pub(crate) fn attach(&mut self) -> Result<(), Unavailable> {
-        for name in self.names.clone() {
+        self.attach_some(|_| true)
+    }
+
+    /// Attaches those programs whose name is wanted.
+    pub(crate) fn attach_some(&mut self, wanted: impl Fn(&str) -> bool) -> Result<(), Unavailable> {
+        for name in self.names.clone().into_iter().filter(|name| wanted(name)) {
             let found = self
                 .tracepoint(name)
                 .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
@@ -206,6 +214,18 @@ impl ProgramSet {
             self.links.push((name, link));
         }
         Ok(())
+    }
+
+    /// Has the programs follow the task behind `pidfd`, from this state on.
+    pub(crate) fn store_for_task(
+        &self,
+        pidfd: &OwnedFd,
+        state: &[u64; TASK_WORDS],
+    ) -> io::Result<()> {
+        let Some(Map::Unsupported(tasks)) = self.ebpf.map("tasks") else {
+            unreachable!("the object has a map of task storage, which aya does not know");
+        };
+        sys::store_for_task(tasks.fd().as_fd(), pidfd, state)
     }
 
     /// Detaches everything; the programs and the maps stay.

@@ -29,10 +29,18 @@ pub(crate) const PATH_WORDS: usize = PATH_BYTES / 8;
 pub(crate) const FILE_WORDS: usize = 4 + 2 * PATH_WORDS;
 pub(crate) const INFLIGHT_WORDS: usize = 8;
 pub(crate) const TASK_WORDS: usize = 8;
+/// The last word of `struct task`.
+pub(crate) const TASK_ACCOUNT: usize = 7;
 pub(crate) const COARSE_BUCKETS: usize = 656;
 pub(crate) const PART_WORDS: usize = 2 + COARSE_BUCKETS;
-/// `enum` of parts in `bpf/shapes.h`; behind them the whole.
-pub(crate) const PARTS: [&str; 9] = [
+/// `struct account` of `bpf/waits.h`, and the one that no task of the command has.
+pub(crate) const ACCOUNT_WORDS: usize = 40;
+pub(crate) const OWN_ACCOUNT: u32 = 8191;
+pub(crate) const ACCOUNT_RETURNED: usize = 13;
+pub(crate) const ACCOUNT_EXIT: usize = 15;
+pub(crate) const ACCOUNT_LAST_TOTAL: usize = 30;
+/// `enum` of parts in `bpf/shapes.h`; behind them the whole, and what is in no sum.
+pub(crate) const PARTS: [&str; 10] = [
     "processor",
     "submission",
     "file-system",
@@ -42,6 +50,7 @@ pub(crate) const PARTS: [&str; 9] = [
     "device",
     "completion",
     "whole",
+    "observer",
 ];
 
 /// Index into the array `health`.
@@ -158,12 +167,14 @@ mod tests {
                 "{name}"
             );
         }
+        let accounts = format!("#define MAX_ACCOUNTS {} ", OWN_ACCOUNT + 1);
+        assert!(include_str!("../bpf/waits.h").contains(&accounts));
     }
 
     #[test]
     fn parts_are_in_the_order_of_the_programs() {
         let shapes = include_str!("../bpf/shapes.h");
-        let names = PARTS[..PARTS.len() - 1].iter();
+        let names = PARTS[..PARTS.len() - 2].iter(); // the whole and the observer are no parts of it
         let names: Vec<String> = names
             .map(|name| name.to_uppercase().replace('-', "_"))
             .collect();

@@ -39,6 +39,12 @@ pub(crate) fn task_descriptor(id: i32) -> io::Result<OwnedFd> {
     }
 }
 
+/// A descriptor of the thread that calls this.
+pub(crate) fn own_descriptor() -> io::Result<OwnedFd> {
+    // SAFETY: takes nothing and returns a number.
+    task_descriptor(unsafe { libc::gettid() })
+}
+
 /// Whether a descriptor can name a thread on this kernel.
 pub(crate) fn can_name_threads() -> bool {
     let own = i32::try_from(std::process::id());
@@ -55,19 +61,18 @@ fn open_descriptor(id: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Gives the task behind `pidfd` its storage, all zero, in a map of task storage whose values are `N` words. A task that
-/// has some keeps it: EEXIST.
+/// Gives the task behind `pidfd` its storage, `value`, in a map of task storage. A task that has some keeps it: EEXIST.
 pub(crate) fn store_for_task<const N: usize>(
     map: BorrowedFd<'_>,
     pidfd: &OwnedFd,
+    value: &[u64; N],
 ) -> io::Result<()> {
     let key = pidfd.as_raw_fd();
-    let value = [0_u64; N];
     let attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
         padding: 0,
         key: (&raw const key) as u64,
-        value: (&raw const value) as u64,
+        value: std::ptr::from_ref(value) as u64,
         flags: BPF_NOEXIST,
     };
     // SAFETY: key and value outlive the call, and are as long as the map's definition says.

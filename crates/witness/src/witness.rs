@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aya::maps::{Array, Map};
+use aya::maps::Array;
 
 use crate::capability::check;
+use crate::entry_exit;
 use crate::error::Unavailable;
 use crate::gather;
 use crate::listing::{self, Listed, Paths};
@@ -135,10 +136,7 @@ impl Witness {
     }
 
     fn store_for_task(&self, pidfd: &OwnedFd) -> io::Result<()> {
-        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
-            unreachable!("the object has a map of task storage, which aya does not know");
-        };
-        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), pidfd)
+        self.loaded.store_for_task(pidfd, &[0; TASK_WORDS])
     }
 
     /// Waits shortly for requests under way, detaches, and says what was seen. `paths` are those of files that were open
@@ -180,7 +178,12 @@ impl Witness {
             health,
             cost: BTreeMap::new(),
             listing,
+            entry_exit: None,
         };
+        // All that was seen has been read: nothing of these calls is in it.
+        if !seen.explained.is_empty() {
+            seen.entry_exit = entry_exit::measured(&mut self.loaded);
+        }
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
         seen.cost
             .extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);

@@ -172,6 +172,7 @@ class Judgement:
             "operations": [*map(_operation, seen.operations)],
             "block": [*map(_operation, seen.block)],
             "latency_parts": [asdict(each) for each in self.latency_parts()],
+            "entry_exit": asdict(seen.entry_exit) if seen.entry_exit else None,
             "processes": seen.processes,
             "threads": seen.threads,
             "most_alive": seen.most_alive,

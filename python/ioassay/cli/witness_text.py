@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, session
@@ -65,8 +66,9 @@ def _latencies(judgement: Judgement) -> list[str]:
     """Where the time went, of the kinds of operations that took most of it."""
     from ioassay.narrative import explanation_text
 
-    sentences = [str(explanation_text.parts_sentence(one)) for one in judgement.latency_parts()[:_MOST_LATENCIES]]
-    return [line for text in sentences for line in console.wrapped(text)]
+    found = judgement.latency_parts()[:_MOST_LATENCIES]
+    said = (text(one) for one in found for text in (explanation_text.parts_sentence, explanation_text.sum_sentence))
+    return [line for text in said if text for line in console.wrapped(str(text))]
 
 
 def _table(judged: Sequence[Verdict], room: int) -> list[str]:
@@ -212,15 +214,21 @@ def _name(claim: Claim) -> str:
 def _say_parts(judgement: Judgement) -> None:
     """Where the time went, a table for each kind of operations."""
     from ioassay.narrative import explanation_text
+    from ioassay.narrative.say import say
 
     for one in judgement.latency_parts():
-        console.paragraph(str(explanation_text.parts_sentence(one)))
+        for said in (explanation_text.parts_sentence(one), explanation_text.sum_sentence(one)):
+            if said:
+                console.paragraph(str(said))
         rows = [
             [explanation_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
             + ["-" if value_ns is None else format_ns(value_ns) for value_ns in (part.p50_ns, part.p99_ns)]
             for part in one.parts
         ]
         console.table(["part", "share", "mean", "p50", "p99"], rows)
+        console.line()
+    if judgement.seen.entry_exit:
+        console.paragraph(str(say("latency.entry_exit", **asdict(judgement.seen.entry_exit))))
         console.line()
 
 

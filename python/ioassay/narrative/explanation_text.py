@@ -125,6 +125,7 @@ def _typed(value: object) -> object:
 
 _LEAST_SHARE = 0.02
 _MOST_PARTS = 4
+_SUM_TOLERANCE = 0.05
 
 
 def part_name(name: str, engine: str) -> str:
@@ -140,3 +141,9 @@ def parts_sentence(one: LatencyParts) -> Say:
     depth = round(one.depth)
     code = "latency.mean_at_depth" if depth > 1 else "latency.mean"
     return say(code, mean_ns=one.mean_ns, kind=one.kind, depth=depth, parts=parts)
+
+
+def sum_sentence(one: LatencyParts) -> Say | None:
+    """What the measured parts sum to, where that is not the claimed mean; None where it is."""
+    code = "latency.sum_above" if one.sum_share > 1 else "latency.sum_below"
+    return say(code, share=one.sum_share) if abs(one.sum_share - 1) > _SUM_TOLERANCE else None

@@ -8,7 +8,7 @@ from ioassay.analysis.latency_shares import LatencyShares
 from ioassay.analysis.load_saturation import MARGIN, Saturation
 from ioassay.analysis.system_calls import Outcome, Point, SystemCalls
 from ioassay.narrative import phrases
-from ioassay.narrative.explanation_text import part_name, parts_sentence
+from ioassay.narrative.explanation_text import part_name, parts_sentence, sum_sentence
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Place, Quantity, Say, say
 from ioassay.records.observation import STRACE
@@ -88,12 +88,14 @@ def latency_shares(one: LatencyShares | Finding) -> Finding:
     said = [
         say("latency.explained", condition=each.label, parts=parts_sentence(each.kinds[0])) for each in one.conditions
     ]
+    sums = [(each.label, sum_sentence(each.kinds[0])) for each in one.conditions]
+    apart = [say("latency.explained", condition=label, parts=text) for label, text in sums if text]
     return Finding(
         title=str(say("latency.title")),
         statements=said,
         statistics={"conditions": plain(one.conditions)},
         tables=[table],
-        caveats=[say("latency.dear", conditions=one.dear)] if one.dear else [],
+        caveats=[*apart, *([say("latency.dear", conditions=one.dear)] if one.dear else ())],
     )
 
 

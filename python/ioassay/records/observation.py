@@ -35,6 +35,8 @@ waits of the filesystem; locks that another task holds; the commit of a journal;
 device, or the server of a filesystem; from the device's completion to the return of the call, or to the reaping."""
 WHOLE = "whole"
 """The sum of these."""
+OBSERVER = "observer"
+"""In no sum: what the witness's program at the exit of the call took after the end that it saw."""
 
 READ, WRITE, SYNC, DISCARD, FLUSH, OTHER = "read", "write", "sync", "discard", "flush", "other"
 
@@ -151,7 +153,7 @@ class Part:
     """One part of the time of operations, or all of it."""
 
     name: str
-    """Of PARTS, or WHOLE."""
+    """Of PARTS, WHOLE or OBSERVER."""
     number: int
     """Operations in which it took any time."""
     sum_ns: int
@@ -169,6 +171,23 @@ class Explained:
     parts: Sequence[Part]
     """Those that took any time, and WHOLE: from the entry into the kernel to the return of the program or, of 'aio' and
     'uring', to the reaping."""
+
+
+@dataclass(frozen=True)
+class EntryExit:
+    """What entering and leaving the kernel took calls of the witness's own on a cached file, with its programs attached
+    and the caller's clock included: medians, after the observation. OBSERVER is not in them.
+    """
+
+    calls: int
+    """How many were measured."""
+    entry_ns: int
+    """From the caller's clock to the entry that the witness sees."""
+    exit_ns: int
+    """From the end of its program at the exit to the caller's clock."""
+    p25_ns: int
+    p75_ns: int
+    """Quartiles of both together."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +319,8 @@ class Observation:
     operations: Sequence[Operation] = ()
     explained: Sequence[Explained] = ()
     """Empty where it was not asked for."""
+    entry_exit: EntryExit | None = None
+    """None where nothing was explained, in older observations, and where it could not be measured."""
     files: Sequence[File] = ()
     sessions: Sequence[Session] = ()
     flags_followed: bool = False

@@ -1,22 +1,39 @@
 """Where the time of a claim's operations went, from the parts that the programs of level EXPLAIN counted.
 
-What the tool measured beyond the kernel's account (its own work, its clock) is a part of its own, so that the parts sum
-to the claimed mean. Nothing is judged here.
+The ways into the kernel and out of it are outside of what the programs see, and are measured apart. What is left of the
+claimed mean (the tool's own work, its waits between its clock and the call) is a part of its own, which proves nothing:
+`sum_ns` is without it. Nothing is judged here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ioassay.records.observation import PARTS, READ, SYNC, WHOLE, WRITE, Explained, Histogram, Observation, Part
+from ioassay.records.observation import (
+    OBSERVER,
+    PARTS,
+    READ,
+    SYNC,
+    WHOLE,
+    WRITE,
+    EntryExit,
+    Explained,
+    Histogram,
+    Observation,
+    Part,
+)
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import MIXED
 from ioassay.verify.evidence import AIO, URING
 
+ENTRY_EXIT = "entry-exit"
+"""Entering and leaving the kernel, the witness's own work at the exit included."""
+PREPARATION = "preparation"
+"""The tool's own work before a call that waits, as the tool claims it: fio's `lat` without its `clat`."""
 TOOL = "tool"
-"""The part that the kernel does not see."""
+"""The part that nobody but the tool sees."""
 _ENTRIES = {"aio": AIO, "uring": URING}
 ENGINES = ("", *_ENTRIES.values())
 """Of `LatencyParts`."""
@@ -29,7 +46,7 @@ class LatencyPart:
     """One part of the time of each operation."""
 
     name: str
-    """Of PARTS, or TOOL."""
+    """Of PARTS, ENTRY_EXIT, PREPARATION or TOOL."""
     mean_ns: float
     share: float
     """Of the mean of the operations."""
@@ -48,13 +65,22 @@ class LatencyParts:
     """'libaio', 'io_uring', or '' for calls that wait."""
     operations: int
     mean_ns: float
-    """The claimed one, or where no claim is about these operations alone the kernel's."""
+    """The claimed one; where no claim is about these operations alone, or it is below the kernel's, what was seen."""
     seen_ns: float
     """The kernel's: to the return of the call, or to the reaping."""
+    sum_ns: float
+    """Of all parts but TOOL."""
+    claimed_ns: float | None
+    """None where no claim is about these operations alone."""
     depth: float
     """How many of them were under way, in the mean of the time from the first to the last."""
     parts: Sequence[LatencyPart]
     """The largest first; those that took any time."""
+
+    @property
+    def sum_share(self) -> float:
+        """Of the claimed mean, the sum of the parts that were measured; 1 where none is claimed."""
+        return self.sum_ns / self.claimed_ns if self.claimed_ns else 1.0
 
 
 def latency_parts(claims: Sequence[Claim], seen: Observation) -> list[LatencyParts]:
@@ -73,17 +99,20 @@ def _of_kind(kind: str, claims: Sequence[Claim], seen: Observation) -> list[Late
         if _part(WHOLE, [way]).sum_ns > least_ns:
             by_engine.setdefault(_ENTRIES.get(way.entry, ""), []).append(way)
     own = [claim for claim in claims if claim.kind == kind]
-    claimed_ns = own[0].latency_ns.get("mean") if len(own) == len(by_engine) == 1 else None
-    found = [_sum(kind, engine, among, claimed_ns, seen) for engine, among in by_engine.items()]
+    claimed = own[0].latency_ns if len(own) == len(by_engine) == 1 else {}
+    found = [_sum(kind, engine, among, claimed, seen) for engine, among in by_engine.items()]
     return sorted(found, key=lambda parts: -parts.operations * parts.seen_ns)
 
 
 def _sum(
-    kind: str, engine: str, among: Sequence[Explained], claimed_ns: float | None, seen: Observation
+    kind: str, engine: str, among: Sequence[Explained], claimed: Mapping[str, float], seen: Observation
 ) -> LatencyParts:
     whole = _part(WHOLE, among)
     seen_ns = whole.sum_ns / whole.number
-    mean_ns = max(claimed_ns or 0.0, seen_ns)
+    claimed_ns, entry_exit = claimed.get("mean"), _entry_exit(among, whole.number, seen.entry_exit)
+    preparation_ns = 0.0 if engine else _preparation_ns(claimed)
+    sum_ns = seen_ns + preparation_ns + (entry_exit.mean_ns if entry_exit else 0.0)
+    mean_ns = max(claimed_ns, seen_ns) if claimed_ns else sum_ns
     parts = [
         LatencyPart(
             part.name,
@@ -95,14 +124,34 @@ def _sum(
         for part in (_part(name, among) for name in PARTS)
         if part.sum_ns
     ]
-    if mean_ns > seen_ns:
-        parts.append(LatencyPart(TOOL, mean_ns - seen_ns, 1 - seen_ns / mean_ns))
+    if entry_exit:
+        parts.append(replace(entry_exit, share=entry_exit.mean_ns / mean_ns))
+    if preparation_ns:
+        parts.append(LatencyPart(PREPARATION, preparation_ns, preparation_ns / mean_ns))
+    if mean_ns > sum_ns:
+        parts.append(LatencyPart(TOOL, mean_ns - sum_ns, 1 - sum_ns / mean_ns))
     parts.sort(key=lambda part: -part.mean_ns)
     ways = {(one.entry, one.kind) for one in among}
     calls = [each.calls for each in seen.operations if (each.entry, each.kind) in ways and each.calls.completed]
     span_ns = max((one.last_ns for one in calls), default=0) - min((one.first_ns for one in calls), default=0)
     depth = whole.sum_ns / (span_ns or whole.sum_ns)
-    return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, depth, parts)
+    return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, sum_ns, claimed_ns, depth, parts)
+
+
+def _preparation_ns(claimed: Mapping[str, float]) -> float:
+    """0 where the tool does not say, and where it submits its operations: that is a call as well."""
+    if "slat.mean" in claimed or not {"mean", "clat.mean"} <= claimed.keys():
+        return 0.0
+    return max(claimed["mean"] - claimed["clat.mean"], 0.0)
+
+
+def _entry_exit(among: Sequence[Explained], operations: int, own: EntryExit | None) -> LatencyPart | None:
+    """Each operation enters the kernel once and is returned once, alone or with others; None where it is not known."""
+    if own is None:
+        return None
+    observer, own_ns = _part(OBSERVER, among), own.entry_ns + own.exit_ns
+    ends = (_quantile(observer, operations, quantile) + own_ns for quantile in (0.5, 0.99))
+    return LatencyPart(ENTRY_EXIT, observer.sum_ns / operations + own_ns, 0.0, *ends)
 
 
 def _part(name: str, among: Iterable[Explained]) -> Part:

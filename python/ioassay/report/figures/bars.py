@@ -31,7 +31,7 @@ from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns, format_percent
-from ioassay.verify.latency_parts import ENGINES, TOOL
+from ioassay.verify.latency_parts import ENGINES, ENTRY_EXIT, PREPARATION, TOOL
 
 _GAP_PX = 8
 """Between a mean and its error bar."""
@@ -208,7 +208,7 @@ def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     cells = selection.measured(records, study, spec.where, "total.iops", spec.x)
     if study.may_explain:
         costs, why = _explained(records, cells), "was watched at level explain"
-        order = [part_name(part, engine) for part in (*PARTS, TOOL) for engine in ENGINES]
+        order = [part_name(part, engine) for part in (*PARTS, ENTRY_EXIT, PREPARATION, TOOL) for engine in ENGINES]
     else:
         path, why = path_of(study), "has a drive that counted the tool's requests"
         counted = path.bars(records, study, cells) if path else []
