@@ -346,18 +346,17 @@ def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
 
 
 def _most_ns(name: str, calls: _Seen, claim: Claim, delayed: float, *, contended: bool) -> float:
-    """What a tool may print within the outer intervals, or that was delayed so often, and has such a mean."""
+    """What a tool may print within the outer intervals that was delayed so often, and has such a mean."""
     prefix, statistic = _split(name)
     share, whole = _share(statistic), calls.whole
     delayed += tolerances.of("interrupted_share") * calls.number
     if share is None or not calls.latency.values_ns:
         return math.inf if contended or statistic == "stddev" or share is not None else 0.0
-    high_ns = math.inf
-    if calls.outer.counts:
-        high_ns = calls.longest_ns(share) * (1 + tolerances.of("latency_bucket_share")) + _rounding_ns(name, claim)
-    elif delayed < calls.number:
-        high_ns = calls.bounds(share, math.ceil(delayed) if share else 0).high_ns
-        high_ns = high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
+    outer_ns = calls.longest_ns(share) if calls.outer.counts else math.inf
+    high_ns = outer_ns * (1 + tolerances.of("latency_bucket_share")) + _rounding_ns(name, claim)
+    if delayed < calls.number:
+        late_ns = calls.bounds(share, math.ceil(delayed) if share else 0).high_ns
+        high_ns = min(high_ns, late_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns"))
     mean_ns = claim.latency_ns.get(f"{prefix}mean")
     if mean_ns and whole and whole.completed == calls.number and calls.is_alone:
         excess_ns = (mean_ns + tolerances.of("latency_below_ns")) * calls.number - whole.sum_ns
