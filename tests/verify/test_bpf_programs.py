@@ -45,6 +45,32 @@ def test_threads_that_share_a_file_lose_no_call(watch: Any, look: Any, compiled:
     assert reads.first_ns < reads.last_ns and reads.min_ns <= reads.sum_ns // reads.completed <= reads.max_ns
 
 
+BUSY = """
+import os, time
+handle = os.open("data", os.O_RDONLY)
+for place in range(20):
+    os.pread(handle, 512, 512 * place)
+    until = time.monotonic() + 0.005
+    while time.monotonic() < until:
+        pass
+"""
+
+
+def test_outer_intervals_hold_a_call_and_the_work_around_it(watch: Any, look: Any, data: Path) -> None:
+    seen = watch("syscalls", sys.executable, "-S", "-c", BUSY)
+    outer, latency = seen.outer_intervals["read"], look.by(seen, "pread64")
+    assert sum(outer.counts) >= latency.completed >= 20
+    held = sum(count for value, count in zip(outer.values_ns, outer.counts, strict=True) if value >= 2 * 4_900_000)
+    assert held >= 19  # all but the first have work on both sides
+    assert seen.outer_intervals.keys() <= {"read", "write", "sync"}
+
+
+def test_a_pipe_has_no_outer_intervals(watch: Any, data: Path) -> None:
+    seen = watch("syscalls", "sh", "-c", "echo one | { read line; }")
+    parts = [part.calls for part in seen.operations if part.kind == "write"]
+    assert sum(part.completed for part in parts) >= 1 and "write" not in seen.outer_intervals
+
+
 def test_vectors_short_reads_errors_and_flags_are_told(watch: Any, look: Any, compiled: Any, data: Path) -> None:
     seen = watch("syscalls", compiled("vectors"))
     reads, writes = look.on_file(seen, "data", "read"), look.on_file(seen, "out", "write")

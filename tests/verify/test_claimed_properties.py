@@ -133,10 +133,11 @@ SPREAD = Histogram((50_000, 100_000, 150_000, 900_000), (250, 600, 140, 10))
 def of_latency(latency: dict[str, float], seen: Evidence | None = None, claims: int = 1, **claim: Any) -> Any:
     """The reason of the fault, and how many notes there are."""
     busy = bool(claim.pop("contended", False))
+    watched = replace(SPREADED, outer_intervals=OUTER) if claim.pop("outer", False) else SPREADED
     made = Claim("fio", **{"kind": "read", "seconds": 1.0, "latency_ns": latency, "operations": 990, **claim})
     session = Session(0, 1, 9, sync=Calls(4, 4, sum_ns=4 * 80_000, min_ns=80_000, max_ns=80_000))
     group = Group([0], [made] * claims, True, [session])
-    found = judge_latency(case(group, seen=seen or timed(), observation=SPREADED, contended=busy)) or Finding()
+    found = judge_latency(case(group, seen=seen or timed(), observation=watched, contended=busy)) or Finding()
     return found.faults[0].reason if found.faults else "", len(found.notes)
 
 
@@ -153,11 +154,19 @@ SPREADED = Observation(
 )  # fmt: skip
 
 
+OUTER = {
+    "read": Histogram((52_000, 102_000, 153_000, 5_000_000), (250, 600, 138, 2)),
+    "sync": Histogram((90_000, 700_000), (3, 1)),
+}
+"""Around the same: between two of the calls the tool waited for a processor."""
+
+
 @table(
     "latency_bounds",
     "a_mean_may_be_a_little_below_and_more_above",
     "no_operation_takes_longer_than_the_interval",
     "each_printed_latency_has_bounds",
+    "outer_intervals_bound_what_a_tool_prints",
 )
 def test_latencies(mean_ns: float | None, latency: Any, fields: Any, wanted: object) -> None:
     assert of_latency(latency or {"mean": mean_ns}, **fields) == wanted

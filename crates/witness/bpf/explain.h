@@ -68,13 +68,6 @@ INLINE void explain_reaped(struct account *account, u32 slot) {
     loop(taken, explain_pop, &popping, 0);
 }
 
-INLINE int waits_for_data(struct task *task, struct entry entry) {
-    if (entry.kind > SYNC || entry.shape == IGNORED || entry.shape == COPY_OUT_IN || entry.shape == COPY_IN_OUT)
-        return 0;
-    struct session *session = session_at(task->slot);
-    return session && session->read_pattern != NONE;
-}
-
 SEC("tp_btf/sys_enter")
 int explain_enter(u64 *ctx) {
     struct task *task = followed();

@@ -33,6 +33,13 @@ struct operation {
     u64 buckets[BUCKETS];
 };
 
+/* Outer intervals of calls on files that wait: from the return of the task's watched call before to the entry of its
+ * next call, whatever that is. What a tool measures of the call lies within. */
+struct outer {
+    u64 number;
+    u64 buckets[BUCKETS];
+};
+
 /* Index into `health`: what went wrong, and how far the tables are filled. */
 enum {
     LOST,

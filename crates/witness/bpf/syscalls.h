@@ -4,6 +4,7 @@
 #pragma once
 #include "aio.h"
 #include "by_number.h"
+#include "outer.h"
 
 /* Where a call has its descriptor and its size. */
 enum {
@@ -96,11 +97,12 @@ INLINE struct entry call_entered(struct task *task, struct pt_regs *regs, u64 nu
         return entry;
     }
     call_made(number);
-    if (number >= SYSCALLS)
+    if (number < SYSCALLS)
+        entry = entry_by_number(number);
+    if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1(regs) != F_SETFL)) {
+        outer_passes(task);
         return entry;
-    entry = entry_by_number(number);
-    if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1(regs) != F_SETFL))
-        return entry;
+    }
     task->entered_ns = now_ns();
     task->shape = entry.shape;
     task->operation = number;
@@ -230,6 +232,14 @@ INLINE struct entry entry_left(struct pt_regs *regs) {
     return entry;
 }
 
+/* Whether a call waits for the data of a file or a block device. */
+INLINE int waits_for_data(struct task *task, struct entry entry) {
+    if (entry.kind > SYNC || entry.shape == IGNORED || entry.shape == COPY_OUT_IN || entry.shape == COPY_IN_OUT)
+        return 0;
+    struct session *session = session_at(task->slot);
+    return session && session->read_pattern != NONE;
+}
+
 INLINE int has_failed(s64 result) {
     return result < 0 && result >= -MAX_ERRNO && !is_restarted(result);
 }
@@ -254,6 +264,7 @@ INLINE u64 call_left(struct task *task, u64 *ctx) {
         return call.left_ns;
     }
     task->shape = IGNORED;
+    outer_begins(task, &call, waits_for_data(task, entry));
     end(task, regs, entry, &call);
     if (listing)
         list(task, regs, number, entry.shape, &call);

@@ -15,6 +15,9 @@ struct task {
     u64 last_file; /* what the last call used, and its session: the usual call needs no look-up */
     u32 last_slot, written; /* and the session that it wrote to since its last synchronisation, and 1 */
     u64 account; /* of the layer that explains, 0 for none */
+    u64 returned_ns; /* from its last watched call, or when it was first seen */
+    u64 outer_ns;    /* when the outer interval began that its next call ends, 0 where there is none */
+    u64 outer_kind;
 };
 
 struct {

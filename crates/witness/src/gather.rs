@@ -9,13 +9,15 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, COARSE_SUB_BITS, filled, filled_by};
 use crate::names;
-use crate::observation::{Calls, Explained, File, Operation, Part, Pattern, Requests, Session};
+use crate::observation::{
+    Calls, Explained, File, Histogram, Operation, Part, Pattern, Requests, Session,
+};
 use crate::pattern::{self, PATTERN_WORDS};
 use crate::program_set::ProgramSet;
 use crate::record::Event;
 use crate::shape::{
     self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
-    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, PART_WORDS, PARTS, SESSION_WORDS,
+    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, OUTER_WORDS, PART_WORDS, PARTS, SESSION_WORDS,
 };
 
 /// A map by its name. All of them are in the object, and are what `bpf/` says they are.
@@ -54,6 +56,20 @@ pub(crate) fn operations(loaded: &ProgramSet) -> Vec<Operation> {
             })
         });
     made.collect()
+}
+
+/// By kind, the intervals around calls on files that a tool's own times of them lie within.
+pub(crate) fn outer_intervals(loaded: &ProgramSet) -> BTreeMap<&'static str, Histogram> {
+    if !loaded.layers.contains(&"syscalls") {
+        return BTreeMap::new();
+    }
+    let map = map!(loaded, PerCpuArray<[u64; OUTER_WORDS]>, "outer_intervals");
+    let kinds = KIND_NAMES.iter().zip(0..map.len());
+    kinds
+        .map(|(&kind, index)| (kind, sums(&map, index)))
+        .filter(|(_, words)| words[0] > 0)
+        .map(|(kind, words)| (kind, filled(&words[1..])))
+        .collect()
 }
 
 /// Where the time of operations went.

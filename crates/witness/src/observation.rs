@@ -269,6 +269,9 @@ pub struct Seen {
     pub call_errors: BTreeMap<String, u64>,
     /// By way into the kernel.
     pub operations: Vec<Operation>,
+    /// Intervals around calls on files that wait, by kind: from the return of the task's watched call before to the
+    /// entry of its next call.
+    pub outer_intervals: BTreeMap<&'static str, Histogram>,
     /// Parts of the times of operations; none where they were not watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explained: Vec<Explained>,
@@ -363,6 +366,7 @@ mod tests {
             "layers",
             "most_alive",
             "operations",
+            "outer_intervals",
             "processes",
             "sessions",
             "syncs_followed",

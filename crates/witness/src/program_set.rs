@@ -36,6 +36,7 @@ const SYSCALL_MAPS: &[&str] = &[
     "aio_requests",
     "called",
     "odd_calls",
+    "outer_intervals",
 ];
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
 const EXPLAIN_MAPS: &[&str] = &["accounts", "moments", "posted", "explained"];

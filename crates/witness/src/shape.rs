@@ -21,6 +21,7 @@ pub(crate) const EVENT_OWN: u32 = 1 << 31;
 
 pub(crate) const CALLS_WORDS: usize = 11;
 pub(crate) const OPERATION_WORDS: usize = CALLS_WORDS + BUCKETS;
+pub(crate) const OUTER_WORDS: usize = 1 + BUCKETS;
 pub(crate) const BLOCK_CLASS_WORDS: usize = CALLS_WORDS + 1;
 pub(crate) const SESSION_CALLS: usize = 10;
 pub(crate) const SESSION_SYNCS: usize = SESSION_CALLS + 4 * CALLS_WORDS;
@@ -28,8 +29,8 @@ pub(crate) const SESSION_WORDS: usize = SESSION_SYNCS + 3;
 pub(crate) const PATH_WORDS: usize = PATH_BYTES / 8;
 pub(crate) const FILE_WORDS: usize = 4 + 2 * PATH_WORDS;
 pub(crate) const INFLIGHT_WORDS: usize = 8;
-pub(crate) const TASK_WORDS: usize = 8;
-/// The last word of `struct task`.
+pub(crate) const TASK_WORDS: usize = 11;
+/// The account's word of `struct task`.
 pub(crate) const TASK_ACCOUNT: usize = 7;
 pub(crate) const COARSE_BUCKETS: usize = 656;
 pub(crate) const PART_WORDS: usize = 2 + COARSE_BUCKETS;

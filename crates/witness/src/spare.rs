@@ -23,7 +23,7 @@ use crate::program_set::ProgramSet;
 use crate::programs;
 use crate::shape::{
     BLOCK_CLASS_WORDS, CALLED_WORDS, FILE_WORDS, Health, INFLIGHT_WORDS, KINDS, OPERATION_WORDS,
-    SESSION_WORDS,
+    OUTER_WORDS, SESSION_WORDS,
 };
 use crate::sys;
 
@@ -137,6 +137,7 @@ fn empty(loaded: &mut ProgramSet) -> Result<bool, MapError> {
     zero::<1>(loaded, "health", u64::MAX)?;
     zero_parts::<BLOCK_CLASS_WORDS>(loaded, "block_classes", classes)?;
     zero_parts::<OPERATION_WORDS>(loaded, "operations", u64::MAX)?;
+    zero_parts::<OUTER_WORDS>(loaded, "outer_intervals", u64::MAX)?;
     zero_parts::<CALLED_WORDS>(loaded, "called", u64::MAX)?;
     remove::<u32, u32>(loaded, "devices")?;
     remove::<u32, [u64; CALLED_WORDS]>(loaded, "odd_calls")?;

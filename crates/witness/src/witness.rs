@@ -168,6 +168,7 @@ impl Witness {
             calls,
             call_errors,
             operations: gather::operations(&self.loaded),
+            outer_intervals: gather::outer_intervals(&self.loaded),
             explained: gather::explained(&self.loaded),
             files,
             sessions,

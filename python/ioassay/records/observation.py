@@ -8,8 +8,12 @@ Times are CLOCK_MONOTONIC nanoseconds of one machine; bytes are bytes; a count o
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -134,6 +138,29 @@ class Histogram:
 
     values_ns: Sequence[int] = ()
     counts: Sequence[int] = ()
+
+    @cached_property
+    def up_to(self) -> Sequence[int]:
+        """How many were at most the value at the same place."""
+        return [*accumulate(self.counts)]
+
+    def deviation_ns(self, mean_ns: float) -> float:
+        """Their standard deviation about a mean that is known exactly."""
+        squares = sum(one * (value - mean_ns) ** 2 for value, one in zip(self.values_ns, self.counts, strict=True))
+        return math.sqrt(squares / sum(self.counts))
+
+    def nearest_ns(self, value_ns: float) -> float:
+        """The value that is nearest; infinite where there is none."""
+        return min(self.values_ns, key=lambda one: abs(one - value_ns), default=math.inf)
+
+
+def merged(histograms: Iterable[Histogram]) -> Histogram:
+    """Several as one, in ascending order."""
+    counts: Counter[int] = Counter()
+    for each in histograms:
+        counts.update(dict(zip(each.values_ns, each.counts, strict=True)))
+    values_ns = sorted(counts)
+    return Histogram(values_ns, [counts[value] for value in values_ns])
 
 
 @dataclass(frozen=True)
@@ -317,6 +344,9 @@ class Observation:
     call_errors: Mapping[str, int] = field(default_factory=dict)
     """Of these, those that returned an error: name -> how often."""
     operations: Sequence[Operation] = ()
+    outer_intervals: Mapping[str, Histogram] = field(default_factory=dict)
+    """Around calls on files and block devices that wait, by kind: each from the return of the task's watched call
+    before to the entry of its next call. What a tool measures of the call by its clock lies within."""
     explained: Sequence[Explained] = ()
     """Empty where it was not asked for."""
     entry_exit: EntryExit | None = None

@@ -5,29 +5,29 @@ it adds is its own cost for each call, and what it waited for a processor. `clat
 complete apart are parts of an operation's latency: fio takes the time of issue after io_submit returned, and with
 SQPOLL its completion latencies are no times at all. They are bounded above alone, and their sum is the whole.
 
-A latency matches where its bounds are close, and it lies between them. One that lies further up than the tool's own
-cost may be that of a tool that waited, as far as its mean has room for it: such a latency is not judged, and a note
-names it.
+A latency matches where its bounds are close, and it lies between them. One that lies further up may be that of a tool
+that waited for a processor within the outer interval of the call: from the return of the call before to the entry of
+the next. It counts a wait as a whole or not at all, and so prints about what a call or an outer interval took. Such a
+latency is not judged, and a note names it; where no outer intervals were seen, the tool's mean must have room for it.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from ioassay.formats import conventions
-from ioassay.records.observation import SYNC, Calls, Observation, Session
+from ioassay.records.observation import SYNC, Calls, Histogram, Session, merged
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, calls_of
-from ioassay.verify.evidence import AIO, FILES, SPLICE, URING, kinds
+from ioassay.verify.evidence import AIO, FILES, SPLICE, URING, VSYNC, kinds
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, MATCH, Code, Fault, Finding, Statement, state
 
@@ -57,9 +57,7 @@ class _Seen:
     """The kernel's latencies of a class of calls, of which `number` are the claim's."""
 
     number: int
-    values_ns: Sequence[int]
-    up_to: Sequence[int]
-    """Calls of at most the value at the same place."""
+    latency: Histogram
     others: Sequence[Calls]
     """Calls in the same histogram that are surely not the claim's."""
     unknown: int
@@ -68,6 +66,8 @@ class _Seen:
     """The claim's calls and those that it leaves out, where no others are among them."""
     unseen: int = 0
     """Calls whose end was not seen: they may have taken any time."""
+    outer: Histogram = field(default_factory=Histogram)
+    """Outer intervals of these calls and maybe of others; none where they are no bounds."""
     ranks_apart: int = 1
     """Between definitions of a percentile."""
 
@@ -95,7 +95,7 @@ class _Seen:
         All longer ones are at least as long: the excess raises as many of the longest calls as it takes.
         """
         shorter, calls, sum_ns = math.ceil(share * self.number - _EXACT) - 1, 0, excess_ns
-        for value, held in zip(self.values_ns, self.up_to, strict=True):
+        for value, held in zip(self.latency.values_ns, self.latency.up_to, strict=True):
             value_ns = value * (1 + tolerances.of("latency_bucket_share"))
             if calls and sum_ns / calls <= value_ns:
                 break
@@ -103,12 +103,19 @@ class _Seen:
             calls, sum_ns = calls + added, sum_ns + added * value_ns
         return sum_ns / calls if calls else math.inf
 
+    def longest_ns(self, share: float) -> float:
+        """What that of this share of the calls is at most, by its outer interval: others had the shortest ones."""
+        rank = max(math.ceil(share * self.number - _EXACT), 1) + (self.ranks_apart if 0 < share < 1 else 0)
+        others = max(sum(self.outer.counts) - self.number, 0)
+        place = bisect_left(self.outer.up_to, min(rank, self.number) + others)
+        return float([*self.outer.values_ns, math.inf][place])
+
     def _held(self, *, surely: bool) -> Iterable[tuple[int, int]]:
         """Each value, with the most or the fewest calls of the claim that took at most so long."""
         width = 1 + tolerances.of("latency_bucket_share")
         ends = sorted((one.max_ns if surely else one.min_ns, one.calls) for one in self.others)
         places, sums = [end for end, _ in ends], [0, *accumulate(calls for _, calls in ends)]
-        for value, held in zip(self.values_ns, self.up_to, strict=True):
+        for value, held in zip(self.latency.values_ns, self.latency.up_to, strict=True):
             apart = sums[bisect_right(places, value / width if surely else value * width)]
             yield value, held - apart + (self.unseen if surely else -self.unknown)
 
@@ -189,13 +196,13 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
     calls = _of_calls(claim, case)
     if calls is None:
         return [], [state(Code.LATENCY_UNTIMED)]
-    coverage = seen.calls.completed / seen.calls.calls if seen.calls.calls else 0.0
-    numbers["latency_coverage"] = coverage
+    numbers["latency_coverage"] = coverage = seen.calls.completed / seen.calls.calls if seen.calls.calls else 0.0
     if coverage < tolerances.of("coverage"):
         return [], [state(Code.LATENCY_PARTIAL, coverage=coverage)]
     classes = {"": calls, _SYNCS: _of_syncs(claim, case)}
     below: list[Statement] = []
     above: list[Statement] = []
+    apart: list[Statement] = []
     unknown: list[str] = []
     delayed = case.observation.counters.get("involuntary_switches", math.inf)
     for name, value_ns in claim.latency_ns.items():
@@ -218,24 +225,28 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
                 high_ns, _most_ns(name, own, claim, delayed, contended=contended)
             ):
                 above.append(state(Code.LATENCY_ABOVE, name=name, claimed_ns=value_ns, seen_ns=bounds[1]))
+            else:
+                apart += _apart(value_ns, own, name, claim)
         if name == "mean":
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
     below += _of_requests(claim, calls, numbers)
     faults = [Fault(CONTRADICTED, "OTHER-LATENCY", tuple(below[:1]))] if below else []
     notes = [state(Code.LATENCY_UNKNOWN, names=tuple(unknown))] if unknown else []
     if conventions(claim.source).syncs_timed and claim.kind != "read" and not claim.direct:
-        above = []
+        above, apart = [], []
     if above and (claim.engine in _REAPED_LATER or (contended and claim.engine == AIO)):
         cause = Code.RING_COMPLETES_EARLY if claim.engine == URING else Code.WORK_BEFORE_CLOCK
         return faults, [above[0], state(cause), *notes]
     if above:
         faults.append(Fault(INCOMPLETE, HELD_UP, (above[0], state(Code.WORK_BEFORE_CLOCK))))
+    elif apart:
+        faults.append(Fault(INCOMPLETE, "OTHER-LATENCY", tuple(apart[:1])))
     return faults, notes
 
 
 def _of_requests(claim: Claim, calls: _Seen, numbers: dict[str, float]) -> list[Statement]:
     """Each request that was printed, in the order of their length, against the kernel's."""
-    matched = bool(claim.requests_ns and calls.values_ns)
+    matched = bool(claim.requests_ns and calls.latency.values_ns)
     calls = replace(calls, number=len(claim.requests_ns), ranks_apart=0)
     for rank, value_ns in enumerate(sorted(claim.requests_ns) if matched else (), 1):
         bounds = calls.bounds(rank / calls.number)
@@ -255,10 +266,24 @@ def _is_close(value_ns: float, bounds: _Bounds | None, name: str, claim: Claim, 
     mean_ns, whole = claim.latency_ns.get(f"{_split(name)[0]}mean", 0.0), calls.whole
     own_ns = mean_ns - whole.sum_ns / whole.completed if whole and whole.completed else math.inf
     cost_ns = min(max(own_ns, tolerances.of("latency_below_ns")), tolerances.of("latency_ns"))
-    step_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
+    step_ns = _rounding_ns(name, claim)
     low_ns, _ = _allowed(bounds, name, claim, is_part=is_part)
     high_ns = bounds.high_ns * (1 + bounds.share) + cost_ns + step_ns
     return low_ns <= value_ns <= high_ns <= tolerances.of("latency_width") * low_ns + 2 * step_ns
+
+
+def _apart(value_ns: float, calls: _Seen, name: str, claim: Claim) -> list[Statement]:
+    """A latency of one operation that no call or outer interval is near, but for what the tool does around each."""
+    statistic = _split(name)[1]
+    is_of_one = statistic == "max" or (_share(statistic) is not None and conventions(claim.source).exact_ranks)
+    nearest_ns = merged((calls.latency, calls.outer)).nearest_ns(value_ns)
+    loose_ns = (
+        tolerances.of("latency_bucket_share") * value_ns + tolerances.of("latency_ns") + _rounding_ns(name, claim)
+    )
+    around_ns = max(calls.longest_ns(share) - calls.bounds(share).low_ns for share in (0.0, 0.5, 0.9))
+    if not is_of_one or not calls.outer.counts or abs(nearest_ns - value_ns) <= loose_ns + around_ns:
+        return []
+    return [state(Code.LATENCY_APART, name=name, claimed_ns=value_ns, seen_ns=nearest_ns)]
 
 
 def _of_calls(claim: Claim, case: Case) -> _Seen | None:
@@ -270,16 +295,15 @@ def _of_calls(claim: Claim, case: Case) -> _Seen | None:
     alone = len(group.claims) == 1 and (of_files or claim.operations == seen.operations)
     whole = seen.calls if alone and number <= seen.calls.calls else None
     others = _others(case) if of_files else []
-    return _seen(number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], case.observation, whole)
+    return _seen(claim, case, number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], whole)
 
 
 def _of_syncs(claim: Claim, case: Case) -> _Seen | None:
     if not claim.syncs:
         return None
-    others = [one.sync for one in _others(case)]
     whole = reduce(Calls.plus, (session.sync for session in case.group.sessions), Calls())
     alone = len(case.claims) == 1 and claim.syncs <= whole.completed
-    return _seen(claim.syncs, (SYNC,), others, case.observation, whole if alone else None)
+    return _seen(claim, case, claim.syncs, (SYNC,), [one.sync for one in _others(case)], whole if alone else None)
 
 
 def _others(case: Case) -> list[Session]:
@@ -288,22 +312,20 @@ def _others(case: Case) -> list[Session]:
 
 
 def _seen(
-    number: int, classes: Sequence[str], others: Sequence[Calls], observation: Observation, whole: Calls | None
+    claim: Claim, case: Case, number: int, classes: Sequence[str], others: Sequence[Calls], whole: Calls | None
 ) -> _Seen | None:
-    counts: Counter[int] = Counter()
-    unseen = 0
-    for part in observation.operations:
-        if part.kind in classes:
-            counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
-            unseen += part.calls.calls - part.calls.completed
-    total = sum(counts.values())
-    others = [one for one in others if one.completed]
+    watched, operations = case.observation, claim.syncs if SYNC in classes else claim.operations
+    parts = [part for part in watched.operations if part.kind in classes]
+    latency = merged(part.latency for part in parts)
+    unseen = sum(part.calls.calls - part.calls.completed for part in parts)
+    total, others = sum(latency.counts), [one for one in others if one.completed]
     unknown = total - number - sum(one.calls for one in others)
     if total < number * tolerances.of("coverage") or (unknown < 0 and whole is None):
-        return _Seen(number, (), (), (), 0, whole) if whole else None
-    values = sorted(counts)
-    up_to = [*accumulate(counts[value] for value in values)]
-    return _Seen(number, values, up_to, others, max(unknown, 0), whole, unseen)
+        return _Seen(number, Histogram(), (), 0, whole) if whole else None
+    # An outer interval bounds an operation that is one call.
+    waits = whole and whole.completed == operations and claim.engine not in (AIO, VSYNC, *_REAPED_LATER)
+    outer = merged(watched.outer_intervals.get(kind, Histogram()) for kind in classes if waits)
+    return _Seen(number, latency, others, max(unknown, 0), whole, unseen, outer)
 
 
 def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
@@ -317,26 +339,24 @@ def _bounds(statistic: str, calls: _Seen) -> _Bounds | None:
     if whole and not apart and share in _ENDS.values():
         end_ns = whole.max_ns if share else whole.min_ns
         return _Bounds(end_ns, end_ns, exact)
-    if statistic == "stddev" and calls.values_ns and whole and not apart and calls.is_alone:
-        counts = [held - before for before, held in pairwise((0, *calls.up_to))]
-        mean_ns, number = whole.sum_ns / whole.completed, sum(counts)
-        squares = sum(one * (value - mean_ns) ** 2 for one, value in zip(counts, calls.values_ns, strict=True))
-        deviation_ns = math.sqrt(squares / number)
+    if statistic == "stddev" and calls.latency.values_ns and whole and not apart and calls.is_alone:
+        deviation_ns = calls.latency.deviation_ns(whole.sum_ns / whole.completed)
         return _Bounds(deviation_ns, deviation_ns, tolerances.of("latency_bucket_share"))
-    return calls.bounds(share) if calls.values_ns and share is not None else None
+    return calls.bounds(share) if calls.latency.values_ns and share is not None else None
 
 
 def _most_ns(name: str, calls: _Seen, claim: Claim, delayed: float, *, contended: bool) -> float:
-    """What a tool may print that lost its processor so often, was interrupted now and then, and has such a mean."""
+    """What a tool may print within the outer intervals that was delayed so often, and has such a mean."""
     prefix, statistic = _split(name)
     share, whole = _share(statistic), calls.whole
     delayed += tolerances.of("interrupted_share") * calls.number
-    if share is None or not calls.values_ns:
+    if share is None or not calls.latency.values_ns:
         return math.inf if contended or statistic == "stddev" or share is not None else 0.0
-    high_ns = math.inf
+    outer_ns = calls.longest_ns(share) if calls.outer.counts else math.inf
+    high_ns = outer_ns * (1 + tolerances.of("latency_bucket_share")) + _rounding_ns(name, claim)
     if delayed < calls.number:
-        high_ns = calls.bounds(share, math.ceil(delayed) if share else 0).high_ns
-        high_ns = high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
+        late_ns = calls.bounds(share, math.ceil(delayed) if share else 0).high_ns
+        high_ns = min(high_ns, late_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns"))
     mean_ns = claim.latency_ns.get(f"{prefix}mean")
     if mean_ns and whole and whole.completed == calls.number and calls.is_alone:
         excess_ns = (mean_ns + tolerances.of("latency_below_ns")) * calls.number - whole.sum_ns
@@ -372,7 +392,11 @@ def _begins_earlier(claim: Claim) -> bool:
 
 def _allowed(bounds: _Bounds, name: str, claim: Claim, *, is_part: bool) -> tuple[float, float]:
     """What may be printed for a latency between these."""
-    rounding_ns = claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)
-    below_ns = bounds.share * bounds.low_ns + tolerances.of("latency_below_ns") + rounding_ns
-    above_ns = tolerances.of("latency_share") * bounds.high_ns + tolerances.of("latency_ns") + rounding_ns
-    return (0.0 if is_part else bounds.low_ns - below_ns), bounds.high_ns + above_ns
+    below_ns = bounds.share * bounds.low_ns + tolerances.of("latency_below_ns")
+    high_ns = bounds.high_ns * (1 + tolerances.of("latency_share")) + tolerances.of("latency_ns")
+    rounding_ns = _rounding_ns(name, claim)
+    return (0.0 if is_part else bounds.low_ns - below_ns - rounding_ns), high_ns + rounding_ns
+
+
+def _rounding_ns(name: str, claim: Claim) -> float:
+    return claim.latency_step_ns.get(name, 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0)

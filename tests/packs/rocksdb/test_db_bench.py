@@ -228,6 +228,13 @@ def measured(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
     return parsed
 
 
+def test_the_times_of_idle_threads_are_no_latency() -> None:
+    line = "fillbatch    : {} micros/op 0 ops/sec 1.290 seconds 1 operations;"
+    for micros, known in (("2870340.000", False), ("1289000.000", True)):  # of 64 threads, and of one
+        (claim,) = claims.CLAIMS.read(line.format(micros))
+        assert ("mean" in claim.latency_ns, claim.misfits) == (known, ())
+
+
 @pytest.mark.rocksdb
 def test_four_loads_are_measured_in_processes_of_their_own(driver: DbBench, tmp_path: Path) -> None:
     loads = ("fillseq", "readseq", "fillrandom", "readrandom")

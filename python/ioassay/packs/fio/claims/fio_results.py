@@ -219,9 +219,7 @@ def _of_parts(latencies: Mapping[str, Latency]) -> list[Misfit]:
         *between("lat deviation", whole.stddev_ns, 2 * max(own_ns) - sum(own_ns) - loose_ns, sum(own_ns) + loose_ns),
         *between("lat mean", whole.mean_ns, parts_ns - mean_step_ns, math.inf),
         *between("lat min", whole.min_ns, sum(part.min_ns for part in parts) - step_ns, math.inf),
-        *between(
-            "lat max", whole.max_ns, max(part.max_ns for part in parts) - step_ns, most_ns + step_ns * whole.count
-        ),
+        *between("lat max", whole.max_ns, max(part.max_ns for part in parts) - step_ns, most_ns + step_ns),
     ]
 
 
