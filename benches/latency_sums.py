@@ -25,7 +25,7 @@ from latency_delays import SIZE_MIB, PreparedStudy, running
 
 import ioassay as ia
 
-LOOP = ("sh", "-c", "while :; do :; done")
+LOOP = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done")
 ENGINES = (("psync", 1), ("libaio", 1), ("libaio", 16), ("io_uring", 1), ("io_uring", 16))
 PLACES = {"direct": "--direct=1", "memory": "--invalidate=0", "cold": "--invalidate=1"}
 MOST_OFF = 0.05

@@ -52,6 +52,10 @@ def test_effect(lab: Any) -> None:
     crossed = lab.study(factors={"rw": ["rw", "randrw"], "rwmixwrite": [0, 25, 50, 75, 100]})
     latency = lab.study(factors={"engine": ["sync", "io_uring"]}, responses=["read.lat.p99"])
 
+    def logged(_: Any, __: int) -> dict[str, Any]:
+        values = 1e8 * rng.lognormal(0, 0.05) * rng.lognormal(0, 0.01, 100)
+        return {"read.bw": values.mean(), "_series": {"read.bw": values}}
+
     cases: list[tuple[Any, Any, int]] = [
         (jobs, lambda p, _: 1e8 * p["numjobs"] * rng.lognormal(0, 0.01), 8),
         (jobs, lambda p, _: 1e8 * (1 + 0.02 * (p["numjobs"] % 2)) * rng.lognormal(0, 0.002), 5),
@@ -76,6 +80,7 @@ def test_effect(lab: Any) -> None:
         response = study.analysis.responses[0]
         rows = lab.run(study, lambda p, r, v=value, name=response: {name: v(p, r)}, repetitions)
         answers += factor_effects.analyse(lab.records(rows), study)
+    answers += factor_effects.analyse(lab.records(lab.run(sizes, logged, 6)), sizes)[-1:]
     golden.check("effect", effect_text.findings(answers))
     outcomes = {effect.outcome for part in answers if isinstance(part, FactorEffects) for effect in part.effects}
     assert outcomes == set(factor_effects.one_factor.Outcome)

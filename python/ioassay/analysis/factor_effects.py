@@ -1,6 +1,9 @@
-"""Do the factors matter, and how much? Contrasts of the condition means, and the analysis of variance of publications.
+"""Do the factors matter, and how much? Contrasts of the condition means, and the analyses of variance of publications.
 
-One factor at a time within each combination of the others (`one_factor.py`), and all together with their interaction.
+One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction, and
+the three analyses between conditions that are usually done. Over all log samples and over each repetition's log samples
+the count of observations is false (naive); over the repetitions it is right. The difference is shown, not hidden.
+
 Whether factors interact is read from the one model of the response (`stats/linear_models.py`); all pairs of factors
 share the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
 """
@@ -8,6 +11,7 @@ share the risk. The analysis of variance gives shares of the variation, as publi
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,15 +19,31 @@ import numpy as np
 
 from ioassay.analysis import one_factor
 from ioassay.analysis.measurements.cells import Cells, cells
+from ioassay.analysis.measurements.log_samples import Samples, samples
 from ioassay.analysis.one_factor import FactorEffects
 from ioassay.factors import Design
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Pair
-from ioassay.stats.linear_models import Factorial, Interaction, factorial, interaction
-from ioassay.stats.result import Undefined
+from ioassay.stats.linear_models import Factorial, Interaction, OneWay, factorial, interaction, one_way
+from ioassay.stats.result import Floats, Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+
+@dataclass(frozen=True)
+class AnovaVariants:
+    """Over all log samples, over those of each repetition (number -> analysis), and over repetitions."""
+
+    cells: Cells
+    all_samples: OneWay
+    per_repetition: Mapping[int, OneWay]
+    repetitions: OneWay | Undefined
+    confidence: float
+
+    def differs(self, analysis: OneWay) -> bool:
+        """Return True if conditions differ by one of the analyses."""
+        return analysis.p < 1 - self.confidence
 
 
 class InteractionOutcome(Enum):
@@ -127,7 +147,7 @@ def _averaged(
     return average(model, table), {corner: index for index, corner in enumerate(shared)}
 
 
-Answer = FactorEffects | JointEffects
+Answer = FactorEffects | JointEffects | AnovaVariants
 
 
 def analyse(records: Dataset, study: Study) -> list[Answer]:
@@ -139,4 +159,26 @@ def analyse(records: Dataset, study: Study) -> list[Answer]:
         if len(measured.cells) > 1:
             answers += one_factor.effects(records, study, response)
             answers.append(joint_effects(measured, confidence, exact=exact))
+            answers.append(_variants(measured, samples(records, study, response), confidence))
     return [answer for answer in answers if answer is not None]
+
+
+def _variants(found: Cells, logged: Mapping[str, Samples], confidence: float) -> AnovaVariants | None:
+    """All three where logs exist, None otherwise: the analysis over repetitions alone is `one_factor`'s."""
+    conditions: list[list[Floats]] = []
+    repetitions: dict[int, list[Floats]] = {}
+    for cell in found.cells:
+        runs = [
+            (int(one), logged[trial].value)
+            for one, trial in zip(cell.repetition, cell.trials, strict=True)
+            if trial in logged
+        ]
+        conditions.append([values for _, values in runs])
+        for number, values in runs:
+            repetitions.setdefault(number, []).append(values)
+    everything = one_way([np.concatenate(runs) for runs in conditions if runs])
+    if isinstance(everything, Undefined):
+        return None
+    done = {number: one_way(parts) for number, parts in sorted(repetitions.items())}
+    each = {number: one for number, one in done.items() if isinstance(one, OneWay)}
+    return AnovaVariants(found, everything, each, one_way(found.groups), confidence)

@@ -1,13 +1,13 @@
-"""What the factors do: one at a time in each place of the others, all together, and two levels on average."""
+"""What the factors do: each in each place of the others, all together, by analyses of variance, and two levels."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ioassay.analysis.factor_effects import Answer, JointEffects
+from ioassay.analysis.factor_effects import AnovaVariants, Answer, JointEffects
 from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import (
@@ -26,8 +26,8 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table, bounds, left_out
 from ioassay.narrative.say import Factor, Level, Quantity, Range, Ratio, Response, Say, holding, say
 from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.linear_models import BLOCK, Factorial
-from ioassay.stats.result import mean_of, plain
+from ioassay.stats.linear_models import BLOCK, Factorial, OneWay
+from ioassay.stats.result import Undefined, mean_of, plain
 
 MOST_PLACES = 4
 """Up to this number of combinations of the other factors each has a sentence; more are counted in one."""
@@ -43,8 +43,13 @@ _WAYS = {ShapeKind.UP: ("rises", "tends_to_rise"), ShapeKind.DOWN: ("falls", "te
 
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
-    """One for each response and factor, and for all factors of a response together."""
-    return [_places(answer) if isinstance(answer, FactorEffects) else _joint(answer) for answer in answers]
+    """One for each response and factor, for all factors of a response together, and for analyses side by side."""
+    words: dict[type, Callable[[Any], Finding]] = {
+        FactorEffects: _places,
+        JointEffects: _joint,
+        AnovaVariants: _variants,
+    }
+    return [words[type(answer)](answer) for answer in answers]
 
 
 def _about(cells: Cells, title: str, factors: Sequence[str] = (), **parts: Any) -> Finding:
@@ -336,6 +341,41 @@ def _sums(sums: Factorial) -> Table:
     )
     rest = ["residual", sums.df_residual, sums.ss_residual, sums.ms_residual]
     return Table(shown.columns, [*shown.rows, [*rest, *[None] * (len(shown.columns) - len(rest))]])
+
+
+def _variants(answer: AnovaVariants) -> Finding:
+    each, proper, overall = answer.per_repetition.values(), answer.repetitions, answer.all_samples
+    different = sum(map(answer.differs, each))
+    said = [
+        say(f"effect.all_{'differ' if answer.differs(overall) else 'alike'}", p=overall.p, df=overall.df_within),
+        say("effect.single_repetitions", different=different, of=len(each)),
+    ]
+    if isinstance(proper, Undefined):
+        said.append(say("effect.no_test", reason=proper.reason))
+    else:
+        said.append(say("effect.repetitions", p=proper.p, df=proper.df_within))
+    rows: list[tuple[str, OneWay | Undefined]] = [
+        ("log samples (naive)", overall),
+        *((f"repetition {number + 1} (naive)", found) for number, found in answer.per_repetition.items()),
+        ("over repetitions", proper),
+    ]
+    table = Table.of(
+        [row for row in rows if not isinstance(row[1], Undefined)],
+        ("analysis", lambda row: row[0]),
+        ("observations", lambda row: row[1].df_between + row[1].df_within + 1),
+        ("F", lambda row: row[1].f),
+        ("degrees of freedom", lambda row: f"{row[1].df_between}, {row[1].df_within:.4g}"),
+        ("p", lambda row: row[1].p),
+        ("eta²", lambda row: row[1].eta2),
+    )
+    return _about(
+        answer.cells,
+        "variants",
+        statements=said,
+        statistics={"risk": 1 - answer.confidence, "different": different},
+        tables=[table],
+        caveats=[say("stability.naive_reason"), say("effect.one_repetition")],
+    )
 
 
 # Two levels of a factor against each other, on average over everything else: what several rates have of it
