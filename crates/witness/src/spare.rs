@@ -48,7 +48,8 @@ static SPARE: Mutex<Option<Spare>> = Mutex::new(None);
 /// Begins to load programs in a thread, unless there are some already. Whoever takes them, or asks whether the kernel
 /// takes programs, waits for the thread.
 pub(crate) fn prepare(options: &Options) {
-    if is_there() {
+    if let Some(spare) = taken() {
+        put(spare.options, spare.programs);
         return;
     }
     let wanted = options.clone();
