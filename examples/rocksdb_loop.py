@@ -62,7 +62,7 @@ def measured(folder: Path, operations: int, policies: list[str]) -> tuple[dict[s
 def main() -> None:
     """Print what was foretold and what came out."""
     if os.geteuid() or shutil.which("db_bench") is None:
-        print("not run: this takes root (block traces, a file system on a drive)")
+        print("not run: this requires root (block traces, a file system on a drive)")
         print("and db_bench (Debian's package rocksdb-tools)")
         return
     operations = int(sys.argv[1] if len(sys.argv) > 1 else 70_000) // (1 + 2 * REPETITIONS)

@@ -289,7 +289,7 @@ def test_a_load_of_a_second_is_not_shortened(name: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind not in ("null", "file", "virtual")])
 def test_what_a_target_lacks_is_said_before_anything_is_touched(kind: str, tmp_path: Path) -> None:
     made = target({"kind": kind, **settings(kind, tmp_path)}, Consent())
-    with pytest.raises(StudyError, match=r"no such|does not exist|is no file|takes root") as found:
+    with pytest.raises(StudyError, match=r"no such|does not exist|is no file|requires root") as found:
         made.inspect(roles.WRITE)
     assert (found.value.key or "").startswith("target.")
     assert list(tmp_path.iterdir()) == []

@@ -96,7 +96,7 @@ def test_a_study_of_which_no_trial_can_run_is_refused_at_once(
     for asked, remedy in ((of_user, AS_ROOT), (of_container, "start the container with --privileged")):
         refused = asked(folder, "run", "rocksdb", "--scale", "quick")
         assert (refused.code, refused.out) == (1, "")
-        assert "no trial can run here, so nothing was begun: rocksdb: a virtual drive as a folder" in refused.err
+        assert "no trial can run on this host; nothing was started: rocksdb: a virtual drive as a folder" in refused.err
         assert remedy in refused.err
         assert not (folder / "runs").exists()
     planned = of_user(folder, "plan", "rocksdb", "--scale", "quick")

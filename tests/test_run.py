@@ -271,7 +271,7 @@ def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
     (record,) = store.records()
     assert record.status == FAILED
     assert record.reason.startswith("ended by the lab: the file system of ")
-    assert "are left alone: make room" in record.reason
+    assert "are reserved: free some space" in record.reason
     space = os.statvfs(small_disk)
     assert space.f_bavail * space.f_frsize > 4 << 20
     (small_disk / "growing").unlink()

@@ -30,7 +30,7 @@ def test_a_diagnosis_has_what_the_command_prints_and_texts_are_escaped_in_html()
     assert found.realtime_share is None or 0 < found.realtime_share <= 1
     assert json.loads(json.dumps(found.as_dict()))["facts"]["cpu"] == json.loads(json.dumps(found.facts["cpu"]))
     printed = ask("doctor", "/", "--all", cwd=Path())
-    assert not printed.err and all(f"cannot be done here: {warning.text}" in printed.out for warning in found.unable)
+    assert not printed.err and all(f"unavailable: {warning.text}" in printed.out for warning in found.unable)
     plugin = diagnosis.InstalledPlugin("sand", "1", "drivers", "driver", "sieve", HOSTILE)
     shown = replace(found, warnings=[Warning_("odd", HOSTILE, "wait")], plugins=[plugin])._repr_html_()
     assert "<script>" not in shown and shown.count("&lt;script&gt;") == 2

@@ -59,10 +59,10 @@ def test_what_does_not_fit_is_named_by_its_code(capsys: pytest.CaptureFixture[st
 
 def test_what_cannot_be_done_follows_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(diagnosis(unable=3), capsys)[1:] == [
-        f"cannot be done here: tool {n} is missing (install {n})" for n in range(3)
+        f"unavailable: tool {n} is missing (install {n})" for n in range(3)
     ]
     lines = said(diagnosis(unable=9), capsys)
-    assert len(lines) == 4 and lines[-1] == "7 more things cannot be done here: --all has the reasons"
+    assert len(lines) == 4 and lines[-1] == "7 more things unavailable: --all has the reasons"
 
 
 def test_plugins_that_cannot_be_used_come_first(capsys: pytest.CaptureFixture[str]) -> None:

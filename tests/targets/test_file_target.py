@@ -186,9 +186,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_disk")
 def test_the_margin_is_left_free(path: Path) -> None:
     make(path, "136MiB").inspect(WRITE)
-    with pytest.raises(
-        StudyError, match="200 MiB are free and 64 MiB of them are left alone; expected at most 136 MiB"
-    ):
+    with pytest.raises(StudyError, match="200 MiB are free and 64 MiB of them are reserved; expected at most 136 MiB"):
         make(path, 136 * MIB + 1).inspect(WRITE)
 
 

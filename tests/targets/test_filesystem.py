@@ -106,7 +106,7 @@ def test_files_that_fit_one_by_one_have_to_fit_together(free: Any, tmp_path: Pat
         filesystem.require_total_room([first, second])
     said = str(refused.value)
     assert f"{first.path} of 500 MiB and 1 more would take 1000 MiB of the file system of {tmp_path}" in said
-    assert "1 GiB are free and 100 MiB of them are left alone; expected at most 924 MiB" in said
+    assert "1 GiB are free and 100 MiB of them are reserved; expected at most 924 MiB" in said
 
 
 def test_what_a_file_holds_already_counts_as_free(free: Any, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_room_is_looked_at_once_a_second(free: Any, tmp_path: Path) -> None:
     clock.now_s = 0.9
     assert lack() == ""
     clock.now_s = 1.0
-    assert lack().startswith(f"the file system of {tmp_path} has 75 MiB free, and the last 75 MiB are left alone")
+    assert lack().startswith(f"the file system of {tmp_path} has 75 MiB free, and the last 75 MiB are reserved")
     clock.now_s = 2.0
     free(75 * MIB, 100 * MIB)
     assert lack() == ""
@@ -177,7 +177,7 @@ def test_what_is_left_alone_does_not_shrink_from_trial_to_trial(free: Any, tmp_p
     reserve = Reserve(Clock())
     assert reserve.watch([tmp_path / "file"])() == ""
     free(29 * MIB, 64 * MIB)
-    assert "the last 30 MiB are left alone" in reserve.watch([tmp_path / "file"])()
+    assert "the last 30 MiB are reserved" in reserve.watch([tmp_path / "file"])()
 
 
 def test_a_file_system_that_gives_no_sizes_is_not_taken_for_full(

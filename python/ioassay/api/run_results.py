@@ -210,7 +210,7 @@ class Run:
 
         if name not in self._figures:
             known = ", ".join(self._figures) or "none"
-            raise UsageError(f"{self.root}: has no figure '{name}'; it has: {known}")
+            raise UsageError(f"{self.root}: no figure '{name}'; available: {known}")
         study, figure = self._figures[name]
         drawn = figures.draw(self.records, study, figure)
         chart: ChartType = altair.Chart.from_dict({"config": page.schema_config(), **drawn.spec})

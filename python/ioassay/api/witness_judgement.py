@@ -230,7 +230,7 @@ def witness(
     explain (syscalls with the parts of each latency), `backend` auto, bpf, counters or strace. `twins` is the number of
     further runs with the witness and without it. What runs already is watched by `pids`, `cgroup` or `container`: for a
     time of `seconds`, or while `command`, its client, runs. With `calls` the calls on files are listed (`listing`),
-    some of each file, or all of them to the file that it names: level syscalls by bpf, which takes root.
+    some of each file, or all of them to the file that it names: level syscalls by bpf, which requires root.
     UsageError for arguments that do not go together, ToolError where the command cannot be started or a
     backend cannot run, Interrupted at Ctrl-C among twins. Like a measuring trial it waits for those of other threads.
     """

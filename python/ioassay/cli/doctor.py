@@ -49,7 +49,7 @@ def _say(found: Diagnosis, *, everything: bool) -> None:
         return f"plugins: {console.count(len(plugins) - shown, 'more name')}{unused}: --all lists them"
 
     def more_unable(shown: int) -> str:
-        return f"{console.count(len(unable) - shown, 'more thing')} cannot be done here: --all has the reasons"
+        return f"{console.count(len(unable) - shown, 'more thing')} unavailable: --all has the reasons"
 
     def more_warnings(shown: int) -> str:
         codes = ", ".join(warning.code for warning in found.warnings[shown:])
@@ -62,7 +62,7 @@ def _say(found: Diagnosis, *, everything: bool) -> None:
         + (f"is not used: {one.problem}" if one.problem else "is installed")
         for one in plugins
     ]
-    unable = [f"cannot be done here: {one.text}{f' ({one.remedy})' if one.remedy else ''}" for one in found.unable]
+    unable = [f"unavailable: {one.text}{f' ({one.remedy})' if one.remedy else ''}" for one in found.unable]
     warnings = [
         [
             *console.wrapped(f"{warning.text} [{warning.code}]"),

@@ -79,7 +79,7 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
 def ended_badly(outcome: Outcome, name: str, remedy: str, words: Callable[[], str] = str) -> str:
     """A time-out or a signal as the reason of a failure, the latter with the program's own words; '' for neither."""
     if outcome.timed_out:
-        return f"{name} did not end within {units.format_duration(outcome.duration_s)} and was ended; {remedy}"
+        return f"{name} timed out after {units.format_duration(outcome.duration_s)} and was ended; {remedy}"
     return f"{name} was ended by signal {outcome.signal}{words()}" if outcome.signal is not None else ""
 
 

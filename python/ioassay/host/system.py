@@ -305,7 +305,7 @@ def _idle(machine: Machine) -> dict[str, Any]:
 
 
 def _throttled(machine: Machine) -> int | None:
-    """How often any package was slowed down for heat since boot (x86 only)."""
+    """How often any package was thermally throttled since boot (x86 only)."""
     counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
     # Each core of a package shows the package's count.
     return max((count for count in counts if count is not None), default=None)

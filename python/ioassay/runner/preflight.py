@@ -262,7 +262,7 @@ def require_measurable(benches: Sequence[PreparedStudy], warnings: Sequence[Warn
             reasons.append(reason)
     if reasons:
         first = f"{benches[0].study.name}: {reasons[0]}"
-        raise ConditionError(f"no trial can run here, so nothing was begun: {first}")
+        raise ConditionError(f"no trial can run on this host; nothing was started: {first}")
 
 
 def _obstacle(bench: PreparedStudy, trial: Trial) -> str | None:

@@ -296,7 +296,7 @@ class _RunLoop:
                 noted.append(Warning_("repeated", text))
             if self.wait_quiet_s and not self._await_quiet(bench):
                 waited = format_duration(self.wait_quiet_s)
-                text = f"the machine did not become quiet in {waited}, and was measured nevertheless"
+                text = f"the machine was still busy after {waited}; measured anyway"
                 noted.append(Warning_("never-quiet", text, "stop what else runs: ioassay doctor names it"))
             on_rates = partial(self.progress.measuring, trial)
             record = one.measure(self.store, bench, trial, noted, must_end, on_rates, self.gate)

@@ -136,7 +136,7 @@ def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
     shown = units.format_size
     raise StudyError(
         f"{path} of {shown(size_bytes)} does not fit: {shown(here.free_bytes + held_bytes)} are free and "
-        f"{shown(here.margin_bytes)} of them are left alone; expected at most {shown(max(usable_bytes, 0))} "
+        f"{shown(here.margin_bytes)} of them are reserved; expected at most {shown(max(usable_bytes, 0))} "
         "(--set target.size=…), or a path with more room (--set target.path=…)",
         key="target.size",
     )
@@ -170,7 +170,7 @@ def _require_total(group: Sequence[Footprint], root: Path) -> None:
     more = f" and {others} more" if others > 0 else ""
     raise StudyError(
         f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file system "
-        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left alone; "
+        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are reserved; "
         f"expected at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with "
         "more room"
     )

@@ -97,7 +97,7 @@ _INTERVAL_S = 1.0
 
 @dataclass
 class Reserve:
-    """The room that is left alone in each file system of a run, fixed when the run first touches it.
+    """The room that is reserved in each file system of a run, fixed when the run first touches it.
 
     Three quarters of the margin, or of what was free then where that was less.
     """
@@ -134,6 +134,6 @@ class Reserve:
             return ""
         shown = units.format_size
         return (
-            f"the file system of {folder} has {shown(free_bytes)} free, and the last {shown(least_bytes)} are left "
-            "alone: make room, or ask for less data, shorter runs or fewer logs"
+            f"the file system of {folder} has {shown(free_bytes)} free, and the last {shown(least_bytes)} are "
+            "reserved: free some space, or ask for less data, shorter runs or fewer logs"
         )

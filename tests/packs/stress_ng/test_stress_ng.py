@@ -93,7 +93,7 @@ def test_real_time_workers_leave_a_processor_to_the_lab(case: dict[str, Any]) ->
     assert [warning.code for warning in driver.validate(wanted.params, {})] == ([] if room else ["will-be-skipped"])
     parsed = driver.parse(wanted, None, Path("/raw"))
     assert parsed.status == (FAILED if room else SKIPPED)
-    assert room or "would leave none of 4 processors" in parsed.reason
+    assert room or "would leave no CPU of 4" in parsed.reason
 
 
 def test_on_a_machine_of_one_processor_no_real_time_worker_runs() -> None:

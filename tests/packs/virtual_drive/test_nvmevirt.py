@@ -174,7 +174,7 @@ def test_a_kernel_without_modules_is_told(machine: Machine) -> None:
 def test_the_module_is_looked_for_beside_the_study(machine: Machine) -> None:
     spec = {"kind": "nvmevirt", "module": "module/none.ko", "memmap_start": "1GiB", "memmap_size": "2MiB"}
     made = target({**spec, "cpus": [2, 3]}, Consent(), study_folder=machine.root, root=machine.root)
-    with pytest.raises(StudyError, match=f"{machine.root}/module/none.ko is no file|takes root"):
+    with pytest.raises(StudyError, match=f"{machine.root}/module/none.ko is no file|requires root"):
         made.inspect(WRITE)
 
 

@@ -89,7 +89,7 @@ def test_without_root_trials_on_a_folder_are_skipped(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (told,) = made(form="folder").inspect(WRITE)
     assert told.code == "will-be-skipped"
-    with pytest.raises(ConditionError, match="takes root"), made(form="folder").load(TRIAL):
+    with pytest.raises(ConditionError, match="requires root"), made(form="folder").load(TRIAL):
         pass
 
 

@@ -60,7 +60,7 @@ def record(
     `output` is the trace to write, whose name says the format unless `to` does; .gz and .zst compress. The requests are
     those of the command, or of `everybody`, to every disk or to one `device`. `lose` names what may be lost where the
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
-    requests cannot be watched: that takes root and BPF.
+    requests cannot be watched: that requires root and BPF.
     """
     how: dict[str, Any] = {"to": to, "everybody": everybody, "device": device, "lose": lose, "force": force}
     return run(words(command), Path(output), watch_quietly, **how)

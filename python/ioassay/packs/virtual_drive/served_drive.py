@@ -117,7 +117,7 @@ def _clear(made: Path) -> None:
 
 
 def detach(point: Path) -> None:
-    """Unmount, as soon as nobody uses it; nothing where nothing is mounted, or where that takes root."""
+    """Unmount, as soon as nobody uses it; nothing where nothing is mounted, or where that requires root."""
     ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
 
 

@@ -111,7 +111,7 @@ def _unpolled(done: Sequence[Job], asked: Sequence[Section], outcome: Outcome) -
 def _ended_badly(outcome: Outcome, messages: str) -> str:
     """A time-out, or a signal: fio takes SIGTERM, writes what it has and exits with 128."""
     if outcome.timed_out:
-        return f"fio did not end within {units.format_duration(outcome.duration_s)} and was ended; raise run.timeout"
+        return f"fio timed out after {units.format_duration(outcome.duration_s)} and was ended; raise run.timeout"
     if outcome.signal is not None:
         return f"fio was ended by {signal.Signals(outcome.signal).name}"
     taken = re.search(r"terminating on signal (\d+)", messages)

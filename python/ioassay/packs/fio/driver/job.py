@@ -328,7 +328,7 @@ def check(job: Section, target: Target, engines: Sequence[str] = ()) -> list[War
     if engines and job.engine not in engines and "/" not in job.engine and job.engine not in SPDK:
         close = difflib.get_close_matches(job.engine, engines, 1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
+        raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}available: {', '.join(engines)}")
     if job.pattern not in PATTERNS:
         wanted = f"expected one of {', '.join(PATTERNS)}{nearest(job.pattern, PATTERNS)}"
         raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; {wanted}")

@@ -89,7 +89,7 @@ class Settings:
         if 0 < self.workers < processors:
             return ""
         many = f"{self.workers} workers" if self.workers else "a worker on each processor"
-        return f"{many} under sched = '{self.options['sched']}' would leave none of {processors} processors to the lab"
+        return f"{many} under sched = '{self.options['sched']}' would leave no CPU of {processors} for ioassay"
 
     def argv(self) -> list[str]:
         made = [f"--{self.stressor}", str(self.workers)]

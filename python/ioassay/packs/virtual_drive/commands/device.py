@@ -273,7 +273,7 @@ def fault_list(socket: Socket, json: options.Json = False) -> None:
 
 def fault_clear(
     socket: Socket,
-    number: Annotated[str | None, syntax.argument("NUMBER", "Of one fault; without it all.")] = None,
+    number: Annotated[str | None, syntax.argument("NUMBER", "Fault to clear; default: all.")] = None,
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""

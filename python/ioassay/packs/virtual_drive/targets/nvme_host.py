@@ -70,7 +70,7 @@ class Connected:
 def lack(root: Path = ROOT, run: Run = _captured) -> str:
     """Why the kernel cannot connect, with the remedy; '' where it can. Loads nothing."""
     if root == ROOT and os.geteuid():
-        return "connecting the kernel to a drive by NVMe/TCP takes root; run as root"
+        return "connecting the kernel to a drive by NVMe/TCP requires root; run as root"
     if not _has_module(root) and not _runs(run, ["modprobe", "--dry-run", "--quiet", MODULE]):
         return "this kernel has no NVMe/TCP host; expected one with the module nvme-tcp (modprobe nvme-tcp)"
     return ""

@@ -93,7 +93,7 @@ class NvmevirtTarget(SimpleTarget):
         if access == NOTHING:
             return ()
         if self._is_real and os.geteuid():
-            raise StudyError("loads a kernel module, which takes root; run as root", key="target.kind")
+            raise StudyError("loads a kernel module, which requires root; run as root", key="target.kind")
         wanted = self._settings
         if not wanted.module.is_file():
             raise StudyError(f"{wanted.module} is no file; expected the nvmev.ko that you built", key="target.module")
@@ -255,7 +255,7 @@ class NvmevirtTarget(SimpleTarget):
 
 def _why(done: Captured) -> str:
     if done.timed_out:
-        return f"it did not end within {_COMMAND_S:.0f} s"
+        return f"it timed out after {_COMMAND_S:.0f} s"
     text = (done.stderr or done.stdout).strip() or f"it ended with status {done.exit_code}"
     known = next((reason for sign, reason in _REASONS.items() if sign in text), "")
     return f"{text}: {known}" if known else text

@@ -172,7 +172,7 @@ class VirtualTarget(SimpleTarget):
             lack = nvme_host.lack(self._root)
             return (f"target.form = '{self._settings.form}': {lack}" if lack else ""), ""
         if self._form in _ON_FILE and (os.geteuid() or not process_capabilities.is_held(SYS_ADMIN)):
-            text = f"a virtual drive as a {self._form} takes root, for its loop device"
+            text = f"a virtual drive as a {self._form} requires root, for its loop device"
             return text, process_capabilities.remedy(SYS_ADMIN, options="--privileged")
         if "fuse" in self._ways and (remedy := process_capabilities.fuse_obstacle()):
             return "a virtual drive by FUSE has to be mounted", remedy
