@@ -20,7 +20,7 @@ from ioassay import factors, units
 from ioassay.analysis.measurements import cells
 from ioassay.api.study import Study as StudyOfApi
 from ioassay.errors import StudyError, UsageError
-from ioassay.factors import Design, Kind, level_key, level_number, level_numbers, level_reading, same_level
+from ioassay.factors import Kind, LevelIndex, level_key, level_number, level_numbers, level_reading, same_level
 from ioassay.packs.fio.driver import fio_options
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.roles import Consent, Trial
@@ -110,7 +110,7 @@ def test_no_name_is_listed_twice() -> None:
 
 
 def test_a_design_finds_levels_however_they_are_spelled_and_keeps_the_order_of_the_study() -> None:
-    design = Design({"bs": ["64k", "4KiB"], "x": [True, "word"]})
+    design = LevelIndex({"bs": ["64k", "4KiB"], "x": [True, "word"]})
     rows: list[dict[str, Any]] = [{"bs": 4096, "x": "word"}, {"bs": "65536", "x": "true"}, {"bs": "8k", "x": "word"}]
     assert [design.point(row) for row in rows] == [
         {"bs": "4KiB", "x": "word"},

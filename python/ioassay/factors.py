@@ -484,7 +484,7 @@ _KEYS: Mapping[Kind, Callable[[Factor, Scalar], str]] = {
 }
 
 
-class Design:
+class LevelIndex:
     """The factors of a study with their levels: how it spells each level, and the order of its points."""
 
     def __init__(self, levels: Mapping[str, Iterable[Scalar]]) -> None:

@@ -15,7 +15,7 @@ from ioassay.records.observation import Calls, File, Observation, Operation, Req
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances, verdict
 from ioassay.verify.judge import Twins, effect, judge, overall
-from ioassay.verify.session_times import accountings
+from ioassay.verify.session_times import timing_definitions
 from ioassay.verify.verdict import Code, state
 from lab import codes
 
@@ -125,11 +125,11 @@ def test_passes_take_the_sessions_of_their_file_in_order() -> None:
 def test_three_accountings_differ_as_they_were_measured() -> None:
     _, seen = iozone()
     reread = seen.sessions[7]
-    rates = accountings(reread, "read", primed=True).rates()
+    rates = timing_definitions(reread, "read", primed=True).rates()
     assert rates["sum_of_calls"] > 1.2 * rates["first_to_last"] > rates["open_to_close"]
-    with_sync = accountings(seen.sessions[1], "write", includes=("fsync",))
-    with_close = accountings(seen.sessions[1], "write", includes=("fsync", "close"))
-    plain = accountings(seen.sessions[1], "write")
+    with_sync = timing_definitions(seen.sessions[1], "write", includes=("fsync",))
+    with_close = timing_definitions(seen.sessions[1], "write", includes=("fsync", "close"))
+    plain = timing_definitions(seen.sessions[1], "write")
     gaps = [round((one.first_to_last_s - plain.first_to_last_s) * 1e6) for one in (with_sync, with_close)]
     assert gaps == [7900, 9000]
 

@@ -23,7 +23,7 @@ from ioassay.verify.evidence import FILES, Device, Evidence
 from ioassay.verify.file_access import judge_direct, judge_engine, judge_files, judge_sync
 from ioassay.verify.judge import Effect, Twins, effect
 from ioassay.verify.latency_bounds import judge_latency
-from ioassay.verify.session_times import accountings, claimed_seconds, judge_times
+from ioassay.verify.session_times import claimed_seconds, judge_times, timing_definitions
 from ioassay.verify.verdict import Finding
 
 from .conftest import _sum, case, pool, said, table
@@ -367,12 +367,12 @@ def test_accountings_of_a_session() -> None:
     sync = Calls(1, 1, first_ns=5 * SECOND, last_ns=6 * SECOND)
     session = Session(0, SECOND, 9 * SECOND, read=done, sync=sync, first=first, second_ns=3 * SECOND,
                       ended_ns=7 * SECOND)  # fmt: skip
-    plain = accountings(session, "read")
+    plain = timing_definitions(session, "read")
     found = (plain.sum_of_calls_s, plain.first_to_last_s, plain.open_to_close_s, plain.bytes)
     assert found == pytest.approx((0.11, 2.0, 8.0, 11_000))
-    primed = accountings(session, "read", primed=True)
+    primed = timing_definitions(session, "read", primed=True)
     assert (primed.sum_of_calls_s, primed.first_to_last_s, primed.bytes) == pytest.approx((0.10, 1.0, 10_000))
-    assert accountings(session, "write").first_to_last_s == 0
+    assert timing_definitions(session, "write").first_to_last_s == 0
 
 
 # Watched and unwatched runs

@@ -21,7 +21,7 @@ from ioassay.analysis import one_factor
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, samples
 from ioassay.analysis.one_factor import FactorEffects
-from ioassay.factors import Design
+from ioassay.factors import LevelIndex
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average, fit
 from ioassay.stats.contrasts import Pair
@@ -136,7 +136,7 @@ def _averaged(
 ) -> tuple[ConditionMeans, dict[tuple[int, int], int]]:
     """Means over the places of all other factors, by levels of the two: where each of these places has them."""
     others = [name for name in found.factors if name not in factors]
-    design, places = Design(found.factors), dict[tuple[int, ...], dict[tuple[int, int], int]]()
+    design, places = LevelIndex(found.factors), dict[tuple[int, ...], dict[tuple[int, int], int]]()
     for index, cell in enumerate(found.cells):
         first, second = (design.rank(name, cell.point[name]) for name in factors)
         places.setdefault(tuple(design.rank(name, cell.point[name]) for name in others), {})[first, second] = index

@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ioassay import metrics
-from ioassay.factors import Design, level_axis_numbers
+from ioassay.factors import LevelIndex, level_axis_numbers
 from ioassay.records.record import Scalar
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -135,7 +135,7 @@ def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mappi
         return None
     return Point(
         trial=row["trial"],
-        levels=Design({name: levels for name, levels in study.levels.items() if name in row}).point(row),
+        levels=LevelIndex({name: levels for name, levels in study.levels.items() if name in row}).point(row),
         by=rows["by"][0],
         count=dict(zip(rows["name"], rows["count"], strict=True)),
         errors=int(rows["errors"].sum()),

@@ -21,7 +21,7 @@ from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import Cells, cells, label
 from ioassay.analysis.one_factor import families, shape
 from ioassay.analysis.stability import UNSTABLE_CV
-from ioassay.factors import CONCURRENCY, Design, changes_operation
+from ioassay.factors import CONCURRENCY, LevelIndex, changes_operation
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
@@ -98,7 +98,7 @@ class Context:
     def points(self) -> dict[str, dict[str, Scalar]]:
         """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
         factors = self.study.levels
-        design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})
+        design = LevelIndex({name: levels for name, levels in factors.items() if name in self.good.columns})
         return {row["trial"]: design.point(row) for row in self.good.iter_rows(named=True)}
 
     def conditions(self, trials: Iterable[str]) -> dict[str, dict[str, Scalar]]:

@@ -357,7 +357,7 @@ class _RunLoop:
         self.progress.ended(trial, told)
         self.progress.recorded(trial, record)
         self.patience[trial.study].note(record, self.store.folder(trial.id))
-        self.source.told(trial, record)
+        self.source.on_record(trial, record)
         self.tally.add(record.status)
 
 
@@ -370,7 +370,7 @@ class Source(Protocol):
     def trials(self) -> Iterator[Trial | None]:
         """One trial after another; None where all before must have their records before it can say more."""
 
-    def told(self, trial: Trial, record: Record) -> None:
+    def on_record(self, trial: Trial, record: Record) -> None:
         return
 
     def notes(self, study: str) -> Sequence[Warning_]:

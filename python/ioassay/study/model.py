@@ -28,7 +28,7 @@ from ioassay.errors import StudyError
 from ioassay.factors import (
     CASE,
     HOST,
-    Design,
+    LevelIndex,
     counts_concurrency,
     distinct_levels,
     level_meaning,
@@ -356,9 +356,9 @@ class Study(_Strict):
         return {name: distinct_levels(name, levels) for name, levels in {**cases, **self.factors}.items()}
 
     @property
-    def design(self) -> Design:
+    def design(self) -> LevelIndex:
         """The same, to find levels however they are spelled and to put points in the study's order."""
-        return Design(self.levels)
+        return LevelIndex(self.levels)
 
     @property
     def hosts(self) -> tuple[str, ...]:

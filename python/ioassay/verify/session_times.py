@@ -27,7 +27,7 @@ _AROUND = frozenset({"ramp", "layout", "stonewalled", "pre-read"})
 
 
 @dataclass(frozen=True)
-class Accountings:
+class TimingDefinitions:
     """The time of one pass in three ways, in seconds; None where an end was not seen."""
 
     sum_of_calls_s: float
@@ -41,7 +41,9 @@ class Accountings:
         return {name: self.bytes / seconds for name in ways if (seconds := getattr(self, f"{name}_s"))}
 
 
-def accountings(session: Session, kind: str, *, primed: bool = False, includes: Sequence[str] = ()) -> Accountings:
+def timing_definitions(
+    session: Session, kind: str, *, primed: bool = False, includes: Sequence[str] = ()
+) -> TimingDefinitions:
     """The three of one session; `first_to_last_s` ends with the fsync or close that the claim includes."""
     calls = timed_calls(session, kind, primed=primed)
     ended_ns = calls.last_ns
@@ -51,7 +53,7 @@ def accountings(session: Session, kind: str, *, primed: bool = False, includes: 
     if "close" in includes and session.closed_ns:
         ended_ns = max(ended_ns, session.closed_ns)
     known = session.opened_ns and session.closed_ns
-    return Accountings(
+    return TimingDefinitions(
         calls.sum_ns * _NS,
         (session.closed_ns - session.opened_ns) * _NS if known else None,
         max(ended_ns - calls.first_ns, 0) * _NS if calls.completed else 0.0,
@@ -59,12 +61,12 @@ def accountings(session: Session, kind: str, *, primed: bool = False, includes: 
     )
 
 
-def of_group(group: Group) -> Accountings | None:
+def of_group(group: Group) -> TimingDefinitions | None:
     """Those of a claim with one session of its own."""
     if not group.one_pass or not group.sessions:
         return None
     claim = group.claims[0]
-    return accountings(group.sessions[0], claim.kind, primed=claim.primed, includes=claim.includes)
+    return timing_definitions(group.sessions[0], claim.kind, primed=claim.primed, includes=claim.includes)
 
 
 def claimed_seconds(claim: Claim) -> float | None:
@@ -200,7 +202,7 @@ def _other_time(other: Statement, *more: Statement, excused: bool) -> Fault:
     return Fault(CONTRADICTED, "OTHER-TIME", (other, *more))
 
 
-def _strict(case: Case, claim: Claim, accounted: Accountings) -> Finding:
+def _strict(case: Case, claim: Claim, accounted: TimingDefinitions) -> Finding:
     """The tool's clock is known to run from the first to the last call."""
     seconds, seen_s = claimed_seconds(claim) or 0.0, accounted.first_to_last_s
     numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))

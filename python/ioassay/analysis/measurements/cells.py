@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from ioassay import metrics
 from ioassay.analysis.measurements import memoized
-from ioassay.factors import CASE, Design, level_key, level_word
+from ioassay.factors import CASE, LevelIndex, level_key, level_word
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import mean_interval
@@ -163,7 +163,7 @@ def that_count(trials: pl.DataFrame) -> pl.DataFrame:
     return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
 
 
-def _conditions(design: Design, trials: pl.DataFrame) -> list[list[dict[str, Any]]]:
+def _conditions(design: LevelIndex, trials: pl.DataFrame) -> list[list[dict[str, Any]]]:
     found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in trials.iter_rows(named=True):
         found.setdefault(design.key(row), []).append(row)
@@ -224,7 +224,7 @@ def plausible(value: object) -> bool:
 
 
 def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) -> dict[str, tuple[Scalar, ...]]:
-    design = Design(factors)
+    design = LevelIndex(factors)
     return {name: tuple(design.in_order(name, [cell.point[name] for cell in kept])) for name in factors}
 
 

@@ -43,7 +43,7 @@ class Pass:
     claim: Claim
     contended: bool
     """Others used the processors during its trial, so that it may have waited for one at any moment."""
-    seen: session_times.Accountings | None = None
+    seen: session_times.TimingDefinitions | None = None
     moved_bytes: int | None = None
     """Through the file, by the pass and by those that the tool made after it and does not report."""
     verdict: Verdict | None = None

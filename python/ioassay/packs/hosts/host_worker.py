@@ -207,7 +207,7 @@ class Session(Gate, Progress):
             self._set(State(trial=asked[0].id))
             yield replace(asked[0], params=_in_folder(asked[0].driver, asked[0].params, self._folder))
 
-    def told(self, trial: Trial, record: Record) -> None:
+    def on_record(self, trial: Trial, record: Record) -> None:
         """See run.Source: hands over what the trial left, and removes it here."""
         folder = self._store.folder(trial.id)
         paths = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -80,7 +80,7 @@ class LatencyLevels:
             )
         return replace(self, merged=kept)
 
-    def told(self, texts: Mapping[Scalar | None, str]) -> str:
+    def alt_text(self, texts: Mapping[Scalar | None, str]) -> str:
         """The levels in words, each with its text."""
         return "; ".join("".join(f"{name}: " for name in self.group(at).values()) + text for at, text in texts.items())
 
@@ -194,7 +194,7 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
         if len(found.merged) == 1:
             layers.append(base.mark("text", style="value", align="left", dx=9, dy=6).encode(text="text:N"))
     title = f"{found.name}, cumulative distribution"
-    return chart.layered(layers, spec, study, title, notes, details=found.told(texts))
+    return chart.layered(layers, spec, study, title, notes, details=found.alt_text(texts))
 
 
 def curve_points(histogram: Histogram, marked: Sequence[float], last: float, nines: bool = False) -> list[Point]:
@@ -276,7 +276,7 @@ def draw_histograms(records: Dataset, study: Study, spec: HistogramSpec) -> Any:
         layers.append(rule.encode(x=x, y=y, y2="base:Q", strokeDash=dash, tooltip=tooltip))
         right = chart.base(words).mark("text", style="note", align="left", dx=8)
         layers.append(right.encode(x={"value": "width"}, y=y, text="text:N"))
-    told = (f"{names} of " if marked else "") + found.told(texts)
+    told = (f"{names} of " if marked else "") + found.alt_text(texts)
     whole = layer(*layers, width=spec.width, height=spec.height * len(last))
     return chart.figure(whole, spec, study, f"{found.name}, histogram", notes, details=told)
 

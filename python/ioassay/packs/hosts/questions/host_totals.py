@@ -16,7 +16,7 @@ import numpy as np
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import cells, merge_histograms, pseudo_values
-from ioassay.factors import HOST, Design
+from ioassay.factors import HOST, LevelIndex
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.sample import mean_interval
@@ -102,7 +102,7 @@ def totals(records: Dataset, study: Study) -> HostTotals | None:
     """The totals of a study whose hosts measured together; None where nothing of it can be summed or merged."""
     if not study.run.together:
         return None
-    design = Design({name: levels for name, levels in study.levels.items() if name != HOST})
+    design = LevelIndex({name: levels for name, levels in study.levels.items() if name != HOST})
     points: dict[tuple[str, ...], dict[str, Scalar]] = {}
     found: dict[tuple[str, ...], dict[int, dict[str, Mapping[str, Any]]]] = {}
     for row in records.trials_of(study).iter_rows(named=True):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.analysis import one_factor
-from ioassay.factors import Design, level_key, level_number
+from ioassay.factors import LevelIndex, level_key, level_number
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts
@@ -369,7 +369,7 @@ def _means(rows: Sequence[Mapping[str, Any]], metric: str | None) -> dict[str, f
 
 def _places(records: Dataset, study: Study, response: str | None) -> Iterator[Place]:
     """Every combination of the other factors that has a value, in the study's order."""
-    design = Design({name: levels for name, levels in study.levels.items() if name != POLICY})
+    design = LevelIndex({name: levels for name, levels in study.levels.items() if name != POLICY})
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in records.trials_of(study).iter_rows(named=True):
         if row["status"] == OK:

@@ -340,7 +340,7 @@ class Campaign:
             yield from self._plan(step)
             yield None
 
-    def told(self, trial: Trial, record: Record) -> None:
+    def on_record(self, trial: Trial, record: Record) -> None:
         """See run.Source. UsageError where the first trial that went well has not the metrics of the goal."""
         self.script.records[trial.id] = record
         if not self._checked and record.status == OK:
