@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,36 @@ def test_latencies_are_a_file_for_each_pass(tmp_path: Path) -> None:
     again = typed(tmp_path, *words)
     assert (again.code, "wol.dat: exists" in again.err) == (3, True)
     assert (tmp_path / "wol.dat").read_text().splitlines() == files["wol.dat"]
+
+
+def cells(content: bytes) -> Iterator[tuple[int, int, str | float]]:
+    """Row, column and value of the labels and numbers of a BIFF2 sheet."""
+    place = 0
+    while place < len(content):
+        kind, length = struct.unpack_from("<HH", content, place)
+        body = content[place + 4 : place + 4 + length]
+        place += 4 + length
+        if kind == 0x0003:
+            yield (*struct.unpack_from("<HH", body), struct.unpack_from("<d", body, 7)[0])
+        elif kind == 0x0004:
+            yield (*struct.unpack_from("<HH", body), body[8 : 8 + body[7]].decode("latin-1"))
+        else:
+            assert kind in (0x0009, 0x000A)
+    assert place == len(content)
+
+
+def test_a_workbook_holds_the_matrices(tmp_path: Path) -> None:
+    result = found(tmp_path, "-b", "rates.xls", "-i0", "-s64k", "-s128k", "-r4k", "-r16k")
+    content = list(cells((tmp_path / "rates.xls").read_bytes()))
+    labels = [value for _, _, value in content if isinstance(value, str)]
+    assert labels[2:] == ["write", "rewrite"]
+    values = {(row, column): value for row, column, value in content}
+    rates = {(each["name"], each["file_bytes"], each["record_bytes"]): each for each in result["passes"]}
+    assert [values[4, column] for column in (1, 2)] == [4, 16]
+    assert [values[row, 0] for row in (5, 6)] == [64, 128]
+    assert values[6, 1] == pytest.approx(rates["write", 128 << 10, 4096]["bytes_per_s"] / 1024)
+    assert values[11, 2] == pytest.approx(rates["rewrite", 128 << 10, 16384]["bytes_per_s"] / 1024)
+    assert typed(tmp_path, "-b", "rates.xls").code == 3
 
 
 def test_what_comes_out_says_what_was_asked_for(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import inspect
 import os
 import re
 import shlex
+import struct
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -105,6 +106,7 @@ _OPTIONS: Mapping[str, Sequence[_Option]] = {
     "What comes out": (
         _one_of("--format", "The result.", "text|iozone", "text"),
         _Option(bool, "-R --matrices", "Print a matrix per pass at the end."),
+        _Option(Path, "-b --workbook", "Write the matrices as a workbook.", "FILE.xls"),
         _Option(bool, "-O --ops", "Report operations per second, not bytes."),
         _Option(bool, "-N --us-per-op", "Report microseconds per operation."),
         _Option(bool, "-C --per-thread", "Show each thread's bytes and rate."),
@@ -195,6 +197,8 @@ _EITHER = (
     ("msync_async", "msync_sync"),
     ("ops", "us_per_op"),
     ("remount", "threads"),
+    ("workbook", "threads"),
+    ("workbook", "max_threads"),
 )
 """Options that contradict each other. What of the engine's own it refuses itself."""
 _OF_THREADS = ("files", "per_thread", "posix_threads", "no_stonewall")
@@ -222,10 +226,10 @@ def filesuite(**given: Any) -> None:
     for size in (*setup["files"], *setup["records"]) if as_iozone else ():
         if size % 1024:  # IOzone's table has whole kB and would show something else
             raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
-    if given["latencies"]:
-        for file in _latency_files(setup):
-            if os.path.lexists(file) and not (given["overwrite"] and file.is_file()):
-                raise SafetyRefusal(f"{file}: exists; --overwrite replaces a regular file, or change the folder")
+    workbook = given["workbook"]
+    for file in [*(_latency_files(setup) if given["latencies"] else ()), *([workbook] if workbook else ())]:
+        if os.path.lexists(file) and not (given["overwrite"] and file.is_file()):
+            raise SafetyRefusal(f"{file}: exists; --overwrite replaces a regular file, or change the folder")
     on_pass = _progress(quiet=json)
     try:
         found = _engine(_core.filesuite_run, setup, on_pass)
@@ -237,6 +241,8 @@ def filesuite(**given: Any) -> None:
             child = each["worker"] if each["workers"] else None
             _latency_file(each["name"], child).write_text(each["latencies"], encoding="ascii")
     result = _result(setup, found)
+    if workbook:
+        workbook.write_bytes(b"".join(_records(_command_line(setup), _UNITS[setup["unit"]], result["passes"])))
     if json:
         console.emit(result)
     elif as_iozone:
@@ -456,13 +462,54 @@ def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: b
         rows = [_row(one, unit, several=several) for one in found["passes"]]
         columns = ["file", "record", "pass", *(["repetition"] if several else []), "result", "calls", "took", "cached"]
         console.table([*columns, "notes"], rows)
-    for name in dict.fromkeys(one["name"] for one in found["passes"]) if matrices else ():
+    for name, own, files, records in _matrices(found["passes"]) if matrices else ():
         console.line(f"\n{name}, file by record")
-        own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in found["passes"] if one["name"] == name}
-        files, records = (sorted({cell[place] for cell in own}) for place in (0, 1))
         values = {cell: _value(one, unit) for cell, one in own.items()}
         rows = [[format_size(file), *(values.get((file, record), "") for record in records)] for file in files]
         console.table(["", *map(format_size, records)], rows)
+
+
+_Matrix = tuple[str, Mapping[tuple[int, int], Mapping[str, Any]], list[int], list[int]]
+
+
+def _matrices(passes: Sequence[Mapping[str, Any]]) -> Iterator[_Matrix]:
+    """Name, cells, sizes of files and of records of each pass; of several repetitions the last."""
+    for name in dict.fromkeys(one["name"] for one in passes):
+        own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in passes if one["name"] == name}
+        files, records = (sorted({cell[place] for cell in own}) for place in (0, 1))
+        yield name, own, files, records
+
+
+_BEGIN, _NUMBER, _LABEL, _END = 0x0009, 0x0003, 0x0004, 0x000A
+"""Records of BIFF2 (OpenOffice.org's documentation of the Excel file format, chapter 5)."""
+_BIFF2, _SHEET = 2, 0x0010
+_LARGEST_LABEL = 255
+
+
+def _records(title: str, unit: str, passes: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """The matrices as one sheet: a block for each pass, record sizes above, file sizes at the left, in kB."""
+    yield struct.pack("<HHHH", _BEGIN, 4, _BIFF2, _SHEET)
+    yield _record(0, 0, title)
+    yield _record(1, 0, f"rows: file size in kB; columns: record size in kB; values: {unit}")
+    top = 3
+    for name, own, files, records in _matrices(passes):
+        yield _record(top, 0, name)
+        yield from (_record(top + 1, column, size / 1024) for column, size in enumerate(records, 1))
+        yield from (_record(line, 0, size / 1024) for line, size in enumerate(files, top + 2))
+        for (file, size), one in own.items():
+            values = {"kBytes/sec": (one["bytes_per_s"] or 0) / 1024, "ops/s": one["operations_per_s"]}
+            value = values.get(unit, (one["nanoseconds"] or 0) / 1000 / max(one["operations"], 1))
+            shown = one["status"] if one["nanoseconds"] is None else value
+            yield _record(top + 2 + files.index(file), 1 + records.index(size), shown)
+        top += len(files) + 3
+    yield struct.pack("<HH", _END, 0)
+
+
+def _record(row: int, column: int, value: str | float) -> bytes:
+    if isinstance(value, str):
+        letters = value.encode("latin-1", "replace")[:_LARGEST_LABEL]
+        return struct.pack("<HHHH3xB", _LABEL, 8 + len(letters), row, column, len(letters)) + letters
+    return struct.pack("<HHHH3xd", _NUMBER, 15, row, column, value)
 
 
 def _cell(one: Mapping[str, Any]) -> list[str]:
