@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from ioassay.packs.virtual_drive import control, drive_tables
+from ioassay.packs.virtual_drive import drive_options, serving
 
 DRIVE = ("--size", "128MiB", "--policy", "lru", "--buffer", "2MiB", "--no-calibrate")
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
@@ -225,7 +225,7 @@ def lose_power(socket: Path, point: Path) -> None:
     """The drive loses power, and its host as well."""
     descriptor = os.open(point, os.O_RDONLY)
     try:
-        control.ask(socket, "power-cut")
+        serving.ask(socket, "power-cut")
         fcntl.ioctl(descriptor, SHUTDOWN, NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
     finally:
         os.close(descriptor)
@@ -296,7 +296,7 @@ def write(name: str, socket: Path, folder: Path, case: Case, count: int) -> Repo
 
     def strike() -> None:
         if case.fault and not case.reading:
-            control.ask(socket, "fault-inject", faults=drive_tables.faults_of_words(case.fault))
+            serving.ask(socket, "fault-inject", faults=drive_options.faults_of_words(case.fault))
 
     report = Report({}, "")
     try:
@@ -304,7 +304,7 @@ def write(name: str, socket: Path, folder: Path, case: Case, count: int) -> Repo
             report = report_of(name, point, "write", count, strike)
             if case.power_loss:
                 lose_power(socket, point)
-            control.ask(socket, "fault-clear")
+            serving.ask(socket, "fault-clear")
     except OSError as error:
         report.error = report.error or str(error)
     return report
@@ -326,9 +326,9 @@ def outcome(name: str, case: Case, count: int) -> tuple[str, str]:
         with served(folder) as socket:
             first = write(name, socket, folder, case, count)
             if case.reading:
-                control.ask(socket, "fault-inject", faults=drive_tables.faults_of_words(case.fault))
+                serving.ask(socket, "fault-inject", faults=drive_options.faults_of_words(case.fault))
             second = read(name, folder, count)
-            control.ask(socket, "fault-clear")
+            serving.ask(socket, "fault-clear")
     done = [number for number, state in first.records.items() if state == "written"]
     words = [f"{len(done)} written"] if len(done) < count else []
     found = [second.records.get(number, "error") for number in done]

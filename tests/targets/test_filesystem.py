@@ -78,7 +78,7 @@ def test_a_twentieth_is_left_alone_but_never_more_than_8_gib(
 
 @pytest.mark.usefixtures("any_room")
 def test_no_room_names_size_room_and_remedy(fake_root: Build, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"does not fit: .*left alone; expected at most .*--set target\.path"):
+    with pytest.raises(StudyError, match=r"does not fit: .*reserved; expected at most .*--set target\.path"):
         filesystem.require_room(tmp_path / "testfile", 1 << 62)
     filesystem.require_room(tmp_path / "testfile", 4096)
 

@@ -250,7 +250,8 @@ def test_a_host_measures_for_one_run_at_a_time(tmp_path: Path, fleet: Fleet) -> 
             begin(made.suite(["a"]), tmp_path / "second", RunOptions(executor=executor))
         assert not (tmp_path / "second").exists()
     finally:
-        first.close()
+        assert first.hosts is not None
+        first.hosts.close()
     assert measure(tmp_path / "second", made.suite(["a"]), executor).tally.ok == 2
 
 

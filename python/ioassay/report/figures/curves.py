@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ioassay import units
-from ioassay.factors import (
-    LevelIndex,
-    factor_label,
-    is_percent,
-    is_size,
-    level_label,
-    level_number,
-    same_level,
-    step_label,
-)
+from ioassay import factors, units
+from ioassay.factors import factor_label, is_percent, is_size, level_label, level_number, same_level, step_label
 from ioassay.metrics import format_metric, metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
@@ -386,7 +377,7 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     counts = [row["n"] for part in rows.values() for row in part]
     absent: list[str] = []  # panels that the study plans and that have nothing to show
     if spec.panel is not None and spec.panel not in spec.where:
-        here = LevelIndex({spec.panel: levels[spec.panel]})
+        here = factors.LevelIndex({spec.panel: levels[spec.panel]})
         absent = [str(level) for level in study.levels[spec.panel] if not here.lists(spec.panel, level)]
     notes = [
         selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
