@@ -34,7 +34,7 @@ struct operation {
 };
 
 /* Outer intervals of calls on files that wait: from the return of the task's watched call before to the entry of its
- * next call, whatever that is. What a tool measures of the call lies within. */
+ * next call, whatever that is but one that reads a clock. What a tool measures of the call lies within. */
 struct outer {
     u64 number;
     u64 buckets[BUCKETS];

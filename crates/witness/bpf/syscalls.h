@@ -100,7 +100,7 @@ INLINE struct entry call_entered(struct task *task, struct pt_regs *regs, u64 nu
     if (number < SYSCALLS)
         entry = entry_by_number(number);
     if (entry.shape == IGNORED || (entry.shape == CONTROL && ARG1(regs) != F_SETFL)) {
-        outer_passes(task);
+        outer_passes(task, number);
         return entry;
     }
     task->entered_ns = now_ns();

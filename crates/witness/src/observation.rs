@@ -270,7 +270,7 @@ pub struct Seen {
     /// By way into the kernel.
     pub operations: Vec<Operation>,
     /// Intervals around calls on files that wait, by kind: from the return of the task's watched call before to the
-    /// entry of its next call.
+    /// entry of its next call that reads no clock.
     pub outer_intervals: BTreeMap<&'static str, Histogram>,
     /// Parts of the times of operations; none where they were not watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]

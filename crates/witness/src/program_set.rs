@@ -269,6 +269,7 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     let explaining = u32::from(options.explain);
     let page_bytes = u64::from(PAGE_BYTES);
     let synthetic_call = libc::SYS_pread64 as u32;
+    let clock_calls = [libc::SYS_clock_gettime, libc::SYS_gettimeofday].map(|call| call as u32);
     let mut loader = EbpfLoader::new();
     loader
         .allow_unsupported_maps()
@@ -280,6 +281,8 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
         .set_global("page_bytes", &page_bytes, true)
         .set_global("recording", &recording, true)
         .set_global("synthetic_call", &synthetic_call, true)
+        .set_global("clock_gettime_call", &clock_calls[0], true)
+        .set_global("gettimeofday_call", &clock_calls[1], true)
         .set_global("listing", &listing, true)
         .set_global("explaining", &explaining, true)
         .set_global("watched_cgroup", &options.cgroup, true);

@@ -346,7 +346,7 @@ class Observation:
     operations: Sequence[Operation] = ()
     outer_intervals: Mapping[str, Histogram] = field(default_factory=dict)
     """Around calls on files and block devices that wait, by kind: each from the return of the task's watched call
-    before to the entry of its next call. What a tool measures of the call by its clock lies within."""
+    before to the entry of its next call that reads no clock. What a tool measures of the call lies within."""
     explained: Sequence[Explained] = ()
     """Empty where it was not asked for."""
     entry_exit: EntryExit | None = None
