@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -139,6 +140,25 @@ def test_giving_up_ends_what_runs_and_leaves_no_process(tag: str) -> None:
         raise KeyboardInterrupt
     assert alive(tag) == []
     assert all(call.done() for call in running)
+
+
+def test_a_signal_while_a_thread_starts_is_the_only_error(tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        begin(thread)
+        until(lambda: alive(tag))
+        raise KeyboardInterrupt
+
+    for _ in range(5):  # the worker was closed by two threads at once
+        with pytest.raises(KeyboardInterrupt), worker_pool.Workers(2, tag) as workers:
+            monkeypatch.setattr(threading.Thread, "start", interrupted)
+            try:
+                workers.submit(time.sleep, 1000)
+            finally:
+                monkeypatch.undo()
+        assert alive(tag) == []
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("ioassay-worker")]
 
 
 def test_the_end_of_a_pool_waits_for_what_was_asked(tag: str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ioassay.errors import InputError, Interrupted, RunError, StudyError, UsageError
+from ioassay.process import signals
 from ioassay.records.record import Warning_
 from ioassay.roles import Consent
 from ioassay.runner import executors
@@ -174,7 +175,9 @@ class Execution:
                 )
             if options.blocks is not None:
                 self.tally.planned = self.trials
-        except (KeyboardInterrupt, Interrupted):
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt | Interrupted) and not signals.received():
+                raise
             go_on = f"interrupted; what was recorded is kept. Go on with: {self.store.resume_command}"
             raise Interrupted(go_on) from None
         finally:

@@ -109,6 +109,7 @@ class Workers(ThreadPoolExecutor):
         self._own = threading.local()
         self._lock = threading.Lock()
         self._started: set[PipedChild] = set()
+        self._starters: set[threading.Thread] = set()
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -122,6 +123,8 @@ class Workers(ThreadPoolExecutor):
                     worker.kill()
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
+            for thread in list(self._starters):
+                thread.join()  # which `super` does not, where a signal came before it had noted the thread
             for worker in list(self._started):
                 self._end(worker)
 
@@ -175,6 +178,7 @@ class Workers(ThreadPoolExecutor):
                     f"a worker process cannot start: {error}{self._relief and f'; {self._relief} 1 needs none'}"
                 ) from None
             self._started.add(worker)
+            self._starters.add(threading.current_thread())
             return worker
 
     def _lost(self, worker: PipedChild) -> str:
