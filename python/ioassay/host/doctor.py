@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import re
 import shlex
+import string
 import tomllib
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,24 @@ def diagnose(facts: Facts) -> list[Warning_]:
     for code, check in CHECKS.items():
         if (values := check(facts)) is not None:
             values, words = {**common, **values}, _words()[code]
-            remedies = [words["remedy"].format(**values, name=name) for name in values.get("names", [""])]
-            found.append(Warning_(code, words["text"].format(**values), "; ".join(dict.fromkeys(remedies))))
+            remedies = [_FORM.format(words["remedy"], **values, name=name) for name in values.get("names", [""])]
+            found.append(Warning_(code, _FORM.format(words["text"], **values), "; ".join(dict.fromkeys(remedies))))
     return found
 
 
 @functools.cache
 def _words() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+class _Form(string.Formatter):
+    """Words with values; `{free:size}` is a number of bytes."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return units.format_size(value) if format_spec == "size" else str(super().format_field(value, format_spec))
+
+
+_FORM = _Form()
 
 
 def fact(facts: Facts, place: str) -> Any:
@@ -101,35 +112,38 @@ def fact(facts: Facts, place: str) -> Any:
 # What rows of CHECKS are made of
 
 
-def _value(place: str, bad: Callable[[Any], object]) -> Check:
-    """A check of one fact, which is the `value`."""
+def _of(bad: Callable[..., object], *places: str) -> Check:
+    """A check of the facts at some places, which `bad` gets in their order; one at `place?` may be unknown (None).
+
+    `bad` returns the values for the words, or whether the first fact is bad, which is their `value` then.
+    """
 
     def check(facts: Facts) -> Values:
-        value = fact(facts, place)
-        return None if value is None or not bad(value) else {"value": value}
+        known = {place: fact(facts, place.rstrip("?")) for place in places}
+        if any(value is None and not place.endswith("?") for place, value in known.items()):
+            return None
+        if not (found := bad(*known.values())):
+            return None
+        return found if isinstance(found, Mapping) else {"value": next(iter(known.values()))}
 
     return check
-
-
-def _among(names: Container[str]) -> Callable[[Any], bool]:
-    return lambda value: value in names
 
 
 def _devices(seen: Callable[[Facts], str], *, drives: bool = True) -> Check:
     """A check of each drive, or of each device from the mounted one down: `seen` says what is wrong with one, or ''."""
 
     def check(facts: Facts) -> Values:
-        bad = {_name(device): words for device in _block_devices(facts, drives=drives) if (words := seen(device))}
+        devices = _drives(facts) if drives else fact(facts, "disk.devices") or ()
+        bad = {_name(device): words for device in devices if (words := seen(device))}
         names = [name.replace("/", "!") for name in bad]
         return {"seen": ", ".join(bad.values()), "names": names} if bad else None
 
     return check
 
 
-def _block_devices(facts: Facts, *, drives: bool) -> Sequence[Facts]:
-    """The block devices under the path, from the mounted one down to the drives; or the drives at the bottom alone."""
-    devices = fact(facts, "disk.devices") or ()
-    return [device for device in devices if device.get("kind") == "disk"] if drives else devices
+def _drives(facts: Facts) -> Sequence[Facts]:
+    """The drives at the bottom of the block devices under the path."""
+    return [device for device in fact(facts, "disk.devices") or () if device.get("kind") == "disk"]
 
 
 def _name(device: Facts) -> str:
@@ -139,41 +153,17 @@ def _name(device: Facts) -> str:
 # The disk under the path
 
 
-def _low_free_space(facts: Facts) -> Values:
-    free = fact(facts, "disk.free_bytes")
-    if free is None or free >= LEAST_FREE_BYTES or fact(facts, "disk.mount.filesystem") in _MEMORY:
-        return None
-    return {"free": units.format_size(free)}
-
-
-def _nearly_full(facts: Facts) -> Values:
-    free, size = fact(facts, "disk.free_bytes"), fact(facts, "disk.size_bytes")
-    if free is None or not size or free >= LEAST_FREE_SHARE * size or not _block_devices(facts, drives=False):
-        return None
-    return {"share": free / size}
-
-
-def _compressing(facts: Facts) -> Values:
-    kind = fact(facts, "disk.mount.filesystem")
-    given = [f" ({name})" for name in fact(facts, "disk.mount.options") or () if name.startswith("compress")]
-    if kind != "zfs" and not (given and kind in ("btrfs", "f2fs", "bcachefs")):
-        return None
-    path = shlex.quote(str(fact(facts, "disk.path")))
-    command = "zfs set compression=off DATASET" if kind == "zfs" else f"chattr +m {path}"
-    return {"kind": kind, "option": "".join(given[:1]), "command": command}
-
-
-def _access_times(facts: Facts) -> Values:
-    options = fact(facts, "disk.mount.options") or ()
-    if fact(facts, "disk.mount") is None or not _block_devices(facts, drives=False):
-        return None
-    return None if {"noatime", "relatime", "ro"} & {*options} else {}
+def _compressing(kind: str, options: Sequence[str] | None, path: str) -> object:
+    given = [f" ({name})" for name in options or () if name.startswith("compress")]
+    command = "zfs set compression=off DATASET" if kind == "zfs" else f"chattr +m {shlex.quote(path)}"
+    compresses = kind == "zfs" or (given and kind in ("btrfs", "f2fs", "bcachefs"))
+    return compresses and {"kind": kind, "option": "".join(given[:1]), "command": command}
 
 
 def _scheduler(facts: Facts) -> Values:
     """A scheduler that costs more than it gives (block/…-iosched in the kernel's documentation)."""
     seen, commands = [], []
-    for drive in _block_devices(facts, drives=True):
+    for drive in _drives(facts):
         name, used, rotational = _name(drive), fact(drive, "queue.scheduler"), fact(drive, "queue.rotational")
         if name.startswith("nvme"):
             better = "none" if used not in ("none", "kyber") else None
@@ -185,16 +175,6 @@ def _scheduler(facts: Facts) -> Values:
             seen.append(f"{name} uses {used}, expected {better}")
             commands.append(f"echo {better} | sudo tee /sys/block/{name}/queue/scheduler")
     return {"seen": ", ".join(seen), "command": "; ".join(commands)} if seen else None
-
-
-def _read_ahead(drive: Facts) -> str:
-    kib = fact(drive, "queue.read_ahead_kb")
-    return "" if kib is None or kib in _READ_AHEAD_KB else f"{kib} KiB on {drive['name']}"
-
-
-def _raid_at_work(device: Facts) -> str:
-    action = device.get("sync_action")
-    return f"{_name(device)} ({action})" if action in _WORKING else ""
 
 
 def _failing(drive: Facts) -> str:
@@ -211,7 +191,7 @@ def _hot(drive: Facts) -> str:
 
 def _slow_link(facts: Facts) -> Values:
     seen = []
-    for drive in _block_devices(facts, drives=True):
+    for drive in _drives(facts):
         speed, most = (
             float(number[0]) if (number := re.match(r"\d+(\.\d+)?", str(fact(drive, place) or ""))) else 0.0
             for place in ("link.speed", "link.max_speed")
@@ -223,10 +203,9 @@ def _slow_link(facts: Facts) -> Values:
 
 
 def _misaligned(facts: Facts) -> Values:
-    sizes = [fact(drive, "queue.physical_block_size") or 0 for drive in _block_devices(facts, drives=True)]
-    block_bytes = max(sizes, default=0)
+    block_bytes = max((fact(drive, "queue.physical_block_size") or 0 for drive in _drives(facts)), default=0)
     bad = [
-        _name(device) for device in _block_devices(facts, drives=False)
+        _name(device) for device in fact(facts, "disk.devices") or ()
         if device.get("alignment_offset_bytes") or (block_bytes and device.get("start_bytes", 0) % block_bytes)
     ]  # fmt: skip
     return {"seen": ", ".join(bad), "block_bytes": block_bytes} if bad else None
@@ -237,202 +216,171 @@ def _layer(device: Facts) -> str:
     return "" if kind in ("disk", "partition", None) else f"{device['name']} ({_LAYERS.get(str(kind), kind)})"
 
 
-def _disk_in_use(facts: Facts) -> Values:
+def _disk_in_use(seconds: float, requests: Mapping[str, int]) -> object:
     """Somebody else's requests to the same disk, while this program only looked."""
-    seconds, requests = fact(facts, "activity.observed_s"), fact(facts, "activity.disk_requests") or {}
     rates = {name: count / seconds for name, count in requests.items() if seconds}
     busy = [f"{name} ({rate:.0f}/s)" for name, rate in rates.items() if rate >= _OTHERS_REQUESTS_PER_S]
-    return {"seen": ", ".join(busy)} if busy else None
+    return busy and {"seen": ", ".join(busy)}
 
 
 # The machine as a whole
 
 
-def _leftovers(facts: Facts) -> Values:
-    files = fact(facts, "leftovers") or ()
-    if not files:
-        return None
-    by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and fact(facts, "user.root") is False
+def _leftovers(files: Sequence[str], root: bool | None) -> object:
+    by_root = root is False and any(file.startswith(("/run/", "/sys/")) for file in files)
     groups = [file for file in files if file.startswith("/sys/fs/cgroup/")]
     settings = [file for file in files if file not in groups]
     parts = [f"host settings changed: {', '.join(settings)}"] if settings else []
     parts += [f"control groups behind, which the next run removes: {', '.join(groups)}"] if groups else []
     command = RESTORE_COMMAND.replace("ioassay", AS_ROOT, 1) if by_root else RESTORE_COMMAND
-    return {"what": ", and ".join(parts), "command": command}
+    return files and {"what": ", and ".join(parts), "command": command}
 
 
-def _background(facts: Facts) -> Values:
-    names = fact(facts, "activity.background") or ()
+def _background(names: Sequence[str]) -> object:
     units_of_them = (_STOPS.get(name) or _STOPS.get(name.partition(".")[0]) for name in names)
     services = " ".join(dict.fromkeys(filter(None, units_of_them)))
     command = f"sudo systemctl stop {services}, or wait" if services else "wait until they have ended"
-    return {"seen": ", ".join(names), "command": command} if names else None
+    return names and {"seen": ", ".join(names), "command": command}
 
 
-def _busy_processes(facts: Facts) -> Values:
-    busy = fact(facts, "activity.busy") or ()
-    if sum(process["share"] for process in busy) < _BUSY_CORES:
-        return None
+def _busy_processes(busy: Sequence[Facts]) -> object:
     seen = ", ".join(f"{process['name']} ({process['pid']}, {process['share']:.0%} of a core)" for process in busy)
-    return {"seen": seen, "pids": ",".join(str(process["pid"]) for process in busy)}
+    is_much = sum(process["share"] for process in busy) >= _BUSY_CORES
+    return is_much and {"seen": seen, "pids": ",".join(str(process["pid"]) for process in busy)}
 
 
-def _high_load(facts: Facts) -> Values:
+def _high_load(load: Sequence[float], cpus: int) -> object:
     """Load average against the number of processors (proc_loadavg(5)); it also counts tasks that wait for disks."""
-    load, cpus = fact(facts, "activity.load"), fact(facts, "cpu.cpus")
-    most = max(1.0, _LOAD_PER_CPU * (cpus or 0))
-    return {"load": load[0], "cpus": cpus, "most": most} if load and cpus and load[0] > most else None
+    most = max(1.0, _LOAD_PER_CPU * cpus)
+    return cpus and load[0] > most and {"load": load[0], "cpus": cpus, "most": most}
 
 
-def _virtual_machine(facts: Facts) -> Values:
-    vm, product = fact(facts, "virtualisation.vm"), fact(facts, "virtualisation.product")
-    return {"seen": f"{vm}, {product}" if product else vm} if vm else None
+def _cpu_limit(limit: float, cpus: int | None) -> object:
+    return (cpus is None or limit < cpus) and {"limit": limit, "of": f" of {cpus}" if cpus is not None else ""}
 
 
-def _cpu_limit(facts: Facts) -> Values:
-    limit, cpus = fact(facts, "limits.cpus"), fact(facts, "cpu.cpus")
-    if limit is None or (cpus is not None and limit >= cpus):
-        return None
-    return {"limit": limit, "of": f" of {cpus}" if cpus is not None else ""}
-
-
-def _memory_limit(facts: Facts) -> Values:
-    limit, total = fact(facts, "limits.memory_bytes"), fact(facts, "memory.total_bytes")
-    if limit is None or (total is not None and limit >= total):
-        return None
-    return {"limit": units.format_size(limit)}
-
-
-def _cpu_affinity(facts: Facts) -> Values:
-    allowed, cpus = fact(facts, "limits.affinity"), fact(facts, "cpu.cpus")
-    if not allowed or not cpus:
-        return None
+def _cpu_affinity(allowed: str, cpus: int) -> object:
     spans = [part.split("-") for part in allowed.split(",") if re.fullmatch(r"\d+(-\d+)?", part)]  # as in 0-3,8
     number = sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
-    return {"allowed": allowed, "cpus": cpus, "last": cpus - 1} if number < cpus else None
+    return allowed and number < cpus and {"allowed": allowed, "cpus": cpus, "last": cpus - 1}
 
 
-def _governor(facts: Facts) -> Values:
-    governors = fact(facts, "cpu.governors") or {}
+def _governor(governors: Mapping[str, int]) -> object:
     others = {name: count for name, count in governors.items() if name != "performance"}
     seen = ", ".join(f"{name} on {count} of {sum(governors.values())} processors" for name, count in others.items())
-    return {"seen": seen} if others else None
+    return others and {"seen": seen}
 
 
-def _no_governor(facts: Facts) -> Values:
-    if fact(facts, "cpu.cpus") is None or fact(facts, "cpu.governors") is not None:
-        return None
-    return {"text": NO_GOVERNOR.text, "remedy": NO_GOVERNOR.remedy}
+def _turbo(is_on: bool, driver: str | None) -> object:
+    is_intel = str(driver or "").startswith("intel_")
+    return is_on and ({"off": 1, "file": "intel_pstate/no_turbo"} if is_intel else {"off": 0, "file": "cpufreq/boost"})
 
 
-def _turbo(facts: Facts) -> Values:
-    intel = str(fact(facts, "cpu.frequency_driver") or "").startswith("intel_")
-    off = {"off": 1, "file": "intel_pstate/no_turbo"} if intel else {"off": 0, "file": "cpufreq/boost"}
-    return off if fact(facts, "cpu.turbo") else None
-
-
-def _deep_idle(facts: Facts) -> Values:
-    states = [state for state in fact(facts, "cpu.idle.states") or () if not state.get("disabled")]
-    deep = [state for state in states if state.get("latency_us", 0) >= _DEEP_US]
+def _deep_idle(states: Sequence[Facts]) -> object:
+    deep = [state for state in states if not state.get("disabled") and state.get("latency_us", 0) >= _DEEP_US]
     seen = ", ".join(f"{state.get('name')} ({state['latency_us']} µs)" for state in deep)
-    return {"seen": seen, "deep_us": _DEEP_US} if deep else None
+    return deep and {"seen": seen, "deep_us": _DEEP_US}
 
 
-def _throttled(facts: Facts) -> Values:
-    times, now_c = fact(facts, "cpu.throttled"), fact(facts, "cpu.temperature_c")
-    return {"times": times, "now": f", now {now_c:.0f} °C" if now_c is not None else ""} if times else None
-
-
-def _slow_clock(facts: Facts) -> Values:
-    source = fact(facts, "clock.source")
-    better = [name for name in fact(facts, "clock.available") or () if name not in _SLOW_CLOCKS]
+def _slow_clock(source: str, available: Sequence[str] | None) -> object:
+    better = [name for name in available or () if name not in _SLOW_CLOCKS]
     file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
     command = f"echo {better[0]} | sudo tee {file}" if better else "boot with tsc=reliable where it is"
-    return {"source": source, "command": command} if source in _SLOW_CLOCKS else None
+    return source in _SLOW_CLOCKS and {"source": source, "command": command}
 
 
-def _swap_in_use(facts: Facts) -> Values:
-    total, free = fact(facts, "memory.swap_total_bytes"), fact(facts, "memory.swap_free_bytes")
-    if not total or free is None or total - free < _SWAP_BYTES:
-        return None
-    return {"used": units.format_size(total - free)}
-
-
-def _low_memory(facts: Facts) -> Values:
-    total, available = fact(facts, "memory.total_bytes"), fact(facts, "memory.available_bytes")
-    if not total or available is None or available >= _FREE_MEMORY_SHARE * total:
-        return None
-    return {"available": units.format_size(available), "total": units.format_size(total)}
-
-
-def _old_kernel(facts: Facts) -> Values:
-    release = str(fact(facts, "kernel.release") or "")
+def _old_kernel(release: str) -> object:
     found = re.match(r"(\d+)\.(\d+)", release)
-    if found is None or (int(found[1]), int(found[2])) >= OLDEST_KERNEL:
-        return None
-    return {"release": release, "oldest": ".".join(map(str, OLDEST_KERNEL))}
+    is_old = found is not None and (int(found[1]), int(found[2])) < OLDEST_KERNEL
+    return is_old and {"release": release, "oldest": ".".join(map(str, OLDEST_KERNEL))}
 
 
-def _no_witness(facts: Facts) -> Values:
-    reason = fact(facts, "witness.unusable")
-    if not reason:
-        return None
-    withheld = re.findall(r"CAP_(\w+)", reason) if fact(facts, "user.root") else []  # by a container
+def _no_witness(reason: str, root: bool | None) -> object:
+    withheld = re.findall(r"CAP_(\w+)", reason) if root else []  # by a container
     if withheld:
         # What follows in the reason is the remedy of a user.
         return {"reason": reason.partition(": ")[0], "command": process_capabilities.of_container(*withheld)}
-    return {"reason": reason, "command": f"{AS_ROOT} …, or see {document('backends')}"}
-
-
-def _io_limit(facts: Facts) -> Values:
-    limits = fact(facts, "limits.io")
-    return {"seen": "; ".join(limits)} if limits else None
+    return reason and {"reason": reason, "command": f"{AS_ROOT} …, or see {document('backends')}"}
 
 
 CHECKS: dict[str, Check] = {
-    "leftover-restore-file": _leftovers,
-    "memory-filesystem": _value("disk.mount.filesystem", _among(_MEMORY)),
-    "overlay-filesystem": _value("disk.mount.filesystem", _among(("overlay", "aufs"))),
-    "network-filesystem": _value("disk.mount.filesystem", _among(_NETWORK)),
-    "compressing-filesystem": _compressing,
-    "low-free-space": _low_free_space,
-    "disk-nearly-full": _nearly_full,
+    "leftover-restore-file": _of(_leftovers, "leftovers", "user.root?"),
+    "memory-filesystem": _of(_MEMORY.__contains__, "disk.mount.filesystem"),
+    "overlay-filesystem": _of(("overlay", "aufs").__contains__, "disk.mount.filesystem"),
+    "network-filesystem": _of(_NETWORK.__contains__, "disk.mount.filesystem"),
+    "compressing-filesystem": _of(_compressing, "disk.mount.filesystem", "disk.mount.options?", "disk.path?"),
+    "low-free-space": _of(
+        lambda free, kind: free < LEAST_FREE_BYTES and kind not in _MEMORY, "disk.free_bytes", "disk.mount.filesystem?"
+    ),
+    "disk-nearly-full": _of(
+        lambda free, size, devices: devices and size and free < LEAST_FREE_SHARE * size and {"share": free / size},
+        *("disk.free_bytes", "disk.size_bytes", "disk.devices"),
+    ),
     "drive-failing": _devices(_failing),
     "drive-hot": _devices(_hot),
     "slow-link": _slow_link,
     "misaligned-partition": _misaligned,
-    "raid-working": _devices(_raid_at_work, drives=False),
-    "disk-in-use": _disk_in_use,
-    "background-services": _background,
-    "busy-processes": _busy_processes,
-    "high-load": _high_load,
-    "steal-time": _value("activity.steal_share", lambda share: share >= _STEAL_SHARE),
-    "virtual-machine": _virtual_machine,
-    "cpu-limit": _cpu_limit,
-    "cpu-affinity": _cpu_affinity,
-    "memory-limit": _memory_limit,
-    "io-limit": _io_limit,
-    "governor-not-performance": _governor,
-    "no-governor": _no_governor,
-    "turbo-on": _turbo,
-    "deep-idle-states": _deep_idle,
-    "cpu-throttled": _throttled,
-    "on-battery": _value("power.on_battery", bool),
-    "slow-clock-source": _slow_clock,
-    "swap-in-use": _swap_in_use,
-    "low-memory": _low_memory,
-    "huge-pages-always": _value("memory.huge_pages", _among(("always",))),
+    "raid-working": _devices(
+        lambda device: f"{_name(device)} ({device['sync_action']})" if device.get("sync_action") in _WORKING else "",
+        drives=False,
+    ),
+    "disk-in-use": _of(_disk_in_use, "activity.observed_s", "activity.disk_requests"),
+    "background-services": _of(_background, "activity.background"),
+    "busy-processes": _of(_busy_processes, "activity.busy"),
+    "high-load": _of(_high_load, "activity.load", "cpu.cpus"),
+    "steal-time": _of(lambda share: share >= _STEAL_SHARE, "activity.steal_share"),
+    "virtual-machine": _of(
+        lambda vm, product: vm and {"seen": f"{vm}, {product}" if product else vm},
+        *("virtualisation.vm", "virtualisation.product?"),
+    ),
+    "cpu-limit": _of(_cpu_limit, "limits.cpus", "cpu.cpus?"),
+    "cpu-affinity": _of(_cpu_affinity, "limits.affinity", "cpu.cpus"),
+    "memory-limit": _of(
+        lambda limit, total: total is None or limit < total, "limits.memory_bytes", "memory.total_bytes?"
+    ),
+    "io-limit": _of(lambda limits: limits and {"seen": "; ".join(limits)}, "limits.io"),
+    "governor-not-performance": _of(_governor, "cpu.governors"),
+    "no-governor": _of(
+        lambda cpus, governors: governors is None and {"text": NO_GOVERNOR.text, "remedy": NO_GOVERNOR.remedy},
+        *("cpu.cpus", "cpu.governors?"),
+    ),
+    "turbo-on": _of(_turbo, "cpu.turbo", "cpu.frequency_driver?"),
+    "deep-idle-states": _of(_deep_idle, "cpu.idle.states"),
+    "cpu-throttled": _of(
+        lambda times, now_c: times and {"times": times, "now": "" if now_c is None else f", now {now_c:.0f} °C"},
+        *("cpu.throttled", "cpu.temperature_c?"),
+    ),
+    "on-battery": _of(bool, "power.on_battery"),
+    "slow-clock-source": _of(_slow_clock, "clock.source", "clock.available?"),
+    "swap-in-use": _of(
+        lambda total, free: total and total - free >= _SWAP_BYTES and {"used": total - free},
+        *("memory.swap_total_bytes", "memory.swap_free_bytes"),
+    ),
+    "low-memory": _of(
+        lambda available, total: available < _FREE_MEMORY_SHARE * total and {"available": available, "total": total},
+        *("memory.available_bytes", "memory.total_bytes"),
+    ),
+    "huge-pages-always": _of("always".__eq__, "memory.huge_pages"),
     "scheduler": _scheduler,
-    "read-ahead": _devices(_read_ahead),
+    "read-ahead": _devices(
+        lambda drive: (
+            f"{kib} KiB on {_name(drive)}"
+            if (kib := fact(drive, "queue.read_ahead_kb")) is not None and kib not in _READ_AHEAD_KB
+            else ""
+        )
+    ),
     "write-back-cache": _devices(
         lambda drive: _name(drive) if fact(drive, "queue.write_cache") == "write back" else ""
     ),
-    "access-times": _access_times,
-    "discard-on-delete": _value("disk.mount.options", {"discard", "discard=sync"}.intersection),
+    "access-times": _of(
+        lambda options, devices: devices and {"noatime", "relatime", "ro"}.isdisjoint(options),
+        *("disk.mount.options", "disk.devices"),
+    ),
+    "discard-on-delete": _of({"discard", "discard=sync"}.intersection, "disk.mount.options"),
     "layered-device": _devices(_layer, drives=False),
-    "old-kernel": _old_kernel,
-    "not-root": _value("user.root", lambda root: root is False),
-    "no-witness": _no_witness,
-    "no-confinement": _value("confinement.unusable", bool),
+    "old-kernel": _of(_old_kernel, "kernel.release"),
+    "not-root": _of(lambda root: root is False, "user.root"),
+    "no-witness": _of(_no_witness, "witness.unusable", "user.root?"),
+    "no-confinement": _of(bool, "confinement.unusable"),
 }
 """Code -> check, in the order in which they are shown: what makes a measurement meaningless first."""
