@@ -13,7 +13,7 @@ from typing import Any
 
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import Device, Number
-from ioassay.host.machine import Machine, choices, known, section, selected, whole_number
+from ioassay.host.machine import Machine, choices, known, section, selected
 from ioassay.host.mounts import Mount
 
 _QUEUE_NUMBERS = (
@@ -154,9 +154,8 @@ def _queue(machine: Machine, folder: Path) -> dict[str, Any]:
         rotational=None if rotational is None else rotational == 1,
         scheduler=selected(scheduler),
         schedulers=choices(scheduler),
-        write_cache=machine.text(queue / "write_cache"),
-        zoned=machine.text(queue / "zoned"),
-        **{name: whole_number(machine.text(queue / name)) for name in _QUEUE_NUMBERS},
+        **machine.texts(queue, write_cache="write_cache", zoned="zoned"),
+        **machine.numbers(queue, **{name: name for name in _QUEUE_NUMBERS}),
     )
 
 
@@ -175,12 +174,9 @@ def health(machine: Machine, device: Device) -> dict[str, Any]:
     if not _PHYSICAL.match(device.name):
         return {}
     pci = device.folder / "device/device"
-    link = known(  # of PCI Express: what it runs at, and what it could (ABI/testing/sysfs-bus-pci)
-        speed=machine.text(pci / "current_link_speed"),
-        max_speed=machine.text(pci / "max_link_speed"),
-        width=machine.number(pci / "current_link_width"),
-        max_width=machine.number(pci / "max_link_width"),
-    )
+    # Of PCI Express: what it runs at, and what it could (ABI/testing/sysfs-bus-pci).
+    link = machine.texts(pci, speed="current_link_speed", max_speed="max_link_speed")
+    link |= machine.numbers(pci, width="current_link_width", max_width="max_link_width")
     return known(link=link, health=_smartctl(machine, device) or _nvme(machine, device))
 
 

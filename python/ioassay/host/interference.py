@@ -248,7 +248,7 @@ def _moved_bytes(machine: Machine, pids: Iterable[int]) -> dict[str, int]:
     """proc_pid_io(5): bytes that processes had devices read and write; of those whose account may be read."""
     moved = {READ: 0, WRITE: 0}
     for pid in pids:
-        account = dict(line.split(": ", 1) for line in machine.lines(f"proc/{pid}/io"))
+        account = machine.fields(f"proc/{pid}/io")
         moved[READ] += int(account.get("read_bytes", 0))
         moved[WRITE] += int(account.get("write_bytes", 0))
     return moved

@@ -37,6 +37,19 @@ class Machine:
     def number(self, path: str | Path) -> int | None:
         return whole_number(self.text(path))
 
+    def texts(self, folder: str | Path, **files: str) -> dict[str, Any]:
+        """The texts of files in a folder, by the names of the facts that they are; those that are known."""
+        return known(**{fact: self.text(Path(folder, file)) for fact, file in files.items()})
+
+    def numbers(self, folder: str | Path, **files: str) -> dict[str, Any]:
+        """As `texts`, of whole numbers."""
+        return known(**{fact: self.number(Path(folder, file)) for fact, file in files.items()})
+
+    def fields(self, path: str | Path, separator: str = ":") -> dict[str, str]:
+        """A file of lines `name: value`; of several lines with one name, the first."""
+        pairs = (line.partition(separator) for line in reversed(self.lines(path)))
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
     def paths(self, pattern: str) -> list[Path]:
         """What matches a glob pattern below the root, cpu2 before cpu10."""
         return sorted(self.root.glob(pattern.lstrip("/")), key=lambda path: _natural(str(path)))

@@ -14,23 +14,27 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import ioassay
+from ioassay.host import block_devices
 from ioassay.host.machine import Machine, known, selected, whole_number
 from ioassay.process import landlock, process_table
+from ioassay.process.process_table import Status
 from ioassay.roles import Tool
 
 _NO_LIMIT_BYTES = 1 << 60
 """Control groups of version 1 say "no limit" with a number near 2^63, rounded down to a page."""
 _PACKAGE = Path(__file__).parent.parent
+_SIZES = {
+    "MemTotal": "total_bytes",
+    "MemAvailable": "available_bytes",
+    "SwapTotal": "swap_total_bytes",
+    "SwapFree": "swap_free_bytes",
+}
+_PAGING = ("swappiness", "dirty_ratio", "dirty_background_ratio", "dirty_bytes")
 
 
 def kernel(machine: Machine) -> dict[str, Any]:
-    return known(
-        name=machine.text("proc/sys/kernel/ostype"),
-        release=machine.text("proc/sys/kernel/osrelease"),
-        version=machine.text("proc/sys/kernel/version"),
-        cmdline=machine.text("proc/cmdline"),
-        hostname=machine.text("proc/sys/kernel/hostname"),
-    )
+    files = {"name": "ostype", "release": "osrelease", "version": "version", "hostname": "hostname"}
+    return machine.texts("proc/sys/kernel", **files) | machine.texts("proc", cmdline="cmdline")
 
 
 def witness(machine: Machine) -> dict[str, Any]:
@@ -56,31 +60,20 @@ def confinement(machine: Machine) -> dict[str, Any]:
 
 def distribution(machine: Machine) -> dict[str, Any]:
     """Section `distribution`, from os-release(5)."""
-    pairs = (line.partition("=") for line in machine.lines("etc/os-release") or machine.lines("usr/lib/os-release"))
-    said = {name: value.strip("\"'") for name, _, value in pairs}
-    return known(id=said.get("ID"), version=said.get("VERSION_ID"), name=said.get("PRETTY_NAME"))
+    said = machine.fields("etc/os-release", "=") or machine.fields("usr/lib/os-release", "=")
+    names = {"id": "ID", "version": "VERSION_ID", "name": "PRETTY_NAME"}
+    return {fact: said[name].strip("\"'") for fact, name in names.items() if name in said}
 
 
 def memory(machine: Machine) -> dict[str, Any]:
     """Section `memory`; sizes in bytes."""
-    said = {}
-    for line in machine.lines("proc/meminfo"):
-        name, _, value = line.partition(":")
-        kib = whole_number(value.removesuffix("kB").strip())
-        said[name] = kib * 1024 if kib is not None else None
-    pages = "sys/kernel/mm/transparent_hugepage"
-    return known(
-        total_bytes=said.get("MemTotal"),
-        available_bytes=said.get("MemAvailable"),
-        swap_total_bytes=said.get("SwapTotal"),
-        swap_free_bytes=said.get("SwapFree"),
-        huge_pages=selected(machine.text(f"{pages}/enabled")),
-        huge_pages_defrag=selected(machine.text(f"{pages}/defrag")),
-        swappiness=machine.number("proc/sys/vm/swappiness"),
-        dirty_ratio=machine.number("proc/sys/vm/dirty_ratio"),
-        dirty_background_ratio=machine.number("proc/sys/vm/dirty_background_ratio"),
-        dirty_bytes=machine.number("proc/sys/vm/dirty_bytes"),
-    )
+    said = {
+        name: whole_number(text.removesuffix("kB").strip()) for name, text in machine.fields("proc/meminfo").items()
+    }
+    sizes = {name: kib * 1024 for line, name in _SIZES.items() if (kib := said.get(line)) is not None}
+    pages = machine.texts("sys/kernel/mm/transparent_hugepage", huge_pages="enabled", huge_pages_defrag="defrag")
+    chosen = {name: selected(text) for name, text in pages.items()}
+    return {**sizes, **chosen, **machine.numbers("proc/sys/vm", **{name: name for name in _PAGING})}
 
 
 def virtualisation(machine: Machine, hypervisor_flag: bool) -> dict[str, Any]:
@@ -89,12 +82,8 @@ def virtualisation(machine: Machine, hypervisor_flag: bool) -> dict[str, Any]:
     container = machine.output("systemd-detect-virt", "--container")
     if vm in (None, "none") and hypervisor_flag:
         vm = "unknown"
-    return known(
-        vm=None if vm == "none" else vm,
-        container=None if container == "none" else container,
-        vendor=machine.text("sys/class/dmi/id/sys_vendor"),
-        product=machine.text("sys/class/dmi/id/product_name"),
-    )
+    kinds = known(vm=None if vm == "none" else vm, container=None if container == "none" else container)
+    return kinds | machine.texts("sys/class/dmi/id", vendor="sys_vendor", product="product_name")
 
 
 def limits(machine: Machine) -> dict[str, Any]:
@@ -113,10 +102,9 @@ def limits(machine: Machine) -> dict[str, Any]:
         return None if most is None else max(most - (taken or 0), 0)
 
     memory_file = "memory.max" if unified else "memory.limit_in_bytes"
-    affinity = next((line for line in machine.lines("proc/self/status") if line.startswith("Cpus_allowed_list:")), "")
     return known(
         version=2 if unified else 1 if groups else None,
-        affinity=affinity.partition(":")[2].strip() or None,
+        affinity=machine.fields("proc/self/status").get("Cpus_allowed_list"),
         cpus=_least(_cpu_limit(machine, folder, unified) for folder in levels("cpu")),
         memory_bytes=_least(machine.number(f"{folder}/{memory_file}") for folder in levels("memory")),
         processes=_least(map(free_processes, levels("pids"))),
@@ -205,13 +193,14 @@ _LSCPU = {
 
 def cpu(machine: Machine) -> dict[str, Any]:
     """Section `cpu`: topology from /sys and /proc/cpuinfo; `lscpu` adds names that are not there (ARM models)."""
+    info = machine.fields("proc/cpuinfo")
     flaws = ((path, machine.text(path)) for path in machine.paths(f"{CPU}/vulnerabilities/*"))
     lscpu = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
     return {name: lscpu[field] for field, name in _LSCPU.items() if field in lscpu} | known(
-        model=_cpuinfo(machine, "model name"),
-        vendor=_cpuinfo(machine, "vendor_id"),
-        microcode=_cpuinfo(machine, "microcode"),
-        hypervisor_flag=True if "hypervisor" in (_cpuinfo(machine, "flags") or "").split() else None,
+        model=info.get("model name"),
+        vendor=info.get("vendor_id"),
+        microcode=info.get("microcode"),
+        hypervisor_flag=True if "hypervisor" in info.get("flags", "").split() else None,
         **_topology(machine),
         **_clock_control(machine),
         smt=machine.text(f"{CPU}/smt/control"),
@@ -241,18 +230,9 @@ def lacks_avx2(root: Path = Path("/")) -> bool:
     return "avx2" not in flags.split()
 
 
-def _cpuinfo(machine: Machine, key: str) -> str | None:
-    for line in machine.lines("proc/cpuinfo"):
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return value.strip()
-    return None
-
-
 def _topology(machine: Machine) -> dict[str, Any]:
-    places = []
-    for folder in machine.paths(f"{CPU}/cpu[0-9]*/topology"):
-        places.append((machine.text(folder / "physical_package_id"), machine.text(folder / "core_id")))
+    folders = machine.paths(f"{CPU}/cpu[0-9]*/topology")
+    places = [(machine.text(folder / "physical_package_id"), machine.text(folder / "core_id")) for folder in folders]
     cores = len(set(places))
     return known(
         cpus=len(places) or None,
@@ -264,19 +244,16 @@ def _topology(machine: Machine) -> dict[str, Any]:
 
 
 def _clock_control(machine: Machine) -> dict[str, Any]:
-    governors = Counter(filter(None, map(machine.text, machine.paths(f"{CPU}/cpu[0-9]*/cpufreq/scaling_governor"))))
-    one = next(iter(machine.paths(f"{CPU}/cpu[0-9]*/cpufreq")), None)
-    if one is None:
-        return known(turbo=_turbo(machine))
-    return known(
-        governors=dict(governors),
-        available_governors=(machine.text(one / "scaling_available_governors") or "").split(),
-        frequency_driver=machine.text(one / "scaling_driver"),
-        min_khz=machine.number(one / "cpuinfo_min_freq"),
-        max_khz=machine.number(one / "cpuinfo_max_freq"),
-        energy_preference=machine.text(one / "energy_performance_preference"),
-        turbo=_turbo(machine),
-    )
+    folders = machine.paths(f"{CPU}/cpu[0-9]*/cpufreq")
+    governors = Counter(filter(None, (machine.text(folder / "scaling_governor") for folder in folders)))
+    found = known(governors=dict(governors), turbo=_turbo(machine))
+    for one in folders[:1]:
+        found |= known(available_governors=(machine.text(one / "scaling_available_governors") or "").split())
+        found |= machine.texts(
+            one, frequency_driver="scaling_driver", energy_preference="energy_performance_preference"
+        )
+        found |= machine.numbers(one, min_khz="cpuinfo_min_freq", max_khz="cpuinfo_max_freq")
+    return found
 
 
 def _turbo(machine: Machine) -> bool | None:
@@ -290,11 +267,11 @@ def _turbo(machine: Machine) -> bool | None:
 
 def _idle(machine: Machine) -> dict[str, Any]:
     states = [
-        known(
-            name=machine.text(folder / "name"),
-            latency_us=machine.number(folder / "latency"),
-            disabled=machine.number(folder / "disable") == 1,
-        )
+        {
+            **machine.texts(folder, name="name"),
+            **machine.numbers(folder, latency_us="latency"),
+            "disabled": machine.number(folder / "disable") == 1,
+        }
         for folder in machine.paths(f"{CPU}/cpu0/cpuidle/state[0-9]*")
     ]
     return known(
@@ -344,9 +321,9 @@ def activity(
 
     `disks` are kernel names whose requests are counted.
     """
-    before = _processes(machine), _requests(machine, disks)
+    before, requests = process_table.statuses(machine.root), _requests(machine, disks)
     sleep(observe_s)
-    after = _processes(machine), _requests(machine, disks)
+    after = process_table.statuses(machine.root)
     loads = (machine.text("proc/loadavg") or "").split()
     uptime = (machine.text("proc/uptime") or "").split()
     return known(
@@ -354,28 +331,21 @@ def activity(
         uptime_s=float(uptime[0]) if uptime else None,
         steal_share=_steal_share(machine),
         observed_s=observe_s,
-        busy=_busy(before[0], after[0], observe_s),
-        disk_requests={name: count - before[1].get(name, 0) for name, count in after[1].items()},
-        background=_background(machine, after[0]),
+        busy=_busy(before, after, observe_s),
+        disk_requests={name: count - requests.get(name, 0) for name, count in _requests(machine, disks).items()},
+        background=_background(machine, after),
     )
 
 
-def _processes(machine: Machine) -> dict[int, tuple[str, int]]:
-    """Process -> name and ticks of processor time it used."""
-    statuses = process_table.statuses(machine.root)
-    return {pid: (status.name, status.user_ticks + status.system_ticks) for pid, status in statuses.items()}
-
-
-def _busy(
-    before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]], observe_s: float
-) -> list[dict[str, Any]]:
+def _busy(before: Mapping[int, Status], after: Mapping[int, Status], observe_s: float) -> list[dict[str, Any]]:
     """The busiest processes other than this one; `share` 1.0 is one whole core."""
     per_tick = 1 / os.sysconf("SC_CLK_TCK") / observe_s if observe_s else 0.0
     found: list[tuple[float, int, str]] = []
-    for pid, (name, ticks) in after.items():
-        share = (ticks - before.get(pid, (name, ticks))[1]) * per_tick
+    for pid, now in after.items():
+        then = before.get(pid, now)
+        share = (now.user_ticks + now.system_ticks - then.user_ticks - then.system_ticks) * per_tick
         if share >= BUSY_SHARE and pid != os.getpid():
-            found.append((share, pid, name))
+            found.append((share, pid, now.name))
     return [
         {"pid": pid, "name": name, "share": round(share, 2)} for share, pid, name in sorted(found)[: -_MOST - 1 : -1]
     ]
@@ -383,16 +353,12 @@ def _busy(
 
 def _requests(machine: Machine, disks: Sequence[str]) -> dict[str, int]:
     """Requests that each disk has completed so far: reads and writes."""
-    found = {}
-    for line in machine.lines("proc/diskstats"):
-        columns = line.split()
-        if len(columns) > 7 and columns[2] in disks:
-            found[columns[2]] = int(columns[3]) + int(columns[7])
-    return found
+    counted = block_devices.disk_counters(disks, machine.root)
+    return {name: of["reads"] + of["writes"] for name, of in counted.items()}
 
 
-def _background(machine: Machine, processes: dict[int, tuple[str, int]]) -> list[str]:
-    at_work = {pid: name for pid, (name, _) in processes.items() if name in BACKGROUND}
+def _background(machine: Machine, processes: Mapping[int, Status]) -> list[str]:
+    at_work = {pid: process.name for pid, process in processes.items() if process.name in BACKGROUND}
     return sorted({name for pid, name in at_work.items() if _WAITS not in (machine.text(f"proc/{pid}/cmdline") or "")})
 
 
