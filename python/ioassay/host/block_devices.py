@@ -86,7 +86,7 @@ class Member:
 
     device: Device
     role: str
-    """SELF, PARTITION, HOLDER, LOOP, DISK, UNDER, BACKING or TWIN."""
+    """SELF, PARTITION, HOLDER, LOOP, DISK, UNDER, BACKING or TWIN: what it is, for people."""
     via: str
     overlaps: bool
     """True: writing the target can change bytes that belong to it. False: it lies beside the target."""
@@ -94,27 +94,17 @@ class Member:
     @property
     def relation(self) -> str:
         """For people: `a partition of sda`; empty for the target itself."""
-        return _RELATIONS[self.role].format(via=self.via)
+        return self.role.format(via=self.via)
 
 
-SELF = "self"
-PARTITION = "partition"
-HOLDER = "holder"
-LOOP = "loop"
-DISK = "disk"
-UNDER = "under"
-BACKING = "backing"
-TWIN = "twin"
-_RELATIONS = {
-    SELF: "",
-    PARTITION: "a partition of {via}",
-    HOLDER: "built on {via}",
-    LOOP: "a loop device over {via}",
-    DISK: "the disk of {via}",
-    UNDER: "what {via} is built on",
-    BACKING: "the device under {via}",
-    TWIN: "another way to the data of {via}",
-}
+SELF = ""
+PARTITION = "a partition of {via}"
+HOLDER = "built on {via}"
+LOOP = "a loop device over {via}"
+DISK = "the disk of {via}"
+UNDER = "what {via} is built on"
+BACKING = "the device under {via}"
+TWIN = "another way to the data of {via}"
 
 
 def number_of(path: Path) -> Number | None:

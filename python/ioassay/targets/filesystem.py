@@ -31,7 +31,19 @@ MARGIN_LEAST_BYTES, MARGIN_MOST_BYTES = 64 << 20, 8 << 30
 
 _MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs", "fuse.sshfs", "fuse.s3fs")
-_HOST = ("9p", "virtiofs", "vboxsf", "fuse.vmhgfs-fuse")
+_SUSPECTS = {
+    "fuse": ("fuse-filesystem", ": a process in user space takes part in each request"),
+    "overlay": ("overlay-filesystem", ", a container's layers: the file system beneath is measured through them"),
+    **dict.fromkeys(_MEMORY, ("memory-filesystem", ", which is memory: no disk is measured")),
+    **dict.fromkeys(
+        NETWORK, ("network-filesystem", ", a network file system: network and server are measured with the disk")
+    ),
+    **dict.fromkeys(
+        ("9p", "virtiofs", "vboxsf", "fuse.vmhgfs-fuse"),
+        ("host-filesystem", ", shared by the host of this virtual machine: the host's cache takes part"),
+    ),
+}
+"""Type of a file system, or what stands before its point -> code of the warning, and what is said of it."""
 _COMPRESSION = ("compress", "compress-force", "compression", "compress_algorithm")
 _NO_PLACE_FOR_FILES = ("/dev", "/proc", "/sys")
 _ELSEWHERE = "give a path on the disk that you want to measure"
@@ -57,19 +69,10 @@ def warnings(path: Path, root: Path = ROOT) -> list[Warning_]:
 
 def _suspicions(path: Path, mount: Mount) -> Iterator[Warning_]:
     where = f"{path} lies on {mount.point} ({mount.kind})"
-    if mount.kind in _MEMORY:
-        yield Warning_("memory-filesystem", f"{where}, which is memory: no disk is measured", _ELSEWHERE)
-    elif mount.kind in NETWORK:
-        text = f"{where}, a network file system: network and server are measured with the disk"
-        yield Warning_("network-filesystem", text, _ELSEWHERE)
-    elif mount.kind in _HOST:
-        text = f"{where}, shared by the host of this virtual machine: the host's cache takes part"
-        yield Warning_("host-filesystem", text, _ELSEWHERE)
-    elif mount.kind == "overlay":
-        text = f"{where}, a container's layers: the file system beneath is measured through them"
-        yield Warning_("overlay-filesystem", text, "give a path on a volume, or on the host")
-    elif mount.kind == "fuse" or mount.kind.startswith("fuse."):
-        yield Warning_("fuse-filesystem", f"{where}: a process in user space takes part in each request", _ELSEWHERE)
+    if row := _SUSPECTS.get(mount.kind) or _SUSPECTS.get(mount.kind.partition(".")[0]):
+        code, text = row
+        remedy = "give a path on a volume, or on the host" if mount.kind == "overlay" else _ELSEWHERE
+        yield Warning_(code, f"{where}{text}", remedy)
     if why := _compression(mount):
         text = f"{where}, which {why}: data that compresses is not written in full, and reads may come from its cache"
         yield Warning_("compressed-filesystem", text, f"keep the load's data incompressible, or {_ELSEWHERE}")
@@ -149,8 +152,7 @@ def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> No
     """
     by_device: dict[int, list[Footprint]] = {}
     for footprint in footprints:
-        folder = existing_folder(footprint.path)
-        by_device.setdefault(folder.stat().st_dev, []).append(footprint)
+        by_device.setdefault(existing_folder(footprint.path).stat().st_dev, []).append(footprint)
     for group in by_device.values():
         _require_total(group, root)
 

@@ -41,25 +41,21 @@ class Guard:
     def require_same(self, touches: Iterable[Touch]) -> None:
         """SafetyRefusal when what a trial would write was not examined, or its path now leads to something else."""
         for touch in touches:
-            if touch.access == WRITE:
-                self._require_same(touch.path)
-
-    def _require_same(self, path: Path) -> None:
-        then = self._seen.get(path)
-        if then is None:
-            raise SafetyRefusal(
-                f"{path}: refused, nothing was written: the job did not name it when the run began; "
-                "a file that it includes was changed, or a folder that it opens. Begin a new run"
-            )
-        now = _look(path)
-        replaced = now.file not in (None, then.file) and ownership_mark.read(now.resolved) is None
-        if (now.resolved, now.device) != (then.resolved, then.device) or (
-            replaced and ownership_mark.tells_age(now.resolved)
-        ):
-            raise SafetyRefusal(
-                f"{path}: refused, nothing was written to it: it leads to something else than when the run began "
-                f"(then {then.resolved}, now {now.resolved}); put it back and resume the run"
-            )
+            if touch.access != WRITE:
+                continue
+            if (then := self._seen.get(touch.path)) is None:
+                raise SafetyRefusal(
+                    f"{touch.path}: refused, nothing was written: the job did not name it when the run began; "
+                    "a file that it includes was changed, or a folder that it opens. Begin a new run"
+                )
+            now = _look(touch.path)
+            is_other = now.file not in (None, then.file) and ownership_mark.read(now.resolved) is None
+            is_replaced = is_other and ownership_mark.tells_age(now.resolved)
+            if is_replaced or (now.resolved, now.device) != (then.resolved, then.device):
+                raise SafetyRefusal(
+                    f"{touch.path}: refused, nothing was written to it: it leads to something else than when the run "
+                    f"began (then {then.resolved}, now {now.resolved}); put it back and resume the run"
+                )
 
 
 def _look(path: Path) -> _Seen:

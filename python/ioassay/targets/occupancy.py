@@ -228,10 +228,8 @@ def _reported(device: Device, root: Path) -> str:
     """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
     disk = block_devices.disk_of(device)
     node = block_devices.node_of(disk, root) if is_namespace(disk.name) else None
-    said = utilization(node) if node is not None else None
-    if said is None or not said.proves_empty(disk.size_bytes):
-        return ""
-    return f"the drive reports that none of its {said.blocks} blocks is allocated (NVMe, NUSE 0)"
+    blocks = unallocated_blocks(node, disk.size_bytes) if node is not None else None
+    return "" if blocks is None else f"the drive reports that none of its {blocks} blocks is allocated (NVMe, NUSE 0)"
 
 
 def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
@@ -411,29 +409,16 @@ _NAME = re.compile(r"nvme\d+n\d+")
 Ioctl = Callable[[int, int, Any], Any]
 
 
-@dataclass(frozen=True)
-class Utilization:
-    """The answer of one namespace, in logical blocks."""
-
-    blocks: int
-    """NSZE: its size."""
-    allocated: int
-    """NUSE: blocks that were written and not deallocated since, where `thin`."""
-    thin: bool
-    block_bytes: int
-
-    def proves_empty(self, size_bytes: int) -> bool:
-        """Whether the answer is about a device of this size and says that none of its blocks is allocated."""
-        return self.thin and self.allocated == 0 and 0 < self.blocks * self.block_bytes == size_bytes
-
-
 def is_namespace(name: str) -> bool:
     """Whether a kernel name is that of a whole NVMe namespace."""
     return _NAME.fullmatch(name) is not None
 
 
-def utilization(node: Path, ioctl: Ioctl | None = None) -> Utilization | None:
-    """Ask the namespace behind `node`; None where it cannot be asked or its answer makes no sense."""
+def unallocated_blocks(node: Path, size_bytes: int, ioctl: Ioctl | None = None) -> int | None:
+    """How many blocks the namespace behind `node` has, where it is of this size and says that none is allocated.
+
+    None where it says something else, makes no sense or cannot be asked.
+    """
     ask = ioctl or fcntl.ioctl
     data = ctypes.create_string_buffer(_DATA_BYTES)
     words = (ctypes.addressof(data), 0, _DATA_BYTES, _CNS_NAMESPACE, 0, 0, 0, 0, 0)
@@ -452,6 +437,6 @@ def utilization(node: Path, ioctl: Ioctl | None = None) -> Utilization | None:
     # Bits 6:5 are the upper ones of an index into more than 16 formats.
     index = format_index & 0xF | (format_index >> 5 & 0x3) << 4
     shift = data.raw[_FORMATS_AT + _FORMAT_BYTES * index + 2]  # LBADS: the block's size as a power of two
-    if not 9 <= shift <= 31:
-        return None
-    return Utilization(blocks, allocated, bool(features & _THIN), 1 << shift)
+    # NUSE counts the blocks that were written and not deallocated since, where the namespace is thin.
+    is_empty = bool(features & _THIN) and allocated == 0 and 9 <= shift <= 31 and 0 < blocks << shift == size_bytes
+    return blocks if is_empty else None
