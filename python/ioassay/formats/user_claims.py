@@ -237,14 +237,6 @@ def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
     return read
 
 
-def _count(value: str) -> int:
-    return whole_number(value, "count")
-
-
-def _mean_ns(value: str) -> dict[str, float]:
-    return {"mean": real(units.parse_duration_s(value) * 1e9, "latency")}
-
-
 def _flag(value: str) -> bool:
     if value not in ("0", "1", "yes", "no"):
         raise ValueError(f"'{value}' is neither yes nor no")
@@ -254,16 +246,16 @@ def _flag(value: str) -> bool:
 # Key -> the field of the claim, how its value is read, and an example.
 _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "bytes": ("bytes", _size, "64MiB"),
-    "ops": ("operations", _count, "16384"),
+    "ops": ("operations", lambda value: whole_number(value, "count"), "16384"),
     "seconds": ("seconds", units.parse_duration_s, "0.5"),
     "kind": ("kind", _one_of(KINDS, "kind"), "read"),
     "rate": ("rate_bytes_per_s", lambda value: float(_size(value.removesuffix("/s"))), "128MiB/s"),
-    "latency": ("latency_ns", _mean_ns, "61us"),
+    "latency": ("latency_ns", lambda value: {"mean": real(units.parse_duration_s(value) * 1e9, "latency")}, "61us"),
     "path": ("paths", lambda value: tuple(value.split(":")), "/data/file"),
     "record": ("record_bytes", _size, "4KiB"),
     "pattern": ("pattern", _one_of(PATTERNS, "pattern"), "random"),
     "working_set": ("working_set_bytes", _size, "16MiB"),
-    "syncs": ("syncs", _count, "1"),
+    "syncs": ("syncs", lambda value: whole_number(value, "count"), "1"),
     "direct": ("direct", _flag, "yes"),
     "engine": ("engine", str, "psync"),
     "test": ("test", str, "my-test"),

@@ -44,7 +44,8 @@ class Swap:
 
 def mounts(root: Path = ROOT) -> list[Mount]:
     """All mounts of this namespace, then those of the others, each namespace once."""
-    found = list(_read(root / "proc/self/mountinfo", HERE, root, root))
+    own = root / "proc/self/mountinfo"
+    found = list(_parsed(_text(own), own, HERE, root, root))
     seen = {_namespace(root / "proc/self")}
     processes = (path for path in (root / "proc").iterdir() if path.name.isdecimal())
     for process in sorted(processes, key=lambda path: int(path.name)):
@@ -52,7 +53,8 @@ def mounts(root: Path = ROOT) -> list[Mount]:
         if name and name not in seen:
             seen.add(name)
             where = f"the mount namespace of process {process.name} ({_text(process / 'comm').strip()})"
-            found += _read(process / "mountinfo", where, process / "root", root)
+            table = process / "mountinfo"
+            found += _parsed(_text(table), table, where, process / "root", root)
     return found
 
 
@@ -85,12 +87,8 @@ def pooled(root: Path = ROOT) -> dict[Number, str]:
     return found
 
 
-def _read(table: Path, namespace: str, view: Path, root: Path) -> Iterator[Mount]:
-    """Lines of one mountinfo; `view` is the root folder as that namespace sees it."""
-    yield from _parsed(_text(table), table, namespace, view, root)
-
-
 def _parsed(text: str, table: Path, namespace: str, view: Path, root: Path) -> Iterator[Mount]:
+    """Lines of one mountinfo; `view` is the root folder as that namespace sees it."""
     for number, line in enumerate(text.split("\n"), 1):
         before, _, after = line.partition(" - ")
         fields, tail = before.split(), after.split()
