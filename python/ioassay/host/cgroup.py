@@ -239,26 +239,28 @@ def _denied(controller: str, why: str) -> ConditionError:
 
 def hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
     """Return the mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
-    own: dict[frozenset[str], str] = {}
-    for line in text_of(root / f"proc/{pid}/cgroup").splitlines():
-        if len(words := line.split(":", 2)) == 3:
-            own[frozenset(filter(None, words[1].split(",")))] = words[2]
-    return list(_mounted(text_of(root / "proc/self/mountinfo"), own, root))
+    return list(_mounted(text_of(root / "proc/self/mountinfo"), paths_of(root, pid), root))
 
 
-def _mounted(mountinfo: str, own: Mapping[frozenset[str], str], root: Path) -> Iterator[Hierarchy]:
+def paths_of(root: Path, pid: int | str = "self") -> dict[str, str]:
+    """Controller -> path of a process's group in its tree; '' is the tree of version 2 (cgroups(7))."""
+    lines = (line.split(":", 2) for line in text_of(root / f"proc/{pid}/cgroup").splitlines())
+    return {name: words[2] for words in lines if len(words) == 3 for name in words[1].split(",")}
+
+
+def _mounted(mountinfo: str, own: Mapping[str, str], root: Path) -> Iterator[Hierarchy]:
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         if len(place := before.split()[3:5]) < 2 or (kind := after.partition(" ")[0]) not in ("cgroup", "cgroup2"):
             continue
         options = after.rpartition(" ")[2]
         top, mount = (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text) for text in place)
-        of_mount = frozenset() if kind == "cgroup2" else frozenset(options.split(",")) & frozenset().union(*own)
-        path = next((path for controllers, path in own.items() if controllers == of_mount), None)
+        of_mount = frozenset([""] if kind == "cgroup2" else options.split(",")) & own.keys()
+        path = next((own[name] for name in of_mount), None)
         # A group outside of the own namespace is shown with '..': it cannot be seen from here.
         if path is not None and ".." not in Path(path).parts and Path(path).is_relative_to(top):
             here = root / mount.lstrip("/")
-            yield Hierarchy(2 if kind == "cgroup2" else 1, of_mount, here, here / Path(path).relative_to(top))
+            yield Hierarchy(2 if kind == "cgroup2" else 1, of_mount - {""}, here, here / Path(path).relative_to(top))
 
 
 def _removed(folder: Path) -> bool:

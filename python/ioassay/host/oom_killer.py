@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ioassay.host import cgroup
 from ioassay.host.block_devices import text_of
 from ioassay.process import process_table
 
@@ -113,12 +114,10 @@ def _memory_group(root: Path) -> str | None:
     try:
         if str((root / "proc/self/ns/cgroup").readlink()) != _FIRST_NAMESPACE:
             return None
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return None
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
-    of_memory = [path for controllers, path in paths.items() if "memory" in controllers.split(",")]
-    return next(iter([*of_memory, *([paths[""]] if "" in paths else [])]), None)
+    paths = cgroup.paths_of(root)
+    return paths.get("memory", paths.get(""))
 
 
 def _listed(names: list[str]) -> str:

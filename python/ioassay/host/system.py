@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import ioassay
-from ioassay.host import block_devices
+from ioassay.host import block_devices, cgroup
 from ioassay.host.machine import Machine, known, selected, whole_number
 from ioassay.process import landlock, process_table
 from ioassay.process.process_table import Status
@@ -89,7 +89,7 @@ def virtualisation(machine: Machine, hypervisor_flag: bool) -> dict[str, Any]:
 def limits(machine: Machine) -> dict[str, Any]:
     """Section `limits`: what control groups and affinity leave of the machine; the tightest of all levels."""
     unified = machine.path("sys/fs/cgroup/cgroup.controllers").exists()
-    groups = _groups(machine)
+    groups = cgroup.paths_of(machine.root)
 
     def levels(controller: str) -> Iterator[str]:
         inside = PurePosixPath(groups.get("" if unified else controller, "/").lstrip("/"))
@@ -110,15 +110,6 @@ def limits(machine: Machine) -> dict[str, Any]:
         processes=_least(map(free_processes, levels("pids"))),
         io=[line for folder in levels("blkio") for line in _io_limits(machine, folder, unified)],
     )
-
-
-def _groups(machine: Machine) -> dict[str, str]:
-    """Controller -> path of our group; '' is the unified hierarchy (cgroups(7))."""
-    found: dict[str, str] = {}
-    for line in machine.lines("proc/self/cgroup"):
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        found |= dict.fromkeys(controllers.split(","), path or "/")
-    return found
 
 
 def _cpu_limit(machine: Machine, folder: str, unified: bool) -> float | None:
