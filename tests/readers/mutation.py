@@ -269,7 +269,8 @@ def withstands(
     if failures:
         head = f"{name}: {len(failures)} kinds of failures; run them again with IOASSAY_SEED={SEED}"
         pytest.fail("\n\n".join([head, *failures.values()]), pytrace=False)
-    assert refused or not refuses, f"no copy of {name} was refused: the damage tries nothing"
+    is_full = bool(FUZZ_S) or count >= COPIES  # a handful may all be read, by the luck of what this machine's files say
+    assert refused or not refuses or not is_full, f"no copy of {name} was refused: the damage tries nothing"
 
 
 def _takes(read: Callable[[bytes], object], golden: bytes) -> bool:
