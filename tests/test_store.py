@@ -31,6 +31,7 @@ from ioassay.records.observation import (
     Requests,
     Session,
     from_dict,
+    of_witness,
 )
 from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
@@ -309,6 +310,7 @@ def test_an_observation_reads_back_from_json_as_it_was() -> None:
     assert from_dict(json.loads(json.dumps(observation().as_dict()))) == observation()
     stored = json.loads(json.dumps(observation().as_stored()))
     assert from_dict(stored) == observation()
+    assert of_witness(observation().as_dict()) == of_witness({**stored, "new": 1}) == observation()
     (session,) = stored["sessions"]
     assert not session.keys() & {"write", "write_pattern"}
     assert session["read_pattern"].keys() == {"calls", "sequential", "stride_bytes", "unique_bytes", "highest_bytes"}

@@ -24,7 +24,18 @@ Commands = Mapping[str, tuple[str, str]]
 
 
 LISTS = (
-    *("drivers", "targets", "monitors", "claims", "formats", "analyses", "merged", "figures", "histogram_logs"),
+    *(
+        "drivers",
+        "targets",
+        "monitors",
+        "claims",
+        "programs",
+        "formats",
+        "analyses",
+        "merged",
+        "figures",
+        "histogram_logs",
+    ),
     *("study_files", "executors", "paths", "commands", "api"),
 )
 
@@ -35,6 +46,7 @@ class Pack:
     def __init__(self, about: str, *, before: Mapping[str, str] | None = None, **lists: Entries | Commands) -> None:
         """`about` says in one sentence what the subject is, `lists` are of `LISTS`.
 
+        `programs`: a tool of `claims` -> a pattern of its programs' names where its own is not enough.
         `paths`: a kind of target -> the module that says where the time of a request goes (the question `costs`).
         `histogram_logs`: a tool -> the module with its `histogram_logs(folder)` and `latency_windows(paths)`.
         `study_files`: the ending of a file -> the module whose `study_table(path)` is the study in it. `merged`: the

@@ -53,15 +53,14 @@ def test_a_line_says_what_fits_all_of_it() -> None:
 def test_a_tool_without_claims_says_what_is_missing_unless_it_may_be_silent() -> None:
     tool = Tool(
         "mine",
-        *("mine", "my"),
         sign="^mine says",
         claims=lambda text, words: [Claim("mine", "read")] * text.count("claim"),
         missing="mine printed nothing",
         silent=lambda text, words: "--quiet" in words,
     )
-    assert tool.matches("my") and not tool.matches("dd")
+    assert tool.matches("mine") and not tool.matches("dd")
     assert tool.looks_like("x\nmine says") and not tool.looks_like("x mine says")
     assert tool.read("claim claim") == [Claim("mine", "read")] * 2
-    assert tool.read("", ["sudo", "my", "--quiet"]) == []
+    assert tool.read("", ["sudo", "mine", "--quiet"]) == []
     with pytest.raises(InputError, match="mine printed nothing; its output ends with 'end'"):
-        tool.read("end", ["--quiet", "my"])
+        tool.read("end", ["--quiet", "mine"])

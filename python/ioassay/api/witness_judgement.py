@@ -17,7 +17,7 @@ from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
 from ioassay.process import supervisor
-from ioassay.records.observation import BPF, EXPLAIN, OFF, SYSCALLS, from_dict
+from ioassay.records.observation import BPF, EXPLAIN, OFF, SYSCALLS
 from ioassay.verify import latency_parts
 from ioassay.verify.evidence import classes
 from ioassay.verify.verdict import CONTRADICTED, compared, rank
@@ -357,7 +357,7 @@ def runs(
 
     if listing is None:
         observed_command.prepare(level, backend)
-        _import_judgement()
+        _import_judgement(command)
     found: dict[bool, list[WitnessRun]] = {True: [], False: []}
     order = [traced for _ in range(twins) for traced in random.sample([True, False], 2)] or [True]
     for number, traced in enumerate(order, start=1):
@@ -370,8 +370,8 @@ def runs(
     return found[True], found[False]
 
 
-def _import_judgement() -> None:
-    """Import what judges a run, while the kernel verifies the programs that watch it."""
+def _import_judgement(argv: Sequence[str]) -> None:
+    """Import what judges a run of this command, while the kernel verifies the programs that watch it."""
     for module in (
         "analysis.machine_conditions",
         "narrative.conditions_text",
@@ -379,8 +379,7 @@ def _import_judgement() -> None:
         "verify.judge",
     ):
         import_module(f"ioassay.{module}")
-    from_dict({"backend": "", "asked": "", "layers": [""]})
-    for tool in formats.REGISTRY:
+    if tool := formats.recognise(argv):
         formats.parser(tool)
 
 

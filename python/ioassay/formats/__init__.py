@@ -104,12 +104,13 @@ def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | 
     glances = [
         text if len(text) <= whole else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}" for text in (stdout, stderr)
     ]
-    return next((name for name in REGISTRY if any(map(parser(name).looks_like, glances))), None)
+    return next((name for name in REGISTRY if any(glances) and any(map(parser(name).looks_like, glances))), None)
 
 
 def _named(program: str) -> str | None:
     """The tool that a program of this name is."""
-    return next((name for name in REGISTRY if parser(name).matches(program)), None)
+    by_name = (partial(tool_runs.is_program_of, name) if name in PARSERS else parser(name).matches for name in REGISTRY)
+    return next((name for name, matches in zip(REGISTRY, by_name, strict=True) if matches(program)), None)
 
 
 def named_servers(argv: Sequence[str]) -> Sequence[str]:
@@ -180,12 +181,8 @@ def _gathered(readers: Iterable[Callable[[], list[Claim]]]) -> list[Claim]:
     return claims
 
 
-_Printed = tuple[str, str]
-"""What went to standard output and standard error."""
-
-
 def _claims_of(
-    name: str, argv: Sequence[str], printed: _Printed, files: Mapping[str, str], programs: Sequence[Program]
+    name: str, argv: Sequence[str], printed: tuple[str, str], files: Mapping[str, str], programs: Sequence[Program]
 ) -> list[Claim]:
     found, expanded = parser(name), _member(name, "expanded")
     own = [one for one in programs if found.matches(tool_runs.program_name(one.words))]
@@ -215,7 +212,7 @@ def _marked(claims: Iterable[Claim], flag: str) -> list[Claim]:
 
 
 def _read_of_runs(
-    name: str, printed: _Printed, files: Mapping[str, str], programs: Sequence[Program], own: Sequence[Program]
+    name: str, printed: tuple[str, str], files: Mapping[str, str], programs: Sequence[Program], own: Sequence[Program]
 ) -> list[Claim]:
     """The claims of each run of the tool, by what that run printed and its own arguments."""
     found, split, without_interim = parser(name), _member(name, "split"), _member(name, "without_interim")
@@ -249,7 +246,7 @@ def _read_of_runs(
     return _gathered(partial(read_part, one) for one in [*of_files, *(pairs or ())])
 
 
-def _read_whole(name: str, argv: Sequence[str], printed: _Printed, files: Mapping[str, str]) -> list[Claim]:
+def _read_whole(name: str, argv: Sequence[str], printed: tuple[str, str], files: Mapping[str, str]) -> list[Claim]:
     found = parser(name)
     own, other = printed if found.STREAM == "stdout" else printed[::-1]
     texts = [own]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ioassay.errors import InputError
@@ -113,7 +114,7 @@ class Tool:
     def __init__(
         self,
         name: str,
-        *programs: str,
+        *,
         sign: str | Callable[[str], object],
         claims: Callable[[str, Sequence[str]], Iterable[Claim]],
         missing: str,
@@ -128,14 +129,10 @@ class Tool:
         """
         self.NAME = name
         self.STREAM = stream
-        self._programs = programs or (name,)
+        self.matches = partial(tool_runs.is_program_of, name)
         self._sign: Callable[[str], object] = sign if callable(sign) else pattern(sign).search
         self._claims, self._missing, self._silent = claims, missing, silent
         vars(self).update(more)
-
-    def matches(self, program: str) -> bool:
-        """Whether a program of this name is the tool."""
-        return program in self._programs
 
     def looks_like(self, text: str) -> bool:
         """Whether an output is the tool's."""

@@ -7,16 +7,25 @@ Where that is not certain, claims say so (`UNKNOWN`), and are never contradicted
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePath
 
+from ioassay.pack import listed
 from ioassay.records.observation import Program
 
 UNKNOWN, _UNKNOWN_PROGRAM = "printer-unknown", Program(0, ())
 _CLOSE_NS = 50_000_000
 """Processes that run side by side and end so soon after one another may have printed in either order."""
+
+
+@lru_cache(1024)
+def is_program_of(tool: str, program: str) -> bool:
+    """Whether a program of this name is the tool: by the pattern that its pack says, else of the tool's own name."""
+    return re.fullmatch(listed("programs", {}).get(tool, re.escape(tool)), program) is not None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ PACK = Pack(
     "Storage, loaded by fio",
     drivers={"fio": "ioassay.packs.fio.driver:Fio"},
     claims={"fio": "ioassay.packs.fio.claims.fio_claims"},
+    programs={"fio": r"fio(-[\d.]+)?"},
     formats={"fio": "ioassay.packs.fio.claims.fio_entries"},
     histogram_logs={"fio": "ioassay.packs.fio.claims.fio_logs"},
     study_files={"fio": "ioassay.packs.fio.driver.jobfile"},

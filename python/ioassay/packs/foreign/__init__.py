@@ -15,6 +15,12 @@ PACK = Pack(
         "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO",
         "vdbench": "ioassay.packs.foreign.result_files:VDBENCH",
     },
+    programs={
+        "dd": "g?dd",
+        "bonnie": r"bonnie(\+\+)?",
+        "redis_benchmark": "(redis|valkey|keydb)-benchmark",
+        "vdbench": r"vdbench(\.(ba)?sh)?",
+    },
     formats={
         "sysbench": "ioassay.packs.foreign.database_tools:SYSBENCH_RESULTS",
         "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO_RESULTS",

@@ -118,7 +118,6 @@ PGBENCH = Tool(
 )
 REDIS_BENCHMARK = Tool(
     "redis_benchmark",
-    *("redis-benchmark", "valkey-benchmark", "keydb-benchmark"),
     sign=r'throughput summary: | requests per second, p50=|"test","rps",',
     claims=_requests,
     missing="redis-benchmark printed no results",

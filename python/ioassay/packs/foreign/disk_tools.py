@@ -209,7 +209,6 @@ def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool) 
 
 BONNIE = Tool(
     "bonnie",
-    *("bonnie++", "bonnie"),
     sign=rf"------Sequential Output------|{_CSV.pattern}",
     claims=_bonnie,
     missing="Bonnie++ printed no results",
@@ -391,7 +390,6 @@ def _dd_size(text: str) -> int | None:
 
 DD = Tool(
     "dd",
-    *("dd", "gdd"),  # gdd is GNU's on other systems
     sign=_is_summary,
     claims=_dd_claims,
     missing="dd printed no summary ('1+0 records in'): it failed, was killed, or its standard error went elsewhere",

@@ -372,7 +372,6 @@ def _series(intervals: Sequence[Mapping[str, str]], cells: Mapping[str, tuple[st
 
 VDBENCH = Tool(
     "vdbench",
-    *("vdbench", "vdbench.sh", "vdbench.bash"),
     sign=_HEAD.pattern,
     claims=_vdbench_claims,
     missing=_NOTHING,

@@ -12,6 +12,7 @@ PACK = Pack(
         "iozone": "ioassay.packs.iozone.claims.iozone_claims",
         "filesuite": "ioassay.packs.iozone.claims.filesuite_json:CLAIMS",
     },
+    programs={"iozone": r"(?i:iozone[\w.-]*)"},  # Debian's package calls it iozone, other builds iozone3 or iozone_*
     formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
     analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions"},
     commands={

@@ -331,7 +331,6 @@ def _split(text: str) -> list[str]:
 
 CLAIMS = Tool(
     "db_bench",
-    *("db_bench", "rocksdb_db_bench", "db_bench_sqlite3", "leveldb_db_bench"),
     sign=lambda text: " micros/op" in text or _HEAD.search(text),
     claims=lambda text, words: claims(parse(text), words),
     missing="db_bench printed no results",

@@ -6,4 +6,5 @@ PACK = Pack(
     "Kernel subsystems, loaded by stress-ng",
     drivers={"stress_ng": "ioassay.packs.stress_ng.driver:StressNg"},
     claims={"stress_ng": "ioassay.packs.stress_ng.claims.stressor_metrics:CLAIMS"},
+    programs={"stress_ng": "stress-ng"},
 )

@@ -35,7 +35,7 @@ from ioassay.records.observation import (
     SYSCALLS,
     File,
     Observation,
-    from_dict,
+    of_witness,
 )
 from ioassay.roles import Outcome
 from ioassay.verify.witness import strace
@@ -187,7 +187,7 @@ class _Witness(Watching):
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
         known = {"kernel": os.uname().release, **seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS]}
         backend = BPF if seen else COUNTERS
-        return self._finished(from_dict({**known, "why": why, "backend": backend, "asked": self._asked}))
+        return self._finished(of_witness({**known, "why": why, "backend": backend, "asked": self._asked}))
 
 
 def with_filesystems(files: Sequence[File]) -> list[File]:

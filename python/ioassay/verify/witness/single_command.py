@@ -22,7 +22,7 @@ from ioassay.host.block_devices import ROOT
 from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
 from ioassay.process.job_control import Job, OutputRelay
-from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, from_dict
+from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, of_witness
 from ioassay.records.record import Environment
 from ioassay.roles import Outcome
 from ioassay.verify.witness.counters import growth
@@ -340,7 +340,7 @@ class Attachment(Watching):
         unreadable = [f"the open files of {one}, so they have no paths: run as root" for one in refused]
         why = "; ".join(filter(None, (seen.pop("why"), *self._why, *unreadable)))
         known = {**seen, "backend": BPF, "asked": self._level, "layers": [*seen["layers"], COUNTERS]}
-        found = from_dict({**known, "disks": counted, "health": health, "why": why})
+        found = of_witness({**known, "disks": counted, "health": health, "why": why})
         return self._finished(found, self._with_paths(found.files))
 
     def _with_paths(self, files: Sequence[File]) -> list[File]:

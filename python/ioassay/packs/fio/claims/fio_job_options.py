@@ -268,9 +268,7 @@ _VALUED = {
 """Options whose value may be the next word."""
 
 
-def is_fio(program: str) -> bool:
-    """Whether this is fio, also under a versioned name (`fio-3.36`)."""
-    return re.fullmatch(r"fio(-[\d.]+)?", program) is not None
+is_fio = partial(tool_runs.is_program_of, "fio")
 
 
 def expanded(words: Sequence[str], files: Mapping[str, str]) -> Sequence[str]:

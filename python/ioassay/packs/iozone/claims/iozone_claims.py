@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
@@ -363,9 +363,7 @@ _JITTER_RECORDS = 100
 """With -K, two single bytes are read before every record of test 1 whose number this divides."""
 
 
-def matches(program: str) -> bool:
-    """Whether this is IOzone; Debian's package calls it iozone, other builds iozone3 or iozone_*."""
-    return re.fullmatch(r"iozone[\w.-]*", program, re.I) is not None
+matches = partial(tool_runs.is_program_of, NAME)
 
 
 def looks_like(text: str) -> bool:

@@ -91,7 +91,6 @@ def _rate(stressor: str, kind: str, mib_per_s: float, step: float) -> Claim:
 
 CLAIMS = Tool(
     "stress_ng",
-    "stress-ng",
     sign=lambda text: "stress-ng: " in text and "bogo ops/s" in text,
     claims=_claims,
     missing="stress-ng printed no metrics",
