@@ -146,6 +146,16 @@ def test_jobs_on_one_file_and_on_their_own_are_added_up() -> None:
     assert verdict(apart, seen(SHUFFLED, SHUFFLED, file=1)).category.startswith(CONFIRMED)
 
 
+def test_the_last_operation_may_end_beyond_the_working_set_and_be_several_calls() -> None:
+    did = seen(
+        Pattern(20, 19, stride_bytes=RECORD, stride_calls=19, unique_bytes=20 * RECORD, highest_bytes=20 * RECORD)
+    )
+    claim = Claim("fio", "read", engine="splice", paths=("/data",), pattern="sequential", working_set_bytes=69 * 1024)
+    assert verdict(replace(claim, operations=5), did).category != CONTRADICTED
+    assert verdict(replace(claim, operations=20), did).reason == "OTHER-WORKING-SET"
+    assert verdict(replace(claim, operations=5, working_set_bytes=52 * 1024), did).reason == "OTHER-WORKING-SET"
+
+
 def test_no_call_is_no_pattern() -> None:
     found = verdict("pattern=random", replace(seen(SHUFFLED), sessions=[]))
     assert found.category == UNSUBSTANTIATED and Code.NO_CALL_ON_FILES in codes(found)

@@ -278,7 +278,8 @@ def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> lis
         single = pattern in (RANDOM, SEQUENTIAL) and access.calls > 1 and access.most_touched <= access.draw_bytes
         return [_incomplete(Code.ONE_PLACE)] if single else []
     slack = tolerances.of("working_set_share")
-    rest = access.bytes / access.calls * access.files  # of calls that the ends of files fill up or leave out
+    calls = min(access.calls, access.operations or access.calls)  # an operation may be several, as by splice(2)
+    rest = access.bytes / calls * access.files  # of those that the ends of files fill up or leave out
     if access.least_touched > working_set * (1 + slack) + rest:
         larger = state(Code.WORKING_SET_LARGER, claimed_bytes=working_set, unique_bytes=access.least_touched)
         return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (larger,))]
