@@ -29,7 +29,7 @@ from typing import Any
 from ioassay import debug_log
 from ioassay.errors import BrokenPlugin, Interrupted, one_line
 from ioassay.hints import suggestion
-from ioassay.pack import Pack
+from ioassay.pack import Pack, listed
 
 _NAME = "[a-z][a-z0-9_]*"
 
@@ -221,6 +221,12 @@ def installed() -> tuple[Plugin, ...]:
                 found.setdefault((plugin.package.lower(), plugin.group, plugin.name), plugin)
     debug_log.info("plugins", f"{len(found)} found in the installed packages")
     return tuple(found[key] for key in sorted(found))
+
+
+@cache
+def stated(group: str) -> Mapping[str, str]:
+    """A list of packs whose entries are texts and import nothing; those of the built-in packs count first."""
+    return {**{one.name: one.value for one in installed() if one.group == group}, **listed(group, {})}
 
 
 def _of_pack(plugin: Plugin) -> list[Plugin]:

@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePath
 
-from ioassay.pack import listed
 from ioassay.records.observation import Program
+from ioassay.registry import stated
 
 UNKNOWN, _UNKNOWN_PROGRAM = "printer-unknown", Program(0, ())
 _CLOSE_NS = 50_000_000
@@ -25,7 +25,7 @@ _CLOSE_NS = 50_000_000
 @lru_cache(1024)
 def is_program_of(tool: str, program: str) -> bool:
     """Whether a program of this name is the tool: by the pattern that its pack says, else of the tool's own name."""
-    return re.fullmatch(listed("programs", {}).get(tool, re.escape(tool)), program) is not None
+    return re.fullmatch(stated("programs").get(tool, re.escape(tool)), program) is not None
 
 
 @dataclass(frozen=True)
