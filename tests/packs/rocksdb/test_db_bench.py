@@ -235,6 +235,22 @@ def test_the_times_of_idle_threads_are_no_latency() -> None:
         assert ("mean" in claim.latency_ns, claim.misfits) == (known, ())
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("1 ops/sec 0.607 seconds 1 operations", 0.607),  # the rate has one digit
+        ("164745 ops/sec 0.607 seconds 100000 operations", 100_000 / 164_745),
+        ("164745 ops/sec 0.000 seconds 1 operations", 1 / 164_745),
+        ("0 ops/sec 1.290 seconds 1 operations", 1.29),
+        ("1 ops/sec", None),
+        ("", None),
+    ],
+)
+def test_the_interval_is_the_most_exact_in_print(words: str, seconds: float | None) -> None:
+    (claim,) = claims.CLAIMS.read(f"fillbatch    : 899999.000 micros/op {words};")
+    assert claim.seconds == (seconds and pytest.approx(seconds))
+
+
 @pytest.mark.rocksdb
 def test_four_loads_are_measured_in_processes_of_their_own(driver: DbBench, tmp_path: Path) -> None:
     loads = ("fillseq", "readseq", "fillrandom", "readrandom")

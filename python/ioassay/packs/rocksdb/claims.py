@@ -57,6 +57,7 @@ _PERCENTILES = re.compile(r"^Percentiles:(.*)$", re.M)
 _PERCENTILE = re.compile(r"P([\d.]{1,8}): ([\d.]{1,25})")
 _PATH = re.compile(r"DB path: \[(.{1,4000}?)\]")
 _CLOCK_STEP_S = 1e-6
+_PRINTED_STEP_S = 1e-3
 _OUTSIDE_SHARE, _OUTSIDE_S = 0.2, 1.0
 """By so much the time of threads may be longer than that of their operations, and shorter than that of the line, which
 ends when the last thread was waited for: both grow by whatever keeps a thread from the processor."""
@@ -166,7 +167,7 @@ def _benchmarks(text: str) -> Iterator[Benchmark]:
             name=name,
             mean_ns=real(micros, f"{name} micros/op") * 1e3,
             operations=whole_number(operations, f"{name} operations") if operations else None,
-            seconds=_seconds(operations, rate) or (real(seconds, f"{name} seconds") if seconds else None),
+            seconds=_seconds(operations, rate, real(seconds, f"{name} seconds") if seconds else None),
             rate_bytes_per_s=real(volume, f"{name} MB/s") * 2**20 if volume else None,
             rate_step_bytes_per_s=step_of(volume) * 2**20 if volume else 1.0,
             keys_asked=whole_number(keys["asked"], f"{name} asked") if keys else 0,
@@ -191,11 +192,15 @@ def _of_line(match: re.Match[str]) -> list[Misfit]:
     return found + between(f"{name} micros/op", mean_s * 1e6, least / number * 1e6 - step_of(micros), math.inf)
 
 
-def _seconds(operations: str | None, rate: str | None) -> float | None:
-    """The interval behind the rate, which has more digits than the printed seconds (and older versions have none)."""
-    if not operations or not rate or not int(rate):
-        return None
-    return whole_number(operations, "operations") / whole_number(rate, "ops/sec")
+def _seconds(operations: str | None, rate: str | None, printed_s: float | None) -> float | None:
+    """The interval behind the rate, a whole number, where this has more digits than the seconds in print.
+
+    Older versions print no seconds: there a rate of three digits or more counts.
+    """
+    number = whole_number(rate, "ops/sec") if rate else 0
+    if not operations or number < (100 if printed_s is None else max(printed_s / _PRINTED_STEP_S, 1)):
+        return printed_s
+    return whole_number(operations, "operations") / number
 
 
 def _histogram(name: str, section: str) -> Histogram:
