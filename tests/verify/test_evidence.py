@@ -178,6 +178,20 @@ def test_counts(
     assert [fault[:2] for fault in judge_counts(of)] == [*wanted]
 
 
+def test_what_calls_wrote_leaves_no_less_than_nothing_for_a_mapped_file() -> None:
+    made = Claim("fio", "read", engine="mmap", operations=16, bytes=2**20)
+    of = case(
+        Group([0], [made], True, files=[File(1, "0:30", 5, "/a", "regular", "tmpfs", page_cache_bytes=0)], named=True),
+        expected=Expected(16, 2**20),
+        seen=Evidence("nothing", 0, 0),
+        pool=pool(device=Device(True)),
+        observation=observation(sessions=[Session(1, 1, 9, write=calls(16, 2**20))]),
+        mapped=[made],
+    )
+    (fault,) = judge_counts(of)
+    assert fault.statements[-1]["moved_bytes"] == 0
+
+
 @table("operation_counts", "sparse_writes_are_counted_by_their_reads")
 def test_sparse_writes(claimed: Any, read: Any, written: Any, seen: Any, device: str | None) -> None:
     number, volume = claimed

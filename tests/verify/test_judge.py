@@ -114,6 +114,17 @@ def test_more_than_a_sum_of_both_kinds_is_others_where_claims_of_one_kind_use_it
     ]
 
 
+@pytest.mark.parametrize(("other", "is_judged"), [("read", False), ("mixed", True)])
+def test_a_call_through_the_cache_may_be_of_the_claim_of_another_kind_on_the_same_file(
+    other: str, is_judged: bool
+) -> None:
+    operations = [Operation(kind, "pread64", calls(1000, 4_096_000)) for kind in ("read", "write")]
+    seen = observation("/a", sides=("read", "write"), block=[requests(), requests(kind="write")], operations=operations)
+    mixed = claim("/a", "mixed", direct=True, operations=2000, bytes=8_192_000)
+    verdict, _ = judge([mixed, claim("/a" if other == "read" else "/b", other)], seen)
+    assert (verdict.reason == "NOT-DIRECT") is is_judged
+
+
 def test_keys_are_judged_beside_io() -> None:
     keys = Claim("db_bench", "keys", operations=5, seconds=1.0)
     operations = [Operation("read", "read", calls(1000, 4_096_000))]

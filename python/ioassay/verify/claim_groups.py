@@ -60,6 +60,8 @@ class Group:
     """Sessions of the files whose reads are what a claim of sparse writes counts."""
     overflowed: bool = False
     """More files or sessions were used than the witness keeps apart."""
+    shared: bool = False
+    """Another group names its files as well, and one of both sums up reads and writes: whose a call is, is unknown."""
 
 
 def calls_of(session: Session, kind: str) -> Calls:
@@ -264,10 +266,7 @@ def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list
 
 
 def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: Set[str], of_both: Set[str]) -> Group:
-    """`called` are files that claims of calls name: what was called for is theirs.
-
-    Whose the calls of `of_both` are is not known: one claim sums up reads and writes, and another does not.
-    """
+    """`called` are files that claims of calls name: what was called for is theirs. Groups share those `of_both`."""
     here = [claims[place] for place in places]
     if here[0].engine == NULL:
         return Group(places, here, True)
@@ -277,8 +276,9 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
     for claim in here:
         found, by_name, lost = index.of(claim)
         files.update({file.id: file for file in found})
-        named &= by_name and not of_both & {*claim.paths}
+        named &= by_name
         missing += [path for path in lost if path not in missing]
+    shared = any(of_both.intersection(claim.paths) for claim in here)
     sessions = index.in_time(files.values())
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
@@ -289,8 +289,8 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
     outside = _outside(here, sessions)
     sessions = [session for session in sessions if session not in outside]
     counted = [session for claim in here for session in index.counted(claim)]
-    return Group(places, here, True, sessions, list(files.values()), named, missing,
-                 layout=layout, others=others, outside=outside, counted=counted)  # fmt: skip
+    return Group(places, here, True, sessions, list(files.values()), named and not shared, missing,
+                 layout=layout, others=others, outside=outside, counted=counted, shared=shared)  # fmt: skip
 
 
 def is_within(calls: Calls, claims: Sequence[Claim]) -> bool:

@@ -58,7 +58,7 @@ def judge_direct(case: Case) -> Finding | None:
         return _OVERFLOWED
     kind = claims[0].kind
     used = [session for session in case.group.sessions if calls_of(session, kind).bytes]
-    if not case.group.told_apart or not used:
+    if not case.group.told_apart or case.group.shared or not used:
         return Finding(judged=False)
     through = _buffered(used, kind, len(claims))
     buffered = sum(calls_of(session, kind).bytes for session in through)

@@ -204,7 +204,7 @@ def _touched_bytes(case: Case) -> int | None:
         return None
     else:
         done = sum(part or 0 for part in added)
-    return done - sum(session.write.bytes for session in sessions)
+    return max(done - sum(session.write.bytes for session in sessions), 0)
 
 
 def _by_device(case: Case, why: Statement, *, mapped: bool) -> list[Fault]:
