@@ -278,7 +278,7 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index, called: 
         files.update({file.id: file for file in found})
         named &= by_name
         missing += [path for path in lost if path not in missing]
-    shared = any(of_both.intersection(claim.paths) for claim in here)
+    shared = any(of_both & {*claim.paths} for claim in here)
     sessions = index.in_time(files.values())
     layout = _layout(here[0], sessions)
     kept = {id(session) for session in layout}
