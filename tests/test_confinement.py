@@ -22,6 +22,7 @@ import pytest
 from ioassay.drivers import DRIVERS, driver
 from ioassay.packs.fio.driver import Fio
 from ioassay.packs.fio.driver.jobfile import job_study
+from ioassay.packs.strace import observer as strace
 from ioassay.process import landlock, supervisor
 from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, MAKE_SYM, REFER, TRUNCATE, Linux, Rule, Ruleset
 from ioassay.records.record import FAILED, OK, Record
@@ -31,7 +32,7 @@ from ioassay.runner.confinement import CODE, CONFINEMENT, SINKS, Net
 from ioassay.runner.progress import Progress
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
-from ioassay.verify.witness import strace
+from ioassay.verify.witness import observed_command
 
 from .cli import command_server
 from .cli.conftest import ask
@@ -528,9 +529,7 @@ def test_a_tool_under_strace_is_confined_and_strace_writes_its_own_output(
 @pytest.mark.strace
 @pytest.mark.landlock
 def test_trials_that_have_their_calls_counted_are_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sys.modules["ioassay.verify.witness.observed_command"], "counter", lambda: ("strace", "by this test")
-    )
+    monkeypatch.setattr(observed_command, "counter", lambda: observed_command.Choice("strace", "by this test"))
     target = {"kind": "file", "path": str(tmp_path / "file"), "size": "1MiB"}
     params = {"rw": "randwrite", "bs": "64k", "ioengine": "psync"}
     table = {"driver": "fio", "target": target, "params": params, "watch": {"calls": True}}

@@ -160,7 +160,7 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
-    monkeypatch.setattr("ioassay.verify.witness.strace.available", lambda: "there is no strace on PATH")
+    monkeypatch.setattr("ioassay.packs.strace.observer.unusable", lambda: "there is no strace on PATH")
     warned: list[str] = []
     tally, found, finding = counted(tmp_path / "run", suite(), warned)
     assert (tally.planned, tally.ok, tally.skipped) == (6, 4, 2)

@@ -71,8 +71,17 @@ def test_without_a_pack_the_rest_starts_lists_and_measures(removed: str, tmp_pat
     assert (tmp_path / "run" / "report" / "index.html").exists()
 
 
-def test_an_option_of_a_pack_that_is_not_there_is_refused_before_the_run_has_a_folder(tmp_path: Path) -> None:
-    remove("live", tmp_path)
+@pytest.mark.parametrize(
+    ("name", "words", "wanted"),
+    [
+        ("live", ["run", "null.toml", "--output", "run", "--live"], "--live needs the pack 'live'"),
+        ("strace", ["witness", "--backend", "strace", "--", "touch", "run"], "expected auto, bpf, counters\n"),
+    ],
+)
+def test_an_option_of_a_pack_that_is_not_there_is_refused_before_anything_is_done(
+    name: str, words: list[str], wanted: str, tmp_path: Path
+) -> None:
+    remove(name, tmp_path)
     (tmp_path / "null.toml").write_text(STUDY)
-    said = python(tmp_path, "-m", "ioassay", "run", "null.toml", "--output", "run", "--live", status=2)
-    assert "--live needs the pack 'live'" in said and not (tmp_path / "run").exists()
+    said = python(tmp_path, "-m", "ioassay", *words, status=2)
+    assert wanted in said and not (tmp_path / "run").exists()

@@ -241,7 +241,7 @@ def _of_pack(plugin: Plugin) -> list[Plugin]:
         Plugin(group, name, plugin.package, plugin.version, value)
         for group, entries in pack.lists.items()
         for name, value in entries.items()
-        if group not in ("commands", "api")  # of built-in packs alone
+        if group not in ("commands", "api", "observers")  # of built-in packs alone
     ]
 
 

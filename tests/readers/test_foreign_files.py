@@ -24,11 +24,11 @@ from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, parser, result_entry, user_claims
 from ioassay.packs.foreign import importer
 from ioassay.packs.ssd import traces
+from ioassay.packs.strace import observer as strace
 from ioassay.records.observation import Observation
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Trial
 from ioassay.study import catalog, plan
-from ioassay.verify.witness import strace
 
 from ..corpora import cases, rows
 from .mutation import COPIES, withstands

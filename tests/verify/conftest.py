@@ -78,13 +78,13 @@ def said(found: Finding | None) -> tuple[str, str] | None:
     return ("CONFIRMED" if found.judged else NOT_JUDGED, "")
 
 
-def table(name: str, *of: str) -> Any:
-    """A decorator: the test's arguments are those of each row of these tables of tests/corpus/verify/NAME.toml.
+def table(name: str, *of: str, subject: str = "verify") -> Any:
+    """A decorator: the test's arguments are those of each row of these tables of tests/corpus/SUBJECT/NAME.toml.
 
     Lists there are tuples, and "none" is None, as is what a row leaves out of the words of the others. A table has the
     name of what it shows: the rows of several are called by it.
     """
-    tables = tomllib.loads((CORPUS / "verify" / f"{name}.toml").read_text())
+    tables = tomllib.loads((CORPUS / subject / f"{name}.toml").read_text())
     listed = {f"{each}-{number}": row for each in of for number, row in enumerate(tables[each])}
     words = list(dict.fromkeys(word for row in listed.values() for word in row))
     values = [[_as_tuples(row.get(word)) for word in words] for row in listed.values()]

@@ -19,7 +19,6 @@ from ioassay.errors import ToolError
 from ioassay.process import supervisor
 from ioassay.records.observation import COMPAT, STRACE, Observation, from_dict
 from ioassay.verify import witness
-from ioassay.verify.witness import strace
 
 from ..patience import PATIENCE_S
 
@@ -131,44 +130,6 @@ def test_where_neither_can_count_both_reasons_are_said(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match=r"BPF is forbidden here.*apt-get install strace"):
         witness.counting((), tmp_path)
-
-
-SUMMARY = """\
-% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 72.96    0.010391           7      1300           getpid
-  4.27    0.000608           7        80        40 openat
-  0.00    0.000000           0         5           clone
-  0.00    0.000000           0         3         1 clone3
------- ----------- ----------- --------- --------- ----------------
-100.00    0.014242          10      1388        41 total
-System call usage summary for 32 bit mode:
-% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 50.00    0.000100           7        40           getpid
- 50.00    0.000100           7        10         2 read
------- ----------- ----------- --------- --------- ----------------
-100.00    0.000200           4        50         2 total
-"""
-
-
-def test_a_summary_is_read_with_its_errors_and_32_bit_calls_together(tmp_path: Path) -> None:
-    path = tmp_path / "summary"
-    path.write_text(SUMMARY)
-    seen = strace.read_summary(path)
-    assert seen.calls == {"getpid": 1300, "openat": 80, "clone": 5, "clone3": 3, COMPAT: 50}
-    assert seen.call_errors == {"openat": 40, "clone3": 1, COMPAT: 2}
-    assert seen.processes == 8
-
-
-@pytest.mark.parametrize("text", ["", "nonsense\n", "\x00\xff", "100.00 0.1 total\n", "  1 2 3 4 5 6 7\n"])
-def test_a_summary_that_is_none_counts_nothing_and_is_said(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "summary"
-    path.write_text(text, encoding="latin-1")
-    seen = strace.read_summary(path)
-    assert (dict(seen.calls), seen.processes) == ({}, 0)
-    assert "strace wrote no summary" in seen.why
-    assert "no summary" in strace.read_summary(tmp_path / "absent").why
 
 
 def test_an_observation_keeps_its_calls_and_an_old_one_has_none() -> None:

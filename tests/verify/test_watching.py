@@ -17,9 +17,10 @@ from ioassay import _core
 from ioassay.api import witness_judgement
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import block_devices, process_capabilities
+from ioassay.packs.strace import observer as strace
 from ioassay.process import process_table
 from ioassay.verify import witness
-from ioassay.verify.witness import Attachment, Running, single_command, strace
+from ioassay.verify.witness import Attachment, Running, single_command
 from ioassay.verify.witness.counters import Counters, process_counters
 from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
 
@@ -126,18 +127,17 @@ def bpf(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 )
 def test_the_backend_of_a_level(
     bpf: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, asked: Any, unusable: str | None,
-    no_strace: str | None, backend: str | None, layers: Any, why: str | None, refused: str | None,
+    no_strace: str | None, backend: str | None, why: str | None, refused: str | None,
 ) -> None:  # fmt: skip
     """`why` is what is said, or with … before it a part of that; `refused` a part of what an error says."""
     bpf(unusable or "")
-    monkeypatch.setattr(strace, "available", lambda: no_strace or "")
+    monkeypatch.setattr(strace, "unusable", lambda: no_strace or "")
     if refused is not None:
         with pytest.raises(UsageError if unusable is None and no_strace is None else ToolError, match=refused):
             best(*asked)
         return
     choice = best(*asked)
-    assert choice.backend == backend and {*(layers or ())} <= {*choice.layers}
-    assert choice.backend != "counters" or [*choice.layers] == ["counters"]
+    assert choice.backend == backend
     assert choice.why == why if not why or why[0] != "…" else why[1:] in choice.why
 
 

@@ -16,8 +16,9 @@ from ioassay import api, formats
 from ioassay.errors import InputError, Interrupted, UsageError
 from ioassay.formats import is_of_this_host, user_claims
 from ioassay.hints import nearest
+from ioassay.pack import listed
 from ioassay.process import supervisor
-from ioassay.records.observation import BPF, EXPLAIN, OFF, SYSCALLS
+from ioassay.records.observation import BPF, COUNTERS, EXPLAIN, OFF, SYSCALLS
 from ioassay.verify import latency_parts
 from ioassay.verify.evidence import classes
 from ioassay.verify.verdict import CONTRADICTED, compared, rank
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ioassay.verify.witness.observed_command import CallListing
 
 LEVELS = ("counters", "block", "syscalls", "explain")
-BACKENDS = ("auto", "bpf", "counters", "strace")
+BACKENDS = ("auto", BPF, COUNTERS, *listed("observers", {}))
 Note = Callable[[str], object]
 """Called with a line for people."""
 

@@ -38,7 +38,7 @@ Backend = Annotated[
     syntax.option(
         "NAME",
         "auto, bpf, counters, or strace (exact, but slows the command down).",
-        completion_values.words("auto", "bpf", "counters", "strace"),
+        completion_values.words(*witness_judgement.BACKENDS),
     ),
 ]
 Require = Annotated[

@@ -15,6 +15,7 @@ PACKS = (
     "live",
     "rocksdb",
     "ssd",
+    "strace",
     "stress_ng",
     "tuning",
     "virtual_drive",

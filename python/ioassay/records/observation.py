@@ -31,7 +31,6 @@ LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, EXPLAIN, RECORD)
 `syscalls` with the parts of each operation's time."""
 
 BPF, STRACE = "bpf", "strace"
-BACKENDS = (BPF, COUNTERS, STRACE)
 
 PROCESSOR, SUBMISSION, FILE_SYSTEM, LOCK = "processor", "submission", "file-system", "lock"
 JOURNAL, QUEUE, DEVICE, COMPLETION = "journal", "queue", "device", "completion"

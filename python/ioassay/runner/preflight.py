@@ -23,7 +23,7 @@ from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyErr
 from ioassay.hints import document, suggestion
 from ioassay.host import interference, system
 from ioassay.process import supervisor
-from ioassay.records.observation import STRACE
+from ioassay.records.observation import BPF
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -295,8 +295,10 @@ def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     except ToolError as error:
         text = f"{studies}: {error}; trials that count them will be skipped"
         return [Warning_("calls-uncounted", text, "apt-get install strace")]
-    text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
-    return [Warning_("calls-by-strace", text, f"{document('backends')} says what BPF needs")] if who == STRACE else []
+    if who == BPF:
+        return []
+    text = f"{studies}: system calls are counted by {who}, in trials that it slows down, not by BPF: {why}"
+    return [Warning_(f"calls-by-{who}", text, f"{document('backends')} says what BPF needs")]
 
 
 def _examine_points(bench: PreparedStudy) -> list[Warning_]:

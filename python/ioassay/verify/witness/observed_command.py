@@ -10,20 +10,20 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
 from ioassay.hints import document, nearest
 from ioassay.host import process_capabilities
+from ioassay.pack import listed
 from ioassay.process import process_table
 from ioassay.records.observation import (
-    BACKENDS,
     BLOCK,
     BPF,
     COUNTERS,
@@ -31,20 +31,20 @@ from ioassay.records.observation import (
     LEVELS,
     OFF,
     RECORD,
-    STRACE,
     SYSCALLS,
     File,
     Observation,
     of_witness,
 )
 from ioassay.roles import Outcome
-from ioassay.verify.witness import strace
 from ioassay.verify.witness.counters import Counters
 
 AUTO = "auto"
 REQUESTS = "requests.bin"
-CALLS = "calls.strace"
-SUMMARY = "summary.strace"
+OBSERVERS: dict[str, str] = listed("observers", {})
+"""A backend of a pack -> its module: `unusable()`, `missing(level)`, `watching(level, folder, why)`, and
+`counting(folder, why)`, which counts the calls by name. The last two return a `Watching`."""
+BACKENDS = (AUTO, BPF, COUNTERS, *OBSERVERS)
 _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
@@ -78,7 +78,7 @@ class Watching:
         """What was seen, once; None when nothing was to be watched."""
         return None
 
-    def _finished(self, found: Observation, files: Sequence[File] | None = None) -> Observation:
+    def finished(self, found: Observation, files: Sequence[File] | None = None) -> Observation:
         """With what is known here: the time, and where its files lie (`files`: with better paths)."""
         files = with_filesystems(found.files if files is None else files)
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
@@ -96,15 +96,16 @@ def watching(
     """What watches one command at `level` (one of LEVELS).
 
     `devices` are the kernel's names of the block devices under what is loaded. In `folder` go REQUESTS, what level
-    RECORD writes down, and CALLS, what strace writes; `layers` are more than the level asks for (SYSCALLS beside
-    RECORD). With `listing` the calls on files are listed, to that file or for '' as a sample. ToolError when a backend
-    that was asked for by name cannot run.
+    RECORD writes down, and what an observer of a pack writes; `layers` are more than the level asks for (SYSCALLS
+    beside RECORD). With `listing` the calls on files are listed, to that file or for '' as a sample. ToolError when a
+    backend that was asked for by name cannot run.
     """
     if level == OFF:
         return Watching()
-    choice, calls = best(level, backend), folder / CALLS
-    if choice.backend == STRACE:
-        return _Strace(partial(strace.wrap, output=calls), partial(strace.read, calls, level, choice.why))
+    choice = best(level, backend)
+    if choice.backend in OBSERVERS:
+        watched: Watching = _observer(choice.backend).watching(level, folder, choice.why)
+        return watched
     return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers, listing)
 
 
@@ -115,26 +116,17 @@ def prepare(level: str, backend: str = AUTO) -> None:
 
 
 def counting(devices: Sequence[str], folder: Path) -> Watching:
-    """What counts the system calls of one command by name: BPF programs, or where these cannot run strace's summary,
-    SUMMARY in `folder`. ToolError when neither can."""
-    who, why = counter()
-    if who == STRACE:
-        summary = folder / SUMMARY
-        return _Strace(partial(strace.wrap_summary, output=summary), partial(strace.read_summary, summary, why))
-    return _Witness(Choice(BPF, (*BPF_LAYERS[SYSCALLS], COUNTERS)), SYSCALLS, devices, None, ())
+    """What counts the system calls of one command by name: BPF programs, or where these cannot run an observer of a
+    pack, which may write into `folder`. ToolError when none can."""
+    choice = counter()
+    if choice.backend in OBSERVERS:
+        counted: Watching = _observer(choice.backend).counting(folder, choice.why)
+        return counted
+    return _Witness(choice, SYSCALLS, devices, None, ())
 
 
-class _Strace(Watching):
-    """strace starts the command and writes down its calls, or their summary."""
-
-    def __init__(self, wrap: Callable[[Sequence[str]], Sequence[str]], read: Callable[[], Observation]) -> None:
-        self._wrap, self._read = wrap, read
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return self._wrap(argv)
-
-    def observation(self, outcome: Outcome) -> Observation:
-        return self._finished(self._read())
+def _observer(backend: str) -> Any:
+    return import_module(OBSERVERS[backend])
 
 
 class _Witness(Watching):
@@ -187,7 +179,7 @@ class _Witness(Watching):
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
         known = {"kernel": os.uname().release, **seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS]}
         backend = BPF if seen else COUNTERS
-        return self._finished(of_witness({**known, "why": why, "backend": backend, "asked": self._asked}))
+        return self.finished(of_witness({**known, "why": why, "backend": backend, "asked": self._asked}))
 
 
 def with_filesystems(files: Sequence[File]) -> list[File]:
@@ -207,26 +199,14 @@ def with_filesystems(files: Sequence[File]) -> list[File]:
 
 
 # Which backend can watch here what was asked for, and why it is not a better one. Nothing is attached or started but a
-# look at what the kernel allows. Which layers a backend has is said here as it is meant; an observation says what was
-# really watched.
-
-BPF_LAYERS = {
-    BLOCK: (BLOCK, "uring"),
-    SYSCALLS: (BLOCK, "uring", SYSCALLS, "aio"),
-    EXPLAIN: (BLOCK, "uring", SYSCALLS, "aio", EXPLAIN),
-    RECORD: (BLOCK, "uring", RECORD),
-}
-STRACE_LAYERS = (SYSCALLS, "aio")
+# look at what the kernel allows.
 
 _GRANT = f"{document('backends')} shows how"
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     backend: str
-    """BPF, COUNTERS or STRACE."""
-    layers: Sequence[str]
-    """What it will watch, as `Observation.layers`; the counters are read whoever watches, but for strace."""
+    """BPF, COUNTERS or one of OBSERVERS."""
     why: str = ""
     """Why that is less than was asked for, with the remedy; '' when it is all of it."""
 
@@ -234,8 +214,8 @@ class Choice:
 def best(asked: str, wanted: str = AUTO) -> Choice:
     """The backend for level `asked` (one of LEVELS but OFF): `wanted`, or with AUTO the best that works here.
 
-    AUTO never means strace, which slows what it watches down by a factor. ToolError: the backend that was asked for
-    by name cannot run here. UsageError: there is no such level or backend.
+    AUTO never means an observer of a pack, which may slow down what it watches by a factor. ToolError: the backend that
+    was asked for by name cannot run here. UsageError: there is no such level or backend.
     """
     choice = _best(asked, wanted)
     debug_log.info("witness", f"backend {choice.backend} for level {asked}" + (f": {choice.why}" if choice.why else ""))
@@ -247,36 +227,37 @@ def _best(asked: str, wanted: str) -> Choice:
         raise UsageError(
             f"nothing can be watched at level '{asked}'; expected {', '.join(levels)}{nearest(asked, levels)}"
         )
-    if wanted not in (known := (AUTO, *BACKENDS)):
-        raise UsageError(f"there is no backend '{wanted}'; expected {', '.join(known)}{nearest(wanted, known)}")
-    if wanted == STRACE:
-        if reason := strace.available():
-            raise ToolError(f"backend strace cannot run: {reason}")
-        unseen = asked in (BLOCK, EXPLAIN, RECORD)
-        missing = f"strace cannot see the block layer, which level {asked} asks for" if unseen else ""
-        return Choice(STRACE, STRACE_LAYERS, missing)
+    if wanted not in BACKENDS:
+        raise UsageError(f"there is no backend '{wanted}'; expected {', '.join(BACKENDS)}{nearest(wanted, BACKENDS)}")
+    if wanted in OBSERVERS:
+        if reason := _observer(wanted).unusable():
+            raise ToolError(f"backend {wanted} cannot run: {reason}")
+        return Choice(wanted, _observer(wanted).missing(asked))
     if COUNTERS in (wanted, asked):
         why = f"backend counters was asked for: nothing of level {asked} was watched" if asked != COUNTERS else ""
-        return Choice(COUNTERS, (COUNTERS,), why)
+        return Choice(COUNTERS, why)
     reason = bpf_unusable()
     if not reason:
-        return Choice(BPF, (*BPF_LAYERS[asked], COUNTERS))
+        return Choice(BPF)
     if wanted == BPF:
         raise ToolError(f"backend bpf cannot run: {reason}")
-    return Choice(COUNTERS, (COUNTERS,), f"only counters were read, nothing of level {asked}: {reason}")
+    return Choice(COUNTERS, f"only counters were read, nothing of level {asked}: {reason}")
 
 
-def counter() -> tuple[str, str]:
-    """Who counts system calls by name here: BPF, or where that cannot run STRACE, and then why not BPF.
+def counter() -> Choice:
+    """Who counts system calls by name here: BPF, or where that cannot run an observer of a pack, and why not BPF.
 
-    ToolError, with both reasons, when neither can.
+    ToolError, with all reasons, when none can.
     """
     reason = bpf_unusable()
     if not reason:
-        return BPF, ""
-    if other := strace.available():
-        raise ToolError(f"system calls cannot be counted by BPF ({reason}), nor by strace ({other})")
-    return STRACE, reason
+        return Choice(BPF)
+    others = {name: _observer(name).unusable() for name in OBSERVERS}
+    for name, other in others.items():
+        if not other:
+            return Choice(name, reason)
+    refused = "".join(f", nor by {name} ({other})" for name, other in others.items())
+    raise ToolError(f"system calls cannot be counted by BPF ({reason}){refused}")
 
 
 def bpf_unusable() -> str:

@@ -341,7 +341,7 @@ class Attachment(Watching):
         why = "; ".join(filter(None, (seen.pop("why"), *self._why, *unreadable)))
         known = {**seen, "backend": BPF, "asked": self._level, "layers": [*seen["layers"], COUNTERS]}
         found = of_witness({**known, "disks": counted, "health": health, "why": why})
-        return self._finished(found, self._with_paths(found.files))
+        return self.finished(found, self._with_paths(found.files))
 
     def _with_paths(self, files: Sequence[File]) -> list[File]:
         """The files, those without a whole path (open before, or opened from a folder) under those that /proc has."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ioassay.records.observation import READ, WRITE, Calls, Observation, Session
-from ioassay.verify.witness import strace
-from ioassay.verify.witness.strace_line import Call, Gone, Lines, Tally, Target, target, unescaped
+from ioassay.packs.strace import observer as strace
+from ioassay.packs.strace.call_lines import Call, Gone, Lines, Tally, Target, target, unescaped
+from ioassay.records.observation import COMPAT, READ, WRITE, Calls, Observation, Session
 
-from ..corpora import cases, has
-from .conftest import table
+from ...corpora import cases, has
+from ...verify.conftest import table
 
 KIB = 1024
 
@@ -76,10 +76,11 @@ def fed(*lines: str) -> list[Call | Gone]:
 
 
 @table(
-    "strace_line",
+    "lines",
     "calls_are_joined_and_taken_apart",
     "results",
     "signs_in_paths_end_no_arguments",
+    subject="strace",
 )
 def test_calls_of_lines(lines: Any, result: str | None, of: Any, returned: int | None) -> None:
     (call,) = fed(*(lines or [f"1 1.0 read(99, 0x7f, 4) = {result} <0.1>"]))
@@ -98,7 +99,7 @@ def test_what_a_task_was_in_when_it_was_killed() -> None:
     assert fed("1 1.0 +++ exited with 0 +++") == [Gone(1, None)]
 
 
-@table("strace_line", "what_a_descriptor_is_open_to")
+@table("lines", "what_a_descriptor_is_open_to", subject="strace")
 def test_what_a_descriptor_is_open_to(text: str, found: Any) -> None:
     assert target(text) == Target(*found)
 
@@ -141,6 +142,47 @@ def test_a_clock_that_went_back_gives_no_negative_time() -> None:
     assert made.calls_seen() == Calls(1, 1, requested_bytes=8, bytes=8, last_ns=5)
 
 
+# Its summary
+
+
+SUMMARY = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 72.96    0.010391           7      1300           getpid
+  4.27    0.000608           7        80        40 openat
+  0.00    0.000000           0         5           clone
+  0.00    0.000000           0         3         1 clone3
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.014242          10      1388        41 total
+System call usage summary for 32 bit mode:
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 50.00    0.000100           7        40           getpid
+ 50.00    0.000100           7        10         2 read
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000200           4        50         2 total
+"""
+
+
+def test_a_summary_is_read_with_its_errors_and_32_bit_calls_together(tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    path.write_text(SUMMARY)
+    seen = strace.read_summary(path)
+    assert seen.calls == {"getpid": 1300, "openat": 80, "clone": 5, "clone3": 3, COMPAT: 50}
+    assert seen.call_errors == {"openat": 40, "clone3": 1, COMPAT: 2}
+    assert seen.processes == 8
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", "\x00\xff", "100.00 0.1 total\n", "  1 2 3 4 5 6 7\n"])
+def test_a_summary_that_is_none_counts_nothing_and_is_said(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "summary"
+    path.write_text(text, encoding="latin-1")
+    seen = strace.read_summary(path)
+    assert (dict(seen.calls), seen.processes) == ({}, 0)
+    assert "strace wrote no summary" in seen.why
+    assert "no summary" in strace.read_summary(tmp_path / "absent").why
+
+
 # Real runs
 
 
@@ -152,7 +194,7 @@ def watched(folder: Path, *argv: str) -> Observation:
 
 @pytest.mark.strace
 @pytest.mark.fio
-@table("strace", "counts_of_the_file_are_those_of_fio")
+@table("lines", "counts_of_the_file_are_those_of_fio", subject="strace")
 def test_counts_of_the_file_are_those_of_fio(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "data").write_bytes(bytes(512 * KIB))
     common = ("--name=j", "--filename=data", "--size=512k", "--bs=4k", "--group_reporting", "--invalidate=0")
@@ -209,12 +251,12 @@ def test_strange_names_deletion_and_kills(tmp_path: Path) -> None:
 
 def test_without_strace_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt-get install strace" in strace.available()
+    assert "apt-get install strace" in strace.unusable()
     refusing = tmp_path / "strace"
     refusing.write_text("#!/bin/sh\necho 'strace: PTRACE_TRACEME: Operation not permitted' >&2; exit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert "PTRACE_TRACEME: Operation not permitted" in strace.available()
+    assert "PTRACE_TRACEME: Operation not permitted" in strace.unusable()
 
 
 @pytest.mark.strace

@@ -19,23 +19,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ioassay.errors import StartError, ToolError
-from ioassay.process import supervisor
-from ioassay.records.observation import (
-    COMPAT,
-    OTHER,
-    READ,
-    STRACE,
-    SYNC,
-    SYSCALLS,
-    WRITE,
-    Observation,
-    Operation,
-    Session,
-)
-from ioassay.verify.witness.strace_line import (
+from ioassay.packs.strace.call_lines import (
     MOST,
     ByName,
     Call,
@@ -53,21 +41,70 @@ from ioassay.verify.witness.strace_line import (
     flags_of,
     target,
 )
+from ioassay.process import supervisor
+from ioassay.records.observation import (
+    BLOCK,
+    COMPAT,
+    EXPLAIN,
+    OTHER,
+    READ,
+    RECORD,
+    STRACE,
+    SYNC,
+    SYSCALLS,
+    WRITE,
+    Observation,
+    Operation,
+    Session,
+)
+from ioassay.roles import Outcome
+from ioassay.verify.witness.observed_command import Watching
 
 PROGRAM = "strace"
+CALLS, SUMMARY = "calls.strace", "summary.strace"
 TIMES = "strace slows every call down, so its times and rates are not to be judged"
 RINGS = "io_uring was used, and what is submitted through it strace cannot see: use the backend bpf"
 
 _WHY = "strace counted the calls, as BPF could not: all was slowed down, and calls that do not return are not counted"
 _ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d{1,18})\s+(?:(\d{1,18})\s+)?(\w+)$")
 _OTHER_MODE = re.compile(r"System call usage summary for (32 bit|x32) mode")
-_MAKES_TASKS = ("clone", "clone3", "fork", "vfork")
 _TOTAL = "total"
+_OF_THE_BLOCK_LAYER = (BLOCK, EXPLAIN, RECORD)
 _OPTIONS = ("-f", "-q", "-v", "-yy", "-s", "0", "-ttt", "-T", "-e", "signal=none")
 """Children too; no arrays cut short (-v); what descriptors are open to (-yy); no data; stamps and durations."""
 
 
-def available() -> str:
+class _Strace(Watching):
+    """strace starts the command and writes down its calls, or their summary."""
+
+    def __init__(self, wrap: Callable[[Sequence[str]], Sequence[str]], read: Callable[[], Observation]) -> None:
+        self._wrap, self._read = wrap, read
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return self._wrap(argv)
+
+    def observation(self, outcome: Outcome) -> Observation:
+        return self.finished(self._read())
+
+
+def watching(level: str, folder: Path, why: str) -> Watching:
+    """What strace sees of a command; its lines stay in CALLS."""
+    calls = folder / CALLS
+    return _Strace(partial(wrap, output=calls), partial(read, calls, level, why))
+
+
+def counting(folder: Path, why: str) -> Watching:
+    """What strace's summary counts, which stays in SUMMARY."""
+    summary = folder / SUMMARY
+    return _Strace(partial(wrap_summary, output=summary), partial(read_summary, summary, why))
+
+
+def missing(level: str) -> str:
+    """What of a level strace does not see; '' when it sees all."""
+    return f"strace cannot see the block layer, which level {level} asks for" if level in _OF_THE_BLOCK_LAYER else ""
+
+
+def unusable() -> str:
     """'' when commands can be watched by strace here, else why not and what helps."""
     try:
         done = supervisor.capture([PROGRAM, "-f", "-o", "/dev/null", "-e", "trace=none", "--", "true"])
@@ -143,7 +180,7 @@ def read_summary(output: Path, why: str = "") -> Observation:
     except OSError:
         text = ""
     calls, errors = parse_summary(text.splitlines())
-    made = sum(calls.get(name, 0) - errors.get(name, 0) for name in _MAKES_TASKS)
+    made = sum(calls.get(name, 0) - errors.get(name, 0) for name in _CLONES)
     return Observation(
         backend=STRACE,
         asked=SYSCALLS,

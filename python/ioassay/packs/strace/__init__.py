@@ -1,0 +1,9 @@
+"""The witness by strace: a backend that needs no privileges, for those who cannot load BPF programs.
+
+observer.py     starts commands under strace, and makes observations of what it writes
+call_lines.py   its lines as calls, and the files that these use
+"""
+
+from ioassay.pack import Pack
+
+PACK = Pack("The witness by strace", observers={"strace": "ioassay.packs.strace.observer"})
