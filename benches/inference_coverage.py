@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ioassay.analysis.condition_comparison import Verdict, judged_pairs
 from ioassay.analysis.measurements.cells import Cell
 from ioassay.analysis.one_factor import ShapeKind, direction
-from ioassay.analysis.run_comparison import Verdict, judged_pairs
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slope
 from ioassay.stats.result import Floats

@@ -21,8 +21,8 @@ MESSAGES = re.compile(r"(debug_log|warnings|re)\.|\w*Error$|(NoData|Undefined|Co
 FORMS = ("narrative/phrases.py",)
 STILL = (
     "analysis/measurements/passes.py",  # levels of a factor
-    *(f"report/{name}.py" for name in ("ci_summaries", "comparison_page", "page", "run_facts", "warnings")),
-    *(f"report/figures/{name}.py" for name in ("__init__", "axes", "bars", "chart", "comparison_charts", "curves")),
+    *(f"report/{name}.py" for name in ("ci_summaries", "page", "run_facts", "warnings")),
+    *(f"report/figures/{name}.py" for name in ("__init__", "axes", "bars", "chart", "curves")),
     *(
         f"report/figures/{name}.py"
         for name in ("heatmap", "latency_distributions", "metric_view", "monitors", "panels")

@@ -78,7 +78,10 @@ def test_the_reference_has_each_command_driver_metric_key_and_public_name(site: 
     assert "<code>run.&lt;key&gt;</code>" in keys
     assert "<td><a href=#until>Until</a></td>" in keys.replace('"', "")
     page = (site / "reference" / "python-api.html").read_text()
-    assert "StudyError names the key that is wrong." in page and 'id="ioassay.api.comparison.compare"' in page
+    assert (
+        "StudyError names the key that is wrong." in page
+        and 'id="ioassay.packs.comparison.comparison_results.compare"' in page
+    )
 
 
 def test_links_to_documents_outside_docs_lead_to_pages_of_the_site(site: Path) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ioassay._core import __version__ as __version__
-    from ioassay.api.comparison import Comparison as Comparison
-    from ioassay.api.comparison import compare as compare
     from ioassay.api.diagnosis import Diagnosis as Diagnosis
     from ioassay.api.diagnosis import doctor as doctor
     from ioassay.api.diagnosis import restore_settings as restore_settings
@@ -40,6 +38,8 @@ if TYPE_CHECKING:
     from ioassay.errors import ToolError as ToolError
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
+    from ioassay.packs.comparison.comparison_results import Comparison as Comparison
+    from ioassay.packs.comparison.comparison_results import compare as compare
     from ioassay.packs.fio.quick_study import quick as quick
     from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.packs.live.live_page import LivePage as LivePage
@@ -64,7 +64,6 @@ _MODULES = {
     name: f"ioassay.{module}"
     for module, names in {
         "_core": "__version__",
-        "api.comparison": "Comparison compare",
         "api.diagnosis": "Diagnosis doctor restore_settings",
         "api.publication": "Bundle",
         "api.run_results": "Run open",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
 from ioassay.narrative import finding, pipeline
+from ioassay.packs.comparison import run_comparison
 
 
 def shares(lab: Any, repetitions: int = 2) -> Any:

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claim_verdicts import Outcome, analyse, together
-from ioassay.analysis.run_comparison import compare
 from ioassay.narrative import conditions_text
 from ioassay.narrative.finding import Finding
+from ioassay.packs.comparison.run_comparison import compare
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset

@@ -15,11 +15,11 @@ import pytest
 
 from ioassay import metrics, report
 from ioassay._core import Histogram
-from ioassay.analysis import run_comparison
 from ioassay.analysis.descriptive import headline
 from ioassay.analysis.measurements.cells import cells, percentile_intervals, pooled, pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
+from ioassay.packs.comparison import run_comparison
 from ioassay.store import packed_page
 
 P99 = "read.lat.p99"

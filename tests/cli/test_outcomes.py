@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.cli import results as compare
+from ioassay.cli import results
 from ioassay.errors import IoassayError
 from ioassay.host import system
 from ioassay.process import supervisor
@@ -79,4 +79,4 @@ def test_sql_is_refused_where_duckdb_would_crash(code: int, tmp_path: Path, monk
     monkeypatch.setattr(system, "lacks_avx2", lambda: True)
     monkeypatch.setattr(supervisor, "capture", lambda *_, **__: Captured(code, "", "", False))
     with pytest.raises(IoassayError, match="duckdb needs" if code else "has no plan"):
-        compare.sql([str(tmp_path), "SELECT 1"])
+        results.sql([str(tmp_path), "SELECT 1"])

@@ -11,10 +11,10 @@ import pytest
 from tests.corpora import cases
 
 from ioassay import host as hosts
-from ioassay.analysis.run_comparison import _fact_differences
 from ioassay.host import privacy
 from ioassay.host.privacy import NAME, Pseudonyms, shown_parameters
-from ioassay.narrative.comparison_text import warning
+from ioassay.packs.comparison.comparison_text import warning
+from ioassay.packs.comparison.run_comparison import _fact_differences
 from ioassay.store import run_folder
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study

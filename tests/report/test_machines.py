@@ -12,9 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # importmode=importlib leaves it out
 
 from ioassay import report
-from ioassay.analysis.run_comparison import compare
-from ioassay.narrative import comparison_text
 from ioassay.narrative.pipeline import analyse_all
+from ioassay.packs.comparison import comparison_text
+from ioassay.packs.comparison.run_comparison import compare
 from ioassay.report import run_facts
 from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset

@@ -2,7 +2,7 @@
 
 `ANALYSES` has the questions of the core and of the packs: question -> module, whose `analyse(records, study)` returns
 answers, or findings in its own words where the core has none for it. `OVERALL` lists the
-questions to all studies at once. `narrative.pipeline` asks all; `run_comparison.compare` compares runs.
+questions to all studies at once. `narrative.pipeline` asks all.
 """
 
 from __future__ import annotations

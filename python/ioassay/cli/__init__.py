@@ -35,7 +35,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
         "plan": ("ioassay.cli.run", "Show trials, order, time and bytes written; run nothing."),
         "studies": ("ioassay.cli.run", "List the built-in studies."),
         "report": ("ioassay.cli.results", "Rebuild findings, figures and page from the records of a run."),
-        "compare": ("ioassay.cli.results", "Compare two runs statistically, with a page; exit 1 when B is slower."),
         "export": ("ioassay.cli.results", "Write a run into one archive to share, as tables, or as a summary."),
         "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
         "sql": ("ioassay.cli.results", "Query the records of one or more runs with SQL."),

@@ -1,124 +1,23 @@
-"""What is done with runs that have ended: ioassay report, compare, export and sql."""
+"""What is done with runs that have ended: ioassay report, export and sql."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ioassay.cli import completion_values, console, options, session, syntax
-from ioassay.errors import Contradicted, RunError, UsageError
+from ioassay.errors import RunError, UsageError
 from ioassay.hints import nearest
 
 if TYPE_CHECKING:
-    from ioassay.analysis.run_comparison import Comparison
     from ioassay.api.publication import Bundle, TableFiles
     from ioassay.api.run_results import Run
-    from ioassay.narrative.comparison_text import Line
-    from ioassay.report.comparison_page import ComparisonPaths
-    from ioassay.store.dataset import Dataset
 
 
 def register(app: syntax.Group) -> None:
-    for command in (report, compare, export, sql):
+    for command in (report, export, sql):
         app.command()(command)
-
-
-def compare(
-    a: Annotated[Path, syntax.argument("A", "The run to compare with (the baseline).", completion_values.runs)],
-    b: Annotated[Path, syntax.argument("B", "The run to judge.", completion_values.runs)],
-    margin: Annotated[str, syntax.option("SHARE", "Relative differences below this count as the same.")] = "5%",
-    confidence: Annotated[float, syntax.option("P", "Confidence level of the intervals.", min=0.5, max=0.9999)] = 0.95,
-    output: Annotated[Path | None, syntax.option("DIR", "The page's folder; by default runs/<time>-compare.")] = None,
-    junit: Annotated[Path | None, syntax.option("FILE", "Also write JUnit XML, for CI.")] = None,
-    markdown: Annotated[Path | None, syntax.option("FILE", "Also write a summary in Markdown.")] = None,
-    json: options.Json = False,
-) -> None:
-    """Compare two runs statistically, with a page; exit 1 when B is slower.
-
-    Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves nothing: exit 0.
-
-    Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
-    """
-    from ioassay import stats
-    from ioassay.api import publication
-
-    with publication.figure_processes() as processes:
-        stats.load_numpy()
-        from ioassay.api import comparison, run_results
-
-        before, after = run_results.open(a), run_results.open(b)
-        found = comparison.assess(before, after, options.share("--margin", margin), confidence)
-        if junit is not None:
-            _write("--junit", junit, found.junit())
-        if not found.result.rows:
-            raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
-        if markdown is not None:
-            _write("--markdown", markdown, found.markdown())
-        paths = found.publish(output, processes)
-    console.answer(
-        lambda: {**found.as_dict(), "report": str(paths.page)},
-        lambda: _say_comparison(before.records, after.records, found.result, paths),
-    )
-    if found.result.contradicted:
-        raise console.Exit(Contradicted.exit_code)
-    if found.regression:
-        raise console.Exit(1)
-
-
-def _write(option: str, path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be written: {error.strerror}") from None
-
-
-def _say_comparison(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> None:
-    """The verdict, the worst rows, what else differs and where the page is, in session.MOST_LINES lines."""
-    from ioassay.narrative import comparison_text, conditions_text
-
-    head = [*console.wrapped(str(comparison_text.headline(result))), str(comparison_text.account(result))]
-    for letter, records in (("A", a), ("B", b)):
-        trust = conditions_text.trust(records)
-        if trust is not None and trust.grade.name != "FIT":
-            head += console.wrapped(f"{letter}: {trust.conditions}")
-    notes = list(_notes(result))
-    room = session.MOST_LINES - len(head) - len(notes) - len((paths.page, "header", "the rows left out"))
-    shown = comparison_text.lines(result, result.results[: max(room, 1)])
-    columns = ("condition", "metric", "A", "B", "B/A", "interval", "verdict")
-    console.lines((*head, *console.aligned(columns, [*map(_cells, shown)])))
-    if left_out := len(result.results) - len(shown):
-        console.line(f"… and {console.count(left_out, 'more row')} on the page")
-    console.notes(notes)
-    console.line(f"page    {paths.page}")
-
-
-def _cells(line: Line) -> list[str]:
-    from ioassay.stats.contrasts import Ratio
-
-    row, bounds = line.row, line.row.interval
-    ratio = _ratio(row.ratio.ratio) if isinstance(row.ratio, Ratio) else "-"
-    interval = f"{_ratio(bounds.low)} … {_ratio(bounds.high)}" if bounds else ""
-    names = f"{row.study}: {row.label}", ", ".join(line.responses)
-    return [*names, *line.means, ratio, interval, line.verdict]
-
-
-def _ratio(value: float) -> str:
-    """With three decimals. The interval of few and scattered repetitions can be wider than anybody wants to read."""
-    return "< 0.001" if 0 < value < 0.001 else "> 1000" if value > 1000 else f"{value:.3f}"
-
-
-def _notes(result: Comparison) -> Iterator[str]:
-    """The first condition that differs and the first that one run lacks, each with the number of the others."""
-    from ioassay.narrative import comparison_text, phrases
-
-    if result.differences:
-        first, *others = result.differences
-        more = f" and {console.count(len(others), 'more difference')}, on the page" if others else ""
-        yield f"warning: {comparison_text.warning(first)}{more}"
-    for letter, missing in comparison_text.only(result).items():
-        if missing:
-            yield f"only in {letter}: {phrases.listed([*map(str, missing)], most=2)}"
 
 
 def report(run: options.RunFolder, json: options.Json = False) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 PACKS = (
     "command",
+    "comparison",
     "fio",
     "foreign",
     "hosts",

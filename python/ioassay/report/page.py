@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import atomic_file
+from ioassay.pack import built_in
 from ioassay.store import packed_page
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def environment() -> Environment:
     """What compiles each template once for each version of it: that takes longer than filling a small page."""
     from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
-    kept = _own_folder()
+    kept, packs = _own_folder(), TEMPLATE.parents[1] / "packs"
     return Environment(
-        loader=FileSystemLoader(TEMPLATE),
+        loader=FileSystemLoader([TEMPLATE, *(packs / name / "template" for name in built_in())]),
         bytecode_cache=FileSystemBytecodeCache(str(kept)) if kept else None,
         autoescape=True,
         undefined=StrictUndefined,

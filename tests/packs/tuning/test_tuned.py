@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis import run_comparison
+from ioassay.analysis import condition_comparison
 from ioassay.analysis.measurements.cells import cells
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import Outcome, Tuned
@@ -102,8 +102,8 @@ def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
     records, study = searched(lab, GAIN)
     ours = tuned.measure(records, study)
     default, winner = cells(records, study, METRIC).cells
-    assert ours.row == run_comparison.judged_pairs(study.name, METRIC, [(default, winner)])[0]
-    assert ours.row is not None and ours.row.verdict == run_comparison.Verdict.FASTER
+    assert ours.row == condition_comparison.judged_pairs(study.name, METRIC, [(default, winner)])[0]
+    assert ours.row is not None and ours.row.verdict == condition_comparison.Verdict.FASTER
 
 
 def test_trials_are_counted_by_what_they_were_for(lab: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioassay.analysis.run_comparison import Row
+from ioassay.analysis.condition_comparison import Row
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.questions.tuned import (
     BROKEN,

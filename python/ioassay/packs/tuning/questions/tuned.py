@@ -15,9 +15,9 @@ from statistics import NormalDist
 from typing import Any, TypedDict
 
 from ioassay import metrics
-from ioassay.analysis import run_comparison
+from ioassay.analysis import condition_comparison
+from ioassay.analysis.condition_comparison import Verdict
 from ioassay.analysis.measurements.cells import Cell, cells, label, plausible
-from ioassay.analysis.run_comparison import Verdict
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Quantity, Response, Say, holding, say, templates
@@ -128,7 +128,7 @@ class Tuned:
     default: Side | None
     winner: Side | None
     feasible: bool
-    row: run_comparison.Row | None
+    row: condition_comparison.Row | None
     verdict: str | None
     bounds: Sequence[Bound]
     """The constraints at the winner."""
@@ -308,13 +308,13 @@ class _Search:
             found.append(Bound(constraint.metric, constraint.text, side.mean, side.interval, verdict, surely))
         return found
 
-    def comparison(self, default: _Point, winner: _Point | None) -> run_comparison.Row | None:
+    def comparison(self, default: _Point, winner: _Point | None) -> condition_comparison.Row | None:
         """Both by their fresh repetitions; None where one has none, or where they are the same point."""
         a, b = self._cell(self.metric, default), self._cell(self.metric, winner)
         if a is None or b is None or a is b:
             return None
         margin = float(self.tuning["margin"])
-        return run_comparison.judged_pairs(self.study.name, self.metric, [(a, b)], margin, self.confidence)[0]
+        return condition_comparison.judged_pairs(self.study.name, self.metric, [(a, b)], margin, self.confidence)[0]
 
     def _cell(self, metric: str, point: _Point | None) -> Cell | None:
         found = cells(self.records, self.study, metric).cells

@@ -9,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import compared_runs
 import polars as pl
 import pytest
-from compared_runs import comparison, row
-from opened_pages import opened
 
-from ioassay.analysis import run_comparison
-from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
-from ioassay.report import comparison_page, figures
-from ioassay.report.comparison_page import ComparisonPaths
-from ioassay.report.figures import comparison_charts
+from ioassay.analysis.condition_comparison import Verdict
+from ioassay.packs.comparison import comparison_charts, comparison_page, run_comparison
+from ioassay.packs.comparison.run_comparison import DRIVES, Comparison, Difference, Unmatched
+from ioassay.report import figures
 from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
+
+from ...report.opened_pages import opened
+from . import compared_runs
+from .compared_runs import comparison, row
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'
 
@@ -32,26 +32,30 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def built(both: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFactory) -> ComparisonPaths:
+def built(both: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(both, run_comparison.compare(*both), tmp_path_factory.mktemp("page"))
 
 
-def build(both: tuple[Dataset, Dataset], found: Comparison, out: Path) -> ComparisonPaths:
+def build(both: tuple[Dataset, Dataset], found: Comparison, out: Path) -> Path:
     return comparison_page.build(*both, found, comparison_page.declare(*both, found), out)
 
 
-def text(paths: ComparisonPaths) -> str:
+def _figures(page: Path) -> list[Path]:
+    return sorted((page.parent / "figures").iterdir())
+
+
+def text(page: Path) -> str:
     """What is read of a page with all that is folded, without its scripts, styles and tags."""
-    unpacked = packed_page.unpacked(paths.page.read_text())
+    unpacked = packed_page.unpacked(page.read_text())
     opened = re.sub(r'<script type="application/gzip">(.*?)</script>', r"\1", unpacked, flags=re.S)
     whole = re.sub(r"<(script|style)\b.*?</\1>", "", opened, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", whole))
 
 
 def test_the_verdict_comes_first_then_the_picture_then_both_runs_the_table_and_the_conditions(
-    built: ComparisonPaths,
+    built: Path,
 ) -> None:
-    page = built.page.read_text()
+    page = built.read_text()
     places = [
         page.index(f'id="{name}"') for name in ("verdict", "figure-ratios", "runs", "rows", "conditions", "method")
     ]
@@ -62,12 +66,12 @@ def test_the_verdict_comes_first_then_the_picture_then_both_runs_the_table_and_t
     assert "Worst: block-size" in read
 
 
-def test_every_figure_has_its_files_and_the_data_all_rows(built: ComparisonPaths) -> None:
-    names = re.findall(r'id="figure-([\w-]+)"', built.page.read_text())
+def test_every_figure_has_its_files_and_the_data_all_rows(built: Path) -> None:
+    names = re.findall(r'id="figure-([\w-]+)"', built.read_text())
     assert "ratios" in names and "block-size-read-bw" in names and "mixed-sizes-latencies" in names
-    assert {path.stem for pair in built.figures for path in pair} == set(names)
-    assert all(path.stat().st_size > 1000 for pair in built.figures for path in pair)
-    data = json.loads(built.data.read_text())
+    assert {path.stem for path in _figures(built)} == set(names)
+    assert all(path.stat().st_size > 1000 for path in _figures(built))
+    data = json.loads(built.with_name("comparison.json").read_text())
     assert len(data["rows"]) == 72 and data["regression"]
 
 
@@ -76,8 +80,8 @@ def test_studies_whose_names_differ_in_odd_letters_have_files_of_their_own(
 ) -> None:
     names = {"jobs": "a b", "block-size": "a/b"}
     a, b = (renamed(one, names) for one in both)
-    paths = build((a, b), run_comparison.compare(a, b), tmp_path)
-    stems = [png.stem for png, _ in paths.figures]
+    page = build((a, b), run_comparison.compare(a, b), tmp_path)
+    stems = [png.stem for png in _figures(page) if png.suffix == ".png"]
     assert len(set(stems)) == len(stems) and "a-b-read-bw" in stems
 
 
@@ -95,12 +99,12 @@ def test_a_run_is_linked_only_where_its_page_is_near(both: tuple[Dataset, Datase
     a, b = (replace(one, root=root) for one, root in zip(both, (near, far), strict=True))
     found = comparison(row(1, 0.5, Verdict.SLOWER))
     (tmp_path / "here" / "page").mkdir()
-    page = comparison_page.build(a, b, found, [], tmp_path / "here" / "page").page.read_text()
+    page = comparison_page.build(a, b, found, [], tmp_path / "here" / "page").read_text()
     assert 'href="../A/report/index.html"' in page and "elsewhere" not in page
 
 
-def test_it_needs_no_network(built: ComparisonPaths) -> None:
-    page = re.sub(r"<script.*?</script>", "", built.page.read_text(), flags=re.S)
+def test_it_needs_no_network(built: Path) -> None:
+    page = re.sub(r"<script.*?</script>", "", built.read_text(), flags=re.S)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
 
 
@@ -120,7 +124,7 @@ def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tm
         only_b=(Unmatched(HOSTILE),),
     )
     drawn = ratios(found)
-    page = packed_page.unpacked(comparison_page.build(*both, found, drawn, tmp_path).page.read_text())
+    page = packed_page.unpacked(comparison_page.build(*both, found, drawn, tmp_path).read_text())
     assert HOSTILE not in page and "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
 
@@ -131,21 +135,21 @@ def test_thousands_of_rows_make_a_page_that_is_small_and_made_quickly(
     rows = [row(number, 1 + number / 10_000, list(Verdict)[number % 5]) for number in range(10_000)]
     began_s = time.process_time()
     found = comparison(*rows)
-    paths = comparison_page.build(*both, found, ratios(found), tmp_path)
+    page = comparison_page.build(*both, found, ratios(found), tmp_path)
     assert time.process_time() - began_s < 60
-    assert paths.page.stat().st_size < 3e6
-    assert len(json.loads(paths.data.read_text())["rows"]) == 10_000
-    read = text(paths)
+    assert page.stat().st_size < 3e6
+    assert len(json.loads(page.with_name("comparison.json").read_text())["rows"]) == 10_000
+    read = text(page)
     assert "The other comparisons (1960)" in read and "8000 more are in comparison.json" in read
 
 
 def test_rows_without_a_ratio_have_no_picture_but_their_reason(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
     first = [replace(one, trials=one.trials.filter(pl.col("repetition") == 0)) for one in both]
-    paths = build((first[0], first[1]), run_comparison.compare(*first), tmp_path)
-    read = text(paths)
+    page = build((first[0], first[1]), run_comparison.compare(*first), tmp_path)
+    read = text(page)
     assert "No row has a ratio" in read
     assert "a condition has one repetition only" in read and "not compared" in read
-    assert 'id="figure-ratios"' not in paths.page.read_text()
+    assert 'id="figure-ratios"' not in page.read_text()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
@@ -162,8 +166,8 @@ def test_what_differs_and_what_one_run_lacks_is_listed(both: tuple[Dataset, Data
     a, b = both
     jobs = [study.model_copy(update={"params": {**study.params, "iodepth": 1}}) for study in b.studies[1:]]
     other = replace(b, studies=jobs, host={**b.host, "kernel": {"release": "7.0"}})
-    paths = build((a, other), run_comparison.compare(a, other), tmp_path)
-    read = text(paths)
+    page = build((a, other), run_comparison.compare(a, other), tmp_path)
+    read = text(page)
     assert "conditions, and each can have caused a change" in read
     assert "params.iodepth 16 1" in read and "kernel.release" in read
     assert "Only in A (1) study write-share" in read
@@ -178,9 +182,9 @@ def test_one_condition_that_differs_may_be_what_was_compared(both: tuple[Dataset
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: ComparisonPaths, scheme: str) -> None:
+def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: Path, scheme: str) -> None:
     size = {"width": 1280, "height": 900}
-    with opened(browser, built.page, color_scheme=scheme, viewport=size) as (page, wrong):
+    with opened(browser, built, color_scheme=scheme, viewport=size) as (page, wrong):
         assert page.locator("h1").inner_text().startswith("B is slower than A in 22")
         picture = page.locator("#chart-ratios svg.marks").bounding_box()
         assert picture["y"] < 400 and picture["width"] > 700
@@ -191,8 +195,8 @@ def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: C
 
 
 @pytest.mark.browser
-def test_a_long_metric_leaves_room_for_the_last_column(browser: Any, built: ComparisonPaths) -> None:
-    with opened(browser, built.page, viewport={"width": 1280, "height": 900}) as (page, wrong):
+def test_a_long_metric_leaves_room_for_the_last_column(browser: Any, built: Path) -> None:
+    with opened(browser, built, viewport={"width": 1280, "height": 900}) as (page, wrong):
         name = "P99 of time of an operation of readmissing"
         page.evaluate(f"document.querySelectorAll('#rows td:nth-child(2)').forEach(one => one.textContent = '{name}')")
         assert page.evaluate("(one => one.scrollWidth - one.clientWidth)(document.querySelector('#rows .scroll'))") <= 0
@@ -200,8 +204,8 @@ def test_a_long_metric_leaves_room_for_the_last_column(browser: Any, built: Comp
 
 
 @pytest.mark.browser
-def test_a_telephone_has_bars_instead_of_the_wide_picture(browser: Any, built: ComparisonPaths) -> None:
-    with opened(browser, built.page, viewport={"width": 400, "height": 800}) as (page, wrong):
+def test_a_telephone_has_bars_instead_of_the_wide_picture(browser: Any, built: Path) -> None:
+    with opened(browser, built, viewport={"width": 400, "height": 800}) as (page, wrong):
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert not page.locator("#figure-ratios").is_visible()
         bars = page.locator("ol.bars li")
@@ -211,8 +215,8 @@ def test_a_telephone_has_bars_instead_of_the_wide_picture(browser: Any, built: C
 
 
 @pytest.mark.browser
-def test_print_shows_no_menu_and_fits_the_paper(browser: Any, built: ComparisonPaths) -> None:
-    with opened(browser, built.page, viewport={"width": 720, "height": 900}) as (page, wrong):
+def test_print_shows_no_menu_and_fits_the_paper(browser: Any, built: Path) -> None:
+    with opened(browser, built, viewport={"width": 720, "height": 900}) as (page, wrong):
         page.emulate_media(media="print")
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert not page.locator("nav").is_visible()
@@ -222,8 +226,8 @@ def test_print_shows_no_menu_and_fits_the_paper(browser: Any, built: ComparisonP
 
 
 @pytest.mark.browser
-def test_the_keyboard_reaches_the_results_and_every_table(browser: Any, built: ComparisonPaths) -> None:
-    with opened(browser, built.page) as (page, wrong):
+def test_the_keyboard_reaches_the_results_and_every_table(browser: Any, built: Path) -> None:
+    with opened(browser, built) as (page, wrong):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
         regions = page.locator("[role=region]")

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-import synthetic
 
-from ioassay.analysis.run_comparison import Comparison, Row, Verdict
+from ioassay.analysis.condition_comparison import Row, Verdict
+from ioassay.packs.comparison.run_comparison import Comparison
 from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
 from ioassay.store.dataset import Dataset
+
+from ...report import synthetic
 
 SPEEDS = {"block-size": 0.6, "jobs": 1.5}
 

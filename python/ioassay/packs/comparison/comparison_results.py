@@ -13,22 +13,22 @@ from ioassay import api
 from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
+from ioassay.host import privacy
+from ioassay.packs.comparison import comparison_page, comparison_summaries, comparison_text, run_comparison
 from ioassay.runner import worker_pool
+from ioassay.stats.contrasts import MARGIN, Ratio
+from ioassay.store import frames, run_folder
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from ioassay.analysis import run_comparison
-    from ioassay.report.comparison_page import ComparisonPaths
-
-MARGIN, CONFIDENCE = 0.05, 0.95
 
 
 class Comparison:
     """The conditions that two runs share, judged one by one; `compare` returns it."""
 
-    def __init__(self, a: Run, b: Run, result: run_comparison.Comparison) -> None:
-        self.a, self.b, self.result = a, b, result
+    def __init__(self, a: Run, b: Run, margin: float, confidence: float) -> None:
+        self.a, self.b = a, b
+        self.result = run_comparison.compare(a.records, b.records, margin, confidence)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -38,10 +38,6 @@ class Comparison:
         'faster', 'changed', 'same', 'undecided'), reason.
         """
         import polars as pl
-
-        from ioassay.narrative import comparison_text
-        from ioassay.stats.contrasts import Ratio
-        from ioassay.store import frames
 
         rows = [
             {
@@ -66,8 +62,6 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The verdict on all rows in one sentence, or why no conclusion is drawn."""
-        from ioassay.narrative import comparison_text
-
         return str(comparison_text.headline(self.result))
 
     @property
@@ -88,17 +82,12 @@ class Comparison:
 
         UsageError where the folder has something in it or cannot be written.
         """
-        return self.publish(folder).page
+        with publication.figure_processes() as processes:
+            return self.publish(folder, processes)
 
-    def publish(self, folder: str | Path | None = None, processes: Sequence[Executor] = ()) -> ComparisonPaths:
-        """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
-        from ioassay.report import comparison_page
-        from ioassay.store.run_folder import new_folder
-
-        if not processes:
-            with publication.figure_processes() as processes:
-                return self.publish(folder, processes)
-        out = Path(folder) if folder is not None else new_folder(Path("runs"), "compare")
+    def publish(self, folder: str | Path | None, processes: Sequence[Executor]) -> Path:
+        """As `report`, by processes that `publication.figure_processes` has started."""
+        out = Path(folder) if folder is not None else run_folder.new_folder(Path("runs"), "compare")
         sides = self.a.records, self.b.records
         try:
             if out.exists() and not out.is_dir():
@@ -122,25 +111,18 @@ class Comparison:
 
         All are skipped where the machine was not fit, and errors where the kernel contradicts the claims.
         """
-        from ioassay.report.ci_summaries import junit_xml
-
-        return junit_xml(self.result)
+        return comparison_summaries.junit_xml(self.result)
 
     def markdown(self) -> str:
         """A summary in Markdown for CI: verdict, trust lines, the worst rows, what else differs.
 
         As on the page, names of this machine, of its drives and people are replaced.
         """
-        from ioassay.host import privacy
-        from ioassay.report.ci_summaries import markdown
-
-        text = markdown(self.a.records, self.b.records, self.result)
+        text = comparison_summaries.markdown(self.a.records, self.b.records, self.result)
         return privacy.Redaction(privacy.of_host(), mild=True).text(text)
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay compare --json` prints, but for the report."""
-        from ioassay.narrative import comparison_text
-
         return comparison_text.as_dict(self.result)
 
     def __repr__(self) -> str:
@@ -153,7 +135,7 @@ class Comparison:
 
 
 def compare(
-    a: Run | str | Path, b: Run | str | Path, *, margin: float = MARGIN, confidence: float = CONFIDENCE
+    a: Run | str | Path, b: Run | str | Path, *, margin: float = MARGIN, confidence: float = 0.95
 ) -> Comparison:
     """Judge run `b` against the baseline `a`: runs or their folders.
 
@@ -165,14 +147,7 @@ def compare(
         if not low <= value < high or value == 0:
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
     before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
-    found = assess(before, after, margin, confidence)
+    found = Comparison(before, after, margin, confidence)
     if not found.result.rows:
-        raise UsageError(f"{found.a.root} and {found.b.root} share no condition with values; nothing can be compared")
+        raise UsageError(f"{before.root} and {after.root} share no condition with values; nothing can be compared")
     return found
-
-
-def assess(a: Run, b: Run, margin: float, confidence: float) -> Comparison:
-    """As `compare`, also of runs that share nothing."""
-    from ioassay.analysis import run_comparison
-
-    return Comparison(a, b, run_comparison.compare(a.records, b.records, margin=margin, confidence=confidence))

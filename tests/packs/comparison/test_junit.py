@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ioassay.analysis.run_comparison import compare
-from ioassay.report.ci_summaries import junit_xml
+from ioassay.packs.comparison.comparison_summaries import junit_xml
+from ioassay.packs.comparison.run_comparison import compare
 
 # Element -> (required attributes, allowed attributes, children in their order); after jenkinsci/xunit-plugin's
 # junit-10.xsd, which is also what pytest's --junit-xml is checked against.

@@ -10,14 +10,15 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ioassay import atomic_file
-from ioassay.analysis.run_comparison import Comparison
-from ioassay.narrative import comparison_text, conditions_text, phrases
+from ioassay.narrative import conditions_text, phrases
+from ioassay.packs.comparison import comparison_charts, comparison_text
+from ioassay.packs.comparison.run_comparison import Comparison
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
-from ioassay.report.figures import Drawn, comparison_charts
+from ioassay.report.figures import Drawn
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
 
@@ -29,15 +30,6 @@ _MOST_ROWS = 2000
 """Of the table; the file of data has them all."""
 _MOST_UNMATCHED = 50
 _RATIOS = "ratios"
-
-
-@dataclass(frozen=True)
-class ComparisonPaths:
-    """What was written."""
-
-    page: Path
-    data: Path
-    figures: tuple[tuple[Path, Path], ...]
 
 
 def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
@@ -82,8 +74,8 @@ def build(
     drawn: Sequence[Drawn],
     out: Path,
     executors: Sequence[Executor] = (),
-) -> ComparisonPaths:
-    """Write `out`/index.html, comparison.json and figures/<name>.{png,svg} into a folder that exists.
+) -> Path:
+    """Write index.html, comparison.json and figures/<name>.{png,svg} into `out`, a folder that exists; the page's path.
 
     `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`). As on
     every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
@@ -100,8 +92,8 @@ def build(
     for path, text in texts.items():
         # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
         atomic_file.write(path, text.encode("utf-8", "backslashreplace").decode())
-    files = wait()
-    return ComparisonPaths(out / PAGE, out / DATA, tuple(files))
+    wait()
+    return out / PAGE
 
 
 def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn], out: Path) -> dict[str, object]:

@@ -6,14 +6,15 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import charts
-import compared_runs
 import pytest
-from compared_runs import comparison, row
 
-from ioassay.analysis.run_comparison import Verdict
-from ioassay.report.figures import comparison_charts
+from ioassay.analysis.condition_comparison import Verdict
+from ioassay.packs.comparison import comparison_charts
 from ioassay.report.figures.spec import NoData
+
+from ...report import charts
+from . import compared_runs
+from .compared_runs import comparison, row
 
 EVERY = (
     row(1, 1.01, Verdict.SAME, width=1.02),
@@ -136,7 +137,7 @@ def test_the_description_tells_the_verdict_and_the_rows() -> None:
 
 
 def test_made_up_runs_have_one_row_a_result(tmp_path: Any) -> None:
-    from ioassay.analysis import run_comparison
+    from ioassay.packs.comparison import run_comparison
 
     a, b = compared_runs.runs(tmp_path)
     found = run_comparison.compare(a, b)

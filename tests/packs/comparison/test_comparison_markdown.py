@@ -6,14 +6,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import compared_runs
 import pytest
-from compared_runs import comparison, row
 
-from ioassay.analysis import run_comparison
-from ioassay.analysis.run_comparison import MACHINE, Comparison, Difference, Unmatched, Verdict
+from ioassay.analysis.condition_comparison import Verdict
+from ioassay.packs.comparison import comparison_summaries, run_comparison
+from ioassay.packs.comparison.run_comparison import MACHINE, Comparison, Difference, Unmatched
 from ioassay.report import ci_summaries
 from ioassay.store.dataset import Dataset
+
+from . import compared_runs
+from .compared_runs import comparison, row
 
 HOSTILE = "<img src=x> [a](javascript:b) @octocat #12 ``` `|` **bold**\n# heading\x1b[31m"
 
@@ -24,7 +26,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
 
 
 def rendered(both: tuple[Dataset, Dataset], found: Comparison) -> str:
-    return ci_summaries.markdown(*both, found)
+    return comparison_summaries.markdown(*both, found)
 
 
 def outside_code(text: str) -> str:
@@ -84,13 +86,13 @@ def test_a_name_is_never_markup_html_a_mention_or_another_cell(both: tuple[Datas
 
 @pytest.mark.parametrize("name", ["plain", "`", "``a`", "a`", "\\", "a|b\\|c", "", "x" * 500])
 def test_a_code_span_ends_where_its_name_ends(name: str) -> None:
-    span = ci_summaries._code(name)
+    span = comparison_summaries._code(name)
     assert outside_code(f"before {span} after") == "before  after"
     assert "|" not in span and len(span) < 120
 
 
 def test_plain_text_has_no_character_that_means_something() -> None:
-    shown = ci_summaries._plain("Other programs (<b>, _x_, @me, #1, [a](b)) used 5 %.\n# no")
+    shown = ci_summaries.plain("Other programs (<b>, _x_, @me, #1, [a](b)) used 5 %.\n# no")
     assert shown == "Other programs (\\<b\\>, \\_x\\_, @\u2060me, \\#\u20601, \\[a\\](b)) used 5 %. \\# no"
 
 

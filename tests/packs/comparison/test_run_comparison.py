@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import run_comparison
-from ioassay.analysis.run_comparison import PROGRAMS, Difference, Unmatched, Verdict, compare
-from ioassay.narrative import comparison_text
+from ioassay.analysis.condition_comparison import Verdict
+from ioassay.packs.comparison import comparison_text, run_comparison
+from ioassay.packs.comparison.run_comparison import PROGRAMS, Difference, Unmatched, compare, loss
 from ioassay.stats.result import Undefined
 
 
@@ -51,7 +51,7 @@ def test_a_slower_run_is_slower_in_bandwidth_and_in_latency(lab: Any) -> None:
     assert (
         found.counts == {"slower": 4}
         and found.worst is not None
-        and found.worst.loss == max(row.loss for row in found.rows)
+        and loss(found.worst) == max(loss(row) for row in found.rows)
     )
 
 
@@ -226,7 +226,7 @@ def _by_loss(found: Any) -> list[tuple[str, list[str]]]:
     """The rows that are the same, the largest loss first."""
     same = [row for row in found.rows if row.verdict == Verdict.SAME and row.response != "read.bw"]
     pairs = {"read.iops": ["read.iops", "read.bw"], "read.lat.p99": ["read.lat.p99"]}
-    ordered = sorted(same, key=lambda row: -row.loss)
+    ordered = sorted(same, key=lambda row: -loss(row))
     return [(row.label.removeprefix("bs="), pairs[row.response]) for row in ordered]
 
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-import golden
-from corpora import cases
-from ioassay.analysis.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Row, Unmatched, Verdict
-from ioassay.narrative import comparison_text
+from ioassay.analysis.condition_comparison import Row, Verdict
 from ioassay.narrative.finding import Finding
+from ioassay.packs.comparison import comparison_text
+from ioassay.packs.comparison.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Unmatched
 from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined
+
+from ...corpora import cases
+from ...narrative import golden
 
 NONE = Undefined("one repetition only")
 

@@ -1,55 +1,29 @@
 """Two runs compared: is B faster than A, slower, the same, or do the data not decide?
 
-A is the baseline, B is judged. Conditions are matched by study, point and response. All conditions of a response have
-one model (`stats/condition_means.py`); each pair has two claims from it: a difference (the interval of the ratio of
-means excludes 1) and equivalence (two one-sided tests against the margin). All claims of a comparison hold at once. The
-cause of a difference is not examined.
+A is the baseline, B is judged. Conditions are matched by study, point and response; the pairs of all responses are
+judged together (`analysis/condition_comparison.py`). The cause of a difference is not examined.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis import claim_verdicts, machine_conditions
-from ioassay.analysis.measurements.cells import Cell, by_key
+from ioassay.analysis.condition_comparison import Row, Verdict, judged, pair_rows
+from ioassay.analysis.machine_conditions import Grade
+from ioassay.analysis.measurements.cells import by_key
 from ioassay.factors import setting_key
-from ioassay.records.record import Scalar
-from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import (
-    MARGIN,
-    Contrasts,
-    Equivalence,
-    Ratio,
-    equivalence,
-    ratio_interval,
-    repetitions_needed,
-)
-from ioassay.stats.result import Interval, Undefined, mean_of
+from ioassay.stats.contrasts import MARGIN, Ratio
 from ioassay.store.dataset import Dataset, Host, section
 from ioassay.study.model import Study
-
-
-class Verdict(StrEnum):
-    """How B compares with A, worst first. Only what is a speed is slower or faster, such as a rate or a latency."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    CHANGED = "changed"
-    """It differs, and the response is no speed: a hit ratio, or what has no better direction."""
-    UNDECIDED = "undecided"
-    SAME = "same"
-    """It is proved to be within the margin."""
-    WITHHELD = "withheld"
-    """A run was measured on an unfit machine, or the kernel contradicts its claims."""
 
 
 class Outcome(StrEnum):
@@ -69,66 +43,31 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One condition and response in both runs.
-
-    `ratio` is B's mean divided by A's, its interval among those of all rows; `p_adjusted` its p value adjusted over all
-    rows. `needed`: the repetitions of each run that would show a difference of the margin; None where nothing tells it.
-    """
-
-    study: str
-    point: dict[str, Scalar]
-    label: str
-    response: str
-    n_a: int
-    n_b: int
-    mean_a: float
-    mean_b: float
-    ratio: Ratio | Undefined
-    margin: float = MARGIN
-    equivalence: Equivalence | None = None
-    needed: int | None = None
-    p_adjusted: float | None = None
-    verdict: Verdict = Verdict.UNDECIDED
-
-    @property
-    def interval(self) -> Interval | None:
-        """The one that the verdict is read from: of 'same' that of the two one-sided tests."""
-        if self.verdict == Verdict.SAME and self.equivalence is not None:
-            return self.equivalence.interval
-        return self.ratio.interval if isinstance(self.ratio, Ratio) else None
-
-    @property
-    def loss(self) -> float:
-        """How many times worse B is than A, above 1."""
-        ratio = self.ratio.ratio if isinstance(self.ratio, Ratio) else 1.0
-        return ratio if metrics.metric(self.response).better == "lower" else 1 / ratio
-
-    @property
-    def rank(self) -> tuple[int, float]:
-        """By verdict, then the largest loss first; of improvements and changes the largest ratio."""
-        loss = self.loss
-        size = max(loss, 1 / loss) if self.verdict in (Verdict.FASTER, Verdict.CHANGED) else loss
-        known = isinstance(self.ratio, Ratio)
-        return list(Verdict).index(self.verdict), -size if known else math.inf
-
-    def restates(self, other: Row) -> bool:
-        """Whether it says the same of the same condition in another unit: IOPS and bandwidth at one block size."""
-        both = (self, other)
-        subject, subject_of_other = (
-            (row.study, row.label, row.response.partition(".")[0], row.verdict) for row in both
-        )
-        numbers = [(row.loss, row.interval.low, row.interval.high) for row in both if row.interval]
-        return (
-            subject == subject_of_other
-            and len(numbers) == len(both)
-            and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in zip(*numbers, strict=True))
-        )
-
-
 _UNIT_ROUNDING = 1e-4
 """Tools round rates; ends of intervals that differ by less than this share are those of one quantity."""
+
+
+def loss(row: Row) -> float:
+    """How many times worse B is than A, above 1."""
+    ratio = row.ratio.ratio if isinstance(row.ratio, Ratio) else 1.0
+    return ratio if metrics.metric(row.response).better == "lower" else 1 / ratio
+
+
+def _rank(row: Row) -> tuple[int, float]:
+    """By verdict, then the largest loss first; of improvements and changes the largest ratio."""
+    size = loss(row)
+    if row.verdict in (Verdict.FASTER, Verdict.CHANGED):
+        size = max(size, 1 / size)
+    return list(Verdict).index(row.verdict), -size if isinstance(row.ratio, Ratio) else math.inf
+
+
+def _restates(one: Row, other: Row) -> bool:
+    """Whether rows of a condition say the same in two units: IOPS and bandwidth at one block size."""
+    if one.interval is None or other.interval is None or one.verdict != other.verdict:
+        return False
+    pairs = (loss(one), loss(other)), (one.interval.low, other.interval.low), (one.interval.high, other.interval.high)
+    directions = {row.response.partition(".")[0] for row in (one, other)}
+    return len(directions) == 1 and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in pairs)
 
 
 @dataclass(frozen=True)
@@ -210,11 +149,13 @@ class Comparison:
         found: dict[tuple[str, str], list[list[Row]]] = {}
         for row in self.rows:
             groups = found.setdefault((row.study, row.label), [])
-            group = next((group for group in groups if row.restates(group[0])), None)
+            group = next((group for group in groups if _restates(row, group[0])), None)
             if group is None:
                 groups.append(group := [])
             group.append(row)
-        return sorted((tuple(group) for groups in found.values() for group in groups), key=lambda group: group[0].rank)
+        return sorted(
+            (tuple(group) for groups in found.values() for group in groups), key=lambda group: _rank(group[0])
+        )
 
     @property
     def worst(self) -> Row | None:
@@ -240,101 +181,27 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         for response in dict.fromkeys((*b.responses(study), *a.responses(baseline))):
             in_a, in_b = by_key(a, baseline, response), by_key(b, study, response)
             pairs = [(in_a[key], in_b[key]) for key in in_b if key in in_a]
-            rows += _rows(study.name, response, pairs, margin, confidence, exact=exact)
+            rows += pair_rows(study.name, response, pairs, margin, confidence, exact=exact)
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
-    unfit, contradicted = [], []
-    for letter, run in (("A", a), ("B", b)):
-        conditions = machine_conditions.of_run(run)
-        if conditions is not None and conditions.grade == machine_conditions.Grade.UNFIT:
-            unfit.append(letter)
-        measured = (study for study in run.studies if run.is_measured(study))
-        if any(one.contradicted for study in measured for one in claim_verdicts.analyse(run, study)):
-            contradicted.append(letter)
+    runs = {"A": a, "B": b}
+    conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
+    verdicts = {
+        letter: [one for study in run.studies if run.is_measured(study) for one in claim_verdicts.analyse(run, study)]
+        for letter, run in runs.items()
+    }
     return Comparison(
         a=str(a.root),
         b=str(b.root),
         margin=margin,
         confidence=confidence,
-        rows=tuple(_judged(rows, 1 - confidence)),
+        rows=tuple(judged(rows, 1 - confidence)),
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
         differences=(*differences, *_host_differences(a, b)),
-        unfit=tuple(unfit),
-        contradicted=tuple(contradicted),
+        unfit=tuple(letter for letter, one in conditions.items() if one and one.grade == Grade.UNFIT),
+        contradicted=tuple(letter for letter, own in verdicts.items() if any(one.contradicted for one in own)),
     )
-
-
-def judged_pairs(
-    study: str, response: str, pairs: Sequence[tuple[Cell, Cell]], margin: float = MARGIN, confidence: float = 0.95
-) -> list[Row]:
-    """Each second condition, whose point the row bears, judged against the first: all of one response and study."""
-    return _judged(_rows(study, response, pairs, margin, confidence), 1 - confidence)
-
-
-def _rows(
-    study: str,
-    response: str,
-    pairs: Sequence[tuple[Cell, Cell]],
-    margin: float,
-    confidence: float,
-    *,
-    exact: bool = False,
-) -> list[Row]:
-    """A row for each pair of A and B, all from one model; passes of two runs are not the same, hence no blocks."""
-    known = [all((exact or one.values.size > 1) and mean_of(one.values) > 0 for one in pair) for pair in pairs]
-    values = [one.values for pair in compress(pairs, known) for one in pair]
-    model, place = fit(values, exact=exact) if values else Undefined(""), 0
-    rows = []
-    for (a, b), is_known in zip(pairs, known, strict=True):
-        ratio: Ratio | Undefined = Undefined("a mean is not above 0, so there is no ratio")
-        needed = None
-        if is_known and isinstance(model, ConditionMeans):
-            contrasts = Contrasts(model.part([place, place + 1]), confidence, margin)
-            ratio, needed = contrasts.ratio(1, 0), None if model.exact else repetitions_needed(contrasts)
-            place += 2
-        elif min(a.values.size, b.values.size) < 2:
-            ratio = Undefined("a condition has one repetition only, so its spread is unknown")
-        rows.append(
-            Row(
-                study=study,
-                point=dict(b.point),
-                label=b.label,
-                response=response,
-                n_a=int(a.values.size),
-                n_b=int(b.values.size),
-                mean_a=mean_of(a.values),
-                mean_b=mean_of(b.values),
-                ratio=ratio,
-                margin=margin,
-                needed=needed,
-            )
-        )
-    return rows
-
-
-def _judged(rows: Sequence[Row], risk: float) -> list[Row]:
-    """The verdicts, read from intervals that hold for all rows at once.
-
-    Each claim has one part of the risk (Bonferroni's inequality), which bounds the chance of even one false verdict: of
-    a row either a difference or equality can be false.
-    """
-    part = risk / max(sum(isinstance(row.ratio, Ratio) for row in rows), 1)
-    return [_verdict(row, row.ratio, risk, part) if isinstance(row.ratio, Ratio) else row for row in rows]
-
-
-def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
-    if ratio.se > 0:
-        bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - part)
-        ratio = replace(ratio, interval=replace(bounds, confidence=1 - risk))
-    same = equivalence(ratio, row.margin, part)
-    same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
-    apart = not ratio.interval.low <= 1 <= ratio.interval.high
-    direction = Verdict.CHANGED
-    if (metric := metrics.metric(row.response)).is_speed:
-        direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
-    verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
-    return replace(row, ratio=ratio, equivalence=same, p_adjusted=min(1.0, ratio.p * risk / part), verdict=verdict)
 
 
 _IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale"}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.run_comparison import Comparison, Difference, Outcome, Row, Verdict
+from ioassay.analysis.condition_comparison import Row, Verdict
 from ioassay.narrative import phrases
 from ioassay.narrative.say import Change, Response, Say, say
+from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outcome
 from ioassay.stats.result import Undefined, plain
 
 METHOD = say("comparison.method")

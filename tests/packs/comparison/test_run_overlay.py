@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import charts
-import compared_runs
 import polars as pl
 import pytest
-import synthetic
 
 from ioassay.analysis.measurements.cells import cells
-from ioassay.report.figures import comparison_charts
+from ioassay.packs.comparison import comparison_charts
 from ioassay.report.figures.spec import NoData
 from ioassay.store.dataset import Dataset
+
+from ...report import charts, synthetic
+from . import compared_runs
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ioassay.analysis.condition_comparison import Row, Verdict
 from ioassay.analysis.measurements import cells as measurements
 from ioassay.analysis.measurements.cells import Cell, Key, by_key, label, point_key, that_count
-from ioassay.analysis.run_comparison import Comparison, Row, Verdict
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
-from ioassay.narrative import comparison_text, phrases
+from ioassay.narrative import phrases
+from ioassay.packs.comparison import comparison_text
+from ioassay.packs.comparison.run_comparison import Comparison
 from ioassay.records.record import OK
 from ioassay.report.figures import axes, chart, metric_view, panels
 from ioassay.report.figures.chart import channel, concat, layer

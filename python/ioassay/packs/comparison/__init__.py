@@ -1,0 +1,23 @@
+"""Two runs compared: `compare`, its page, and its summaries for continuous integration.
+
+run_comparison.py       the verdicts, and what else differs between the runs
+comparison_text.py      both in words and as JSON
+comparison_charts.py    the forest of ratios, and both runs over each other
+comparison_page.py      the page;  comparison_summaries.py  Markdown and JUnit XML
+comparison_results.py   the Python API
+"""
+
+from ioassay.pack import Pack
+
+_API = "ioassay.packs.comparison.comparison_results"
+PACK = Pack(
+    "The comparison of two runs",
+    commands={
+        "compare": (
+            "ioassay.packs.comparison.commands.compare",
+            "Compare two runs statistically, with a page; exit 1 when B is slower.",
+        )
+    },
+    api={"Comparison": _API, "compare": _API},
+    before={"compare": "export"},
+)
