@@ -123,10 +123,10 @@ def test_without_a_ratio_there_is_no_picture() -> None:
 
 def test_bars_lie_where_the_picture_has_them() -> None:
     found = comparison_charts.bars(comparison(*EVERY), 3)
-    shown, (bottom, top) = found.rows, found.band
+    shown, (bottom, top) = found["rows"], found["band"]
     assert [one["verdict"] for one in shown] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.FASTER]
-    assert bottom < found.one < top
-    assert shown[0]["low"] < shown[0]["ratio"] < shown[0]["high"] < found.one < shown[2]["low"]
+    assert bottom < found["one"] < top
+    assert shown[0]["low"] < shown[0]["ratio"] < shown[0]["high"] < found["one"] < shown[2]["low"]
     assert all(0 <= one[place] <= 100 for one in shown for place in ("low", "ratio", "high"))
 
 

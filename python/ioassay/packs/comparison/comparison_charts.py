@@ -11,11 +11,19 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.condition_comparison import Row, Verdict
-from ioassay.analysis.measurements import cells as measurements
-from ioassay.analysis.measurements.cells import Cell, Key, by_key, label, point_key, that_count
+from ioassay.analysis.measurements.cells import (
+    Cell,
+    Key,
+    by_key,
+    label,
+    merge_histograms,
+    point_key,
+    that_count,
+    trial_histograms,
+)
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import phrases
@@ -60,46 +68,37 @@ _MOST_TICKS, _TICK_PX = 9, 24
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
 
 
-class Bars(NamedTuple):
-    """The rows that `forest` begins with, for screens that are too narrow for it: places in percent of its axis."""
+def bars(comparison: Comparison, most: int) -> VegaLite:
+    """The rows that `forest` begins with, for screens that are too narrow for it: places in percent of its axis.
 
-    rows: Sequence[VegaLite]
-    band: tuple[float, float]
-    one: float
-
-
-def bars(comparison: Comparison, most: int) -> Bars:
-    """The worst rows, the ends of the margin's band and the place of the ratio 1."""
+    `band` are the ends of the margin's, `one` is the place of the ratio 1.
+    """
     rows, (low, high), _ = _forest_rows(comparison)
 
     def place(ratio: float) -> float:
         return round(100 * min(max(math.log(ratio / low) / math.log(high / low), 0), 1), 2)
 
     shown = [{**row, **{name: place(row[name]) for name in ("low", "ratio", "high")}} for row in rows[:most]]
-    ends = place(1 / (1 + comparison.margin)), place(1 + comparison.margin)
-    return Bars(shown, ends, place(1.0))
+    margin = 1 + comparison.margin
+    return {"rows": shown, "band": (place(1 / margin), place(margin)), "one": place(1.0)}
 
 
 def forest(comparison: Comparison) -> Any:
     """The worst rows; NoData where no row has a ratio."""
     rows, (low, high), known = _forest_rows(comparison)
-    margin, domain = comparison.margin, [_digits(low), _digits(high)]
+    margin, whole_px = comparison.margin, _WIDTH_PX + _CHANGE_PX
     lines = {row["place"]: textwrap.wrap(row["name"], _LINE_CHARACTERS, max_lines=_MOST_LINES) for row in rows}
-    names: VegaLite = {
-        "labelExpr": f"({json.dumps(lines)})[datum.value]",
-        "labelLimit": 0,
-        "labelLineHeight": chart.LINE_PX,
-    }
+    names = {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0, "labelLineHeight": chart.LINE_PX}
     scale: VegaLite = {"paddingInner": 0, "paddingOuter": 0}
     y = channel("place:N", title=None, axis={**names, "ticks": False, "domain": False}, scale=scale)
     ticks = {"values": _ticks(low, high), "format": "~g", "grid": True, "labelOverlap": "greedy", "labelSeparation": 5}
-    scale = {"type": "log", "domain": domain, "nice": False}
+    scale = {"type": "log", "domain": [_digits(low), _digits(high)], "nice": False}
     x = channel("low:Q", title="B / A, logarithmic", scale=scale, axis=ticks)
     # A stripe behind every second row, the band of the margin, and the line at 1.
     stripes = chart.base([{"place": row["place"]} for row in rows[::2]]).mark("rect", style="frame")
     band = chart.base([{"low": 1 / (1 + margin), "high": 1 + margin}]).mark("rect", style="window")
     line = chart.base([{"ratio": 1}]).mark("rule", style="reference", strokeWidth=1.5)
-    layers = [stripes.encode(x={"value": 0}, x2={"value": _WIDTH_PX + _CHANGE_PX + _GAP_PX}, y=y)]
+    layers = [stripes.encode(x={"value": 0}, x2={"value": whole_px + _GAP_PX}, y=y)]
     layers += [band.encode(x="low:Q", x2="high:Q"), line.encode(x="ratio:Q")]
     present = {row["verdict"] for row in rows}
     legend = {"values": [verdict.value for verdict in Verdict if verdict.value in present]}
@@ -123,8 +122,7 @@ def forest(comparison: Comparison) -> Any:
         "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
     ]
     left_px = int(chart.CHARACTER_PX * max(len(text) for own in lines.values() for text in own))
-    subtitle = chart.broken(" · ".join(filter(None, notes)), left_px + _WIDTH_PX + _CHANGE_PX)
-    told = "; ".join(
+    described = "; ".join(
         f"{group[0].study}, {group[0].label}, {row['metric']}: {row['change']}, {row['verdict']}"
         for group, row in zip(known, rows, strict=False)
     )
@@ -132,8 +130,12 @@ def forest(comparison: Comparison) -> Any:
         *layers,
         width=_WIDTH_PX,
         height=max(_ROW_PX, chart.LINE_PX * max(map(len, lines.values())) + 4) * len(rows),
-        title={"text": "B divided by A, worst first", "frame": "bounds", "subtitle": subtitle},
-        description=f"{comparison_text.headline(comparison)} {told}.",
+        title={
+            "text": "B divided by A, worst first",
+            "frame": "bounds",
+            "subtitle": chart.broken(" · ".join(filter(None, notes)), left_px + whole_px),
+        },
+        description=f"{comparison_text.headline(comparison)} {described}.",
     )
 
 
@@ -142,28 +144,32 @@ def _forest_rows(comparison: Comparison) -> tuple[list[VegaLite], tuple[float, f
     known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
     if not known:
         raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
+    shown = list(zip(comparison_text.lines(comparison, known[:MOST_ROWS]), known, strict=False))
     # The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them.
-    margin, several = comparison.margin, len({row.study for row in comparison.rows}) > 1
-    shown = [(group, group[0].ratio) for group in known[:MOST_ROWS]]
-    found = [(group, ratio, group[0].interval or ratio.interval) for group, ratio in shown if isinstance(ratio, Ratio)]
-    ratios = [ratio.ratio for _, ratio, _ in found]
-    low = max(min(ends.low for *_, ends in found), min(*ratios, 1.0) / _BEYOND)
-    high = min(max(ends.high for *_, ends in found), max(*ratios, 1.0) * _BEYOND)
-    low, high = min(low, 1 / (1 + margin)), max(high, 1 + margin)
+    margin = 1 + comparison.margin
+    ratios = [line.row.ratio.ratio for line, _ in shown if isinstance(line.row.ratio, Ratio)]
+    intervals = [line.row.interval for line, _ in shown if line.row.interval]
+    low = min(max(min(ends.low for ends in intervals), min(*ratios, 1.0) / _BEYOND), 1 / margin)
+    high = max(min(max(ends.high for ends in intervals), max(*ratios, 1.0) * _BEYOND), margin)
     low, high = low / (high / low) ** _ROOM, high * (high / low) ** _ROOM
     rows = []
-    for place, (group, ratio, ends) in enumerate(found):
-        row, metric = group[0], comparison_text.responses(group)
-        condition = f"{row.study}: {row.label}" if several else row.label
-        row_of: VegaLite = {"place": f"{place:04}", "condition": condition, "metric": metric}
-        row_of |= {
-            "name": f"{condition}, {metric}",
-            "verdict": row.verdict.value,
-            "change": comparison_text.change(row),
-        }
-        row_of |= {"low": _digits(max(ends.low, low)), "high": _digits(min(ends.high, high))}
-        row_of |= {"ratio": _digits(ratio.ratio), "repetitions": f"{row.n_a} and {row.n_b}"}
-        rows.append({**row_of, "cut": [ends.low < low, ends.high > high]})
+    for place, ((line, group), ratio, ends) in enumerate(zip(shown, ratios, intervals, strict=True)):
+        row, metric = line.row, comparison_text.responses(group)
+        rows.append(
+            {
+                "place": f"{place:04}",
+                "condition": line.condition,
+                "metric": metric,
+                "name": f"{line.condition}, {metric}",
+                "verdict": row.verdict.value,
+                "change": line.change,
+                "low": _digits(max(ends.low, low)),
+                "high": _digits(min(ends.high, high)),
+                "ratio": _digits(ratio),
+                "repetitions": f"{row.n_a} and {row.n_b}",
+                "cut": [ends.low < low, ends.high > high],
+            }
+        )
     return rows, (low, high), known
 
 
@@ -229,13 +235,13 @@ class Pair:
 
 def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tuple[str, Histogram]]:
     """Condition -> its name and total latencies, all its trials merged, in the order of the study."""
-    known, design = measurements.trial_histograms(records, study, direction, "lat"), study.design
+    known, design = trial_histograms(records, study, direction, "lat"), study.design
     found: dict[Key, tuple[str, list[Histogram]]] = {}
     for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
             point = design.point(row)
             found.setdefault(point_key(point), (label(point), []))[1].append(known[row["trial"]])
-    return {key: (name, measurements.merge_histograms(parts)) for key, (name, parts) in found.items()}
+    return {key: (name, merge_histograms(parts)) for key, (name, parts) in found.items()}
 
 
 def has_curve(pair: Pair, response: str) -> bool:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ioassay import atomic_file
+from ioassay import __version__, atomic_file
+from ioassay.host import privacy
 from ioassay.narrative import conditions_text, phrases
 from ioassay.packs.comparison import comparison_charts, comparison_text
 from ioassay.packs.comparison.run_comparison import Comparison
@@ -39,11 +40,12 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
         ratios.append(figures.drawn("", _RATIOS, "forest", comparison_charts.forest(comparison)))
     studies_a, studies_b = ({study.name: study for study in records.studies} for records in (a, b))
     worst = [group[0] for group in comparison.results]
-    overlays: dict[tuple[str, str], Drawn] = {}
+    overlays: list[Drawn] = []
+    with_distributions: set[str] = set()
     for study, response in dict.fromkeys((row.study, row.response) for row in worst):
         if len(overlays) == _MOST_OVERLAYS:
             break
-        if (study, "") in overlays:
+        if study in with_distributions:
             continue
         pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
         labels, name = [row.label for row in worst if row.study == study], _file_name(study)
@@ -51,13 +53,14 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
         with suppress(NoData):
             if not comparison_charts.has_curve(pair, response):
                 chart = comparison_charts.distributions(pair, labels)
-                overlays[study, ""] = figures.drawn(study, f"{name}-latencies", "distributions", chart)
+                overlays.append(figures.drawn(study, f"{name}-latencies", "distributions", chart))
+                with_distributions.add(study)
                 continue
         with suppress(NoData):
             chart = comparison_charts.curves(pair, response, labels)
-            overlays[study, response] = figures.drawn(study, f"{name}-{_file_name(response)}", "curves", chart)
+            overlays.append(figures.drawn(study, f"{name}-{_file_name(response)}", "curves", chart))
     order = list(dict.fromkeys(row.study for row in comparison.rows))
-    shown = sorted(overlays.values(), key=lambda one: order.index(one.study))
+    shown = sorted(overlays, key=lambda one: order.index(one.study))
     names = [one.name for one in shown]
     numbered = [f"{name}-{place + 1}" if name in names[:place] else name for place, name in enumerate(names)]
     return [*ratios, *(replace(one, name=name) for one, name in zip(shown, numbered, strict=True))]
@@ -80,25 +83,8 @@ def build(
     `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`). As on
     every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
     """
-    from ioassay.host import privacy
-
     wait = page.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
-    view = _view(a, b, comparison, drawn, out)
-    texts = {
-        out / PAGE: page.render(view, page.bundle(), hidden.text, "comparison.html.j2"),
-        out / DATA: hidden.text(json.dumps(comparison_text.as_dict(comparison), indent=1)),
-    }
-    for path, text in texts.items():
-        # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
-        atomic_file.write(path, text.encode("utf-8", "backslashreplace").decode())
-    wait()
-    return out / PAGE
-
-
-def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn], out: Path) -> dict[str, object]:
-    from ioassay import __version__
-
     rows = [(row,) for group in comparison.results for row in group]
     lines = comparison_text.lines(comparison, rows[:_MOST_ROWS])
     titles = {study.name: study.title or study.name for study in b.studies}
@@ -107,7 +93,7 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         if one.study:
             overlays.setdefault(titles[one.study], []).append(one)
     ratios = next((one for one in drawn if one.name == _RATIOS), None)
-    return {
+    view = {
         "title": "B compared with A",
         "version": __version__,
         "text": comparison_text,
@@ -126,6 +112,15 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
         "data_file": DATA,
     }
+    texts = {
+        PAGE: page.render(view, page.bundle(), hidden.text, "comparison.html.j2"),
+        DATA: hidden.text(json.dumps(comparison_text.as_dict(comparison), indent=1)),
+    }
+    for name, text in texts.items():
+        # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
+        atomic_file.write(out / name, text.encode("utf-8", "backslashreplace").decode())
+    wait()
+    return out / PAGE
 
 
 def _side(letter: str, records: Dataset, out: Path) -> dict[str, object]:
