@@ -11,7 +11,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from ioassay.store.run_folder import RunStore
 
 
-@dataclass(frozen=True)
-class Publication:
-    """A run's records, what they mean, and where the page is."""
-
-    records: Dataset
-    findings: Sequence[Finding]
-    paths: ReportPaths
-
-
 @contextmanager
 def figure_processes() -> Iterator[Sequence[Executor]]:
     """The processes for `publish`: one that loads what draws while the records are read, and one if there is much."""
@@ -54,8 +45,8 @@ def figure_processes() -> Iterator[Sequence[Executor]]:
         yield drawing, second
 
 
-def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
-    """Read the records, analyse them, write the page and the figures into the run's folder `report`.
+def publish(store: RunStore, processes: Sequence[Executor] = ()) -> tuple[Dataset, list[Finding], ReportPaths]:
+    """The records, what they mean, and the page with its figures, which are written into the run's folder `report`.
 
     RunError where the folder cannot be written or no figure can be drawn, InputError for records that are damaged.
     """
@@ -81,7 +72,7 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> Publication:
         ) from error
     except OSError as error:
         raise RunError(f"{out}: {error.strerror}; all records are kept. Fix that, then run: {again}") from error
-    return Publication(records, findings, paths)
+    return records, findings, paths
 
 
 @dataclass(frozen=True)
@@ -104,21 +95,29 @@ class Bundle:
 
 def export(store: RunStore, output: Path | None, *, redact: bool, report: bool) -> Bundle:
     """Write a run into one archive: see `Run.export`."""
+    from ioassay.store import bundle
+
+    archive = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}.tar.gz")
+    bundle.require_new(archive, store.root, bundle.SUFFIXES)
+    with _copy(store, redact, report) as (inside, manifest, redaction):
+        if redact and report:
+            publish(inside)
+        bundle.seal(inside.root, manifest, redaction)
+        bundle.pack(inside.root, archive, bundle.time_of(store))
+    return Bundle(archive, manifest)
+
+
+@contextmanager
+def _copy(store: RunStore, redact: bool, report: bool = False) -> Iterator[tuple[RunStore, Manifest, Redaction | None]]:
+    """A copy of the run's files, for as long as the context lasts; redacted if asked."""
     from ioassay.host import privacy
     from ioassay.store import bundle
     from ioassay.store.run_folder import RunStore
 
-    archive = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}.tar.gz")
-    bundle.require_new(archive, store.root, bundle.SUFFIXES)
+    redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
     with supervisor.temporary_folder("ioassay-export-") as folder:
-        redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
         manifest = bundle.copy(store, folder / "files", redaction, report=report)
-        inside = (folder / "files").rename(folder / manifest.run)
-        if redact and report:
-            publish(RunStore(inside))
-        bundle.seal(inside, manifest, redaction)
-        bundle.pack(inside, archive, bundle.time_of(store))
-    return Bundle(archive, manifest)
+        yield RunStore((folder / "files").rename(folder / manifest.run)), manifest, redaction
 
 
 # For other programs and people: with `redact` made of a redacted copy, and searched before it is given out
@@ -157,7 +156,7 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
         raise UsageError(f"--format {format}: expected {', '.join(FORMATS)}")
     target = output or Path(f"{store.root.resolve().name}{'-redacted' if redact else ''}-{format}")
     bundle.require_new(target, store.root)
-    with _copy(store, redact) as (source, redaction):
+    with _copy(store, True) if redact else nullcontext((store, None, None)) as (source, _, redaction):
         records = frames.load(source)
         try:
             with supervisor.temporary_folder(f".{target.name}.", target.absolute().parent) as made:
@@ -180,11 +179,11 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
     from ioassay.report import ci_summaries
     from ioassay.store import bundle
 
-    with _copy(store, redact) as (source, redaction):
+    with _copy(store, True) if redact else nullcontext((store, None, None)) as (source, _, redaction):
         run = kind(source)
         records, findings, trust = run.records, run.findings, run.trust
         first = [*premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
-        first.append(f"{run.trial_counts}.")
+        first.append(f"{run.tally}.")
         answered = answers(records.studies, findings)
         text = ci_summaries.summary(run.title, first, answered, headline(records, records.studies))
         text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
@@ -193,22 +192,6 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
                 (folder / "summary.txt").write_text(text, encoding="utf-8")
                 bundle.require_clean(folder, redaction)
     return text
-
-
-@contextmanager
-def _copy(store: RunStore, redact: bool) -> Iterator[tuple[RunStore, Redaction | None]]:
-    """The run itself, or a redacted copy of its files for as long as the context lasts."""
-    if not redact:
-        yield store, None
-        return
-    from ioassay.host import privacy
-    from ioassay.store import bundle
-    from ioassay.store.run_folder import RunStore
-
-    redaction = bundle.redaction_of(store, privacy.of_host())
-    with supervisor.temporary_folder("ioassay-export-") as folder:
-        manifest = bundle.copy(store, folder / "files", redaction)
-        yield RunStore((folder / "files").rename(folder / manifest.run)), redaction
 
 
 def write_tables(records: Dataset, run: str, folder: Path, format: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ what was recorded since, open the folder again.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
     from ioassay.api.execution import Execution
-    from ioassay.api.publication import Bundle, Publication, TableFiles
+    from ioassay.api.publication import Bundle, TableFiles
     from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
     from ioassay.report import ReportPaths
@@ -54,7 +55,7 @@ class Run:
         self._store, self._ended = store, ended
         self.computing = ended.computing if ended is not None else None
         """Where its trials were computed, if an executor said so; None of a run that was opened."""
-        self._publication: Publication | None = None
+        self._paths: ReportPaths | None = None
 
     @property
     def root(self) -> Path:
@@ -76,7 +77,7 @@ class Run:
         """All records, as analyses and figures read them. InputError where a file of the run is damaged."""
         from ioassay.store import frames
 
-        return self._publication.records if self._publication else frames.load(self._store)
+        return frames.load(self._store)
 
     @property
     def trials(self) -> pl.DataFrame:
@@ -155,7 +156,7 @@ class Run:
         """What the records show, in the order of the page: each question of each study, in words and numbers."""
         from ioassay.narrative.pipeline import analyse_all
 
-        return list(self._publication.findings) if self._publication else analyse_all(self.records)
+        return analyse_all(self.records)
 
     @cached_property
     def trust(self) -> Trust | None:
@@ -222,10 +223,10 @@ class Run:
 
     def publish(self, processes: Sequence[Executor] = ()) -> ReportPaths:
         """As `report`: the paths of all that was written. `processes` are those of `publication.figure_processes`."""
-        self._publication = publication.publish(self._store, processes)
-        for name in ("records", "findings", "trust", "claims", "warnings", "_figures"):
+        self.records, self.findings, self._paths = publication.publish(self._store, processes)
+        for name in ("trust", "claims", "warnings", "_figures"):
             self.__dict__.pop(name, None)
-        return self._publication.paths
+        return self._paths
 
     def export(self, output: str | Path | None = None, *, redact: bool = False, report: bool = True) -> Bundle:
         """Write the run into one archive to share, by default <run>.tar.gz in the working directory (docs/sharing.md).
@@ -258,7 +259,7 @@ class Run:
     @property
     def paths(self) -> ReportPaths:
         """What `report` wrote; it is called where it was not yet."""
-        return self._publication.paths if self._publication else self.publish()
+        return self._paths or self.publish()
 
     # More questions, more trials
 
@@ -336,7 +337,7 @@ class Run:
         return _reasons(self.records, "skipped")
 
     def __repr__(self) -> str:
-        return f"<Run {self.root}: {self.trial_counts}>"
+        return f"<Run {self.root}: {self.tally}>"
 
     def _repr_html_(self) -> str:
         lines = [f"{self.root}: {self.trial_counts}"]
@@ -417,7 +418,11 @@ def sql_rows(runs: Mapping[str, Dataset], query: str) -> tuple[list[str], list[t
         answer = database.execute(query)
         if answer is None or answer.description is None:
             raise UsageError("the query is empty; expected for example 'SELECT * FROM trials'")
-        return _distinct([str(column[0]) for column in answer.description]), answer.fetchall()
+        columns: list[str] = []  # a number added to those that were there before: a JSON object has each key once
+        for name, *_ in answer.description:
+            numbered = (f"{name}_{number}" if number > 1 else str(name) for number in itertools.count(1))
+            columns.append(next(one for one in numbered if one not in columns))
+        return columns, answer.fetchall()
     except duckdb.Error as error:
         if "pytz" in str(error):  # DuckDB wants it for times with a zone, which no table of ours has
             raise UsageError("the query asks for a time with a zone; cast it, for example now()::TIMESTAMP") from None
@@ -436,15 +441,3 @@ def require_duckdb() -> None:
             )
     import duckdb  # noqa: F401
     import polars  # noqa: F401
-
-
-def _distinct(columns: list[str]) -> list[str]:
-    """Column names, a number added to those that were there before: a JSON object has each key once."""
-    found: list[str] = []
-    for name in columns:
-        number = 2
-        distinct = name
-        while distinct in found:
-            distinct, number = f"{name}_{number}", number + 1
-        found.append(distinct)
-    return found

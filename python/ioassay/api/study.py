@@ -76,10 +76,13 @@ class Study:
         given = {"target": target, "params": params, "factors": factors, **keys}
         table: dict[str, object] = {"name": name, "driver": driver, "title": name}
         table |= {key: value for key, value in given.items() if value is not None}
-        self._suite = catalog.from_table(_plain(table), Path("Study"))
-        self._left_out: tuple[Warning_, ...] = ()
+        self.suite = catalog.from_table(_plain(table), Path("Study"))
         self.source, self.arguments = name, f"{name}.toml"
 
+    suite: Suite
+    """The studies as the rooms below have them."""
+    left_out: tuple[Warning_, ...] = ()
+    """A warning for each change that not all of its studies take."""
     source: str
     """What errors call it: a name or a file."""
     arguments: str
@@ -89,7 +92,7 @@ class Study:
     def of_suite(cls, suite: Suite, left_out: Sequence[Warning_] = ()) -> Self:
         """A suite that was read; `left_out` are warnings of changes without effect."""
         study = cls.__new__(cls)
-        study._suite, study._left_out = suite, tuple(left_out)
+        study.suite, study.left_out = suite, tuple(left_out)
         study.source = study.arguments = suite.name
         return study
 
@@ -139,29 +142,19 @@ class Study:
         return study
 
     @property
-    def suite(self) -> Suite:
-        """The studies as the rooms below have them."""
-        return self._suite
-
-    @property
     def name(self) -> str:
         """The name, which the folder of its runs has."""
-        return self._suite.name
+        return self.suite.name
 
     @property
     def title(self) -> str:
         """The title."""
-        return self._suite.title
+        return self.suite.title
 
     @property
     def studies(self) -> list[str]:
         """The names of its studies: one, unless it is a suite."""
-        return [study.name for study in self._suite.studies]
-
-    @property
-    def left_out(self) -> tuple[Warning_, ...]:
-        """A warning for each change that not all of its studies take."""
-        return self._left_out
+        return [study.name for study in self.suite.studies]
 
     def to_toml(self) -> str:
         """The study as a TOML document with every default that was resolved, which `read` takes."""
@@ -169,7 +162,7 @@ class Study:
 
         from ioassay.study import catalog
 
-        return tomli_w.dumps(catalog.to_table(self._suite))
+        return tomli_w.dumps(catalog.to_table(self.suite))
 
     def plan(
         self,
@@ -186,10 +179,10 @@ class Study:
         """
         options = RunOptions(executor, destroy_data=destroy_data, allow_exec=allow_exec)
         with execution.named(self.source):
-            checked = execution.inspect(self._suite, options, announce, is_plan=True)
+            checked = execution.inspect(self.suite, options, announce, is_plan=True)
         devices = checked.hosts.devices() if checked.hosts is not None else []
         checked.close()
-        return Plan(checked.suite, checked.benches, [*self._left_out, *checked.warnings], devices)
+        return Plan(checked.suite, checked.benches, [*self.left_out, *checked.warnings], devices)
 
     def begin(
         self, output: str | Path | None = None, announce: Announce | None = None, options: RunOptions = USUAL
@@ -199,8 +192,8 @@ class Study:
 
         root = Path(output) if output is not None else new_folder(Path("runs"), self.name)
         with execution.named(self.source):
-            ready = execution.begin(self._suite, root, options, announce)
-        return replace(ready, warnings=[*self._left_out, *ready.warnings])
+            ready = execution.begin(self.suite, root, options, announce)
+        return replace(ready, warnings=[*self.left_out, *ready.warnings])
 
     def run(
         self, output: str | Path | None = None, *, progress: Progress | None = None, **options: Unpack[RunKeys]
@@ -232,7 +225,7 @@ class Study:
     def _repr_html_(self) -> str:
         from ioassay.study import plan
 
-        counts = plan.count(self._suite)
+        counts = plan.count(self.suite)
         columns = ("study", "driver", "target", "factors", "trials")
         rows = [
             (
@@ -242,9 +235,9 @@ class Study:
                 "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in study.levels.items()),
                 counts.get(study.name),
             )
-            for study in self._suite.studies
+            for study in self.suite.studies
         ]
-        return api.section(self.title, [self._suite.description], tables=api.table(columns, rows))
+        return api.section(self.title, [self.suite.description], tables=api.table(columns, rows))
 
 
 def _assignments(changes: Changes) -> list[str]:
@@ -380,7 +373,7 @@ class Plan:
             "studies": self.studies,
             "devices": [asdict(device) for device in self.devices()],
             "trials": sum(study["trials"] for study in self.studies),
-            "seconds": sum(study["seconds"] for study in self.studies),
+            "seconds": self.seconds,
             "warnings": [vars(warning) for warning in (*self.warnings, *diagnosis.broken_plugins())],
         }
 
