@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.analysis.condition_comparison import Verdict
-from ioassay.packs.comparison import comparison_summaries, run_comparison
+from ioassay.packs.comparison import comparison_text, run_comparison
 from ioassay.packs.comparison.run_comparison import MACHINE, Comparison, Difference, Unmatched
 from ioassay.report import ci_summaries
 from ioassay.store.dataset import Dataset
@@ -26,7 +26,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
 
 
 def rendered(both: tuple[Dataset, Dataset], found: Comparison) -> str:
-    return comparison_summaries.markdown(*both, found)
+    return comparison_text.markdown(*both, found)
 
 
 def outside_code(text: str) -> str:
@@ -86,7 +86,7 @@ def test_a_name_is_never_markup_html_a_mention_or_another_cell(both: tuple[Datas
 
 @pytest.mark.parametrize("name", ["plain", "`", "``a`", "a`", "\\", "a|b\\|c", "", "x" * 500])
 def test_a_code_span_ends_where_its_name_ends(name: str) -> None:
-    span = comparison_summaries._code(name)
+    span = comparison_text._code(name)
     assert outside_code(f"before {span} after") == "before  after"
     assert "|" not in span and len(span) < 120
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ioassay.packs.comparison.comparison_summaries import junit_xml
+from ioassay.packs.comparison.comparison_text import junit_xml
 from ioassay.packs.comparison.run_comparison import compare
 
 # Element -> (required attributes, allowed attributes, children in their order); after jenkinsci/xunit-plugin's

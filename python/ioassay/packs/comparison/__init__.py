@@ -1,9 +1,9 @@
 """Two runs compared: `compare`, its page, and its summaries for continuous integration.
 
 run_comparison.py       the verdicts, and what else differs between the runs
-comparison_text.py      both in words and as JSON
+comparison_text.py      both in words, as JSON, Markdown and JUnit XML
 comparison_charts.py    the forest of ratios, and both runs over each other
-comparison_page.py      the page;  comparison_summaries.py  Markdown and JUnit XML
+comparison_page.py      the page
 comparison_results.py   the Python API
 """
 

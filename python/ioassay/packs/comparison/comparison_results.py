@@ -14,7 +14,7 @@ from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
 from ioassay.host import privacy
-from ioassay.packs.comparison import comparison_page, comparison_summaries, comparison_text, run_comparison
+from ioassay.packs.comparison import comparison_page, comparison_text, run_comparison
 from ioassay.runner import worker_pool
 from ioassay.stats.contrasts import MARGIN, Ratio
 from ioassay.store import frames, run_folder
@@ -111,14 +111,14 @@ class Comparison:
 
         All are skipped where the machine was not fit, and errors where the kernel contradicts the claims.
         """
-        return comparison_summaries.junit_xml(self.result)
+        return comparison_text.junit_xml(self.result)
 
     def markdown(self) -> str:
         """A summary in Markdown for CI: verdict, trust lines, the worst rows, what else differs.
 
         As on the page, names of this machine, of its drives and people are replaced.
         """
-        text = comparison_summaries.markdown(self.a.records, self.b.records, self.result)
+        text = comparison_text.markdown(self.a.records, self.b.records, self.result)
         return privacy.Redaction(privacy.of_host(), mild=True).text(text)
 
     def as_dict(self) -> dict[str, Any]:

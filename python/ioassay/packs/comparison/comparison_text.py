@@ -1,17 +1,22 @@
-"""A comparison of two runs in words and as JSON. The page, Markdown, JUnit and the terminal show the same lines."""
+"""A comparison of two runs in words, as JSON, Markdown and JUnit XML. Page and terminal show the same lines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.etree import ElementTree
 
 from ioassay import metrics
 from ioassay.analysis.condition_comparison import Row, Verdict
-from ioassay.narrative import phrases
+from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.say import Change, Response, Say, say
 from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outcome
+from ioassay.report.ci_summaries import BREAKS
+from ioassay.report.ci_summaries import plain as escaped
 from ioassay.stats.result import Undefined, plain
+from ioassay.store.dataset import Dataset
 
 METHOD = say("comparison.method")
 MARKS = dict(zip(Verdict, "▼▲◆■●–", strict=True))
@@ -76,10 +81,17 @@ def lines(comparison: Comparison, groups: Sequence[Sequence[Row]]) -> list[Line]
     found = []
     for group in groups:
         row, form = group[0], metrics.metric(group[0].response).format
-        condition = f"{row.study}: {row.label}" if several else row.label
-        verdict, mark = (row.verdict, MARKS[row.verdict]) if row.interval else ("not compared", "")
-        names, means = tuple(one.response for one in group), (form(row.mean_a), form(row.mean_b))
-        found.append(Line(row, names, condition, means, change(row), verdict, mark, reservation(row)))
+        line = Line(
+            row=row,
+            responses=tuple(one.response for one in group),
+            condition=f"{row.study}: {row.label}" if several else row.label,
+            means=(form(row.mean_a), form(row.mean_b)),
+            change=change(row),
+            verdict=row.verdict if row.interval else "not compared",
+            mark=MARKS[row.verdict] if row.interval else "",
+            reservation=reservation(row),
+        )
+        found.append(line)
     return found
 
 
@@ -87,11 +99,8 @@ def reservation(row: Row) -> str:
     """Why a row is not compared, or the repetitions that would decide it; '' where it is decided."""
     if isinstance(row.ratio, Undefined):
         return row.ratio.reason
-    return "" if (needed := _needed(row)) is None else str(say("comparison.needs", needed=needed))
-
-
-def _needed(row: Row) -> int | None:
-    return row.needed if row.verdict == Verdict.UNDECIDED else None
+    is_open = row.verdict == Verdict.UNDECIDED and row.needed is not None
+    return str(say("comparison.needs", needed=row.needed)) if is_open else ""
 
 
 def reason(row: Row) -> Say:
@@ -103,7 +112,8 @@ def reason(row: Row) -> Say:
     known = say(f"comparison.{way}", response=response, size=abs(ratio.ratio - 1), change=changed)
     decided = row.verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED)
     said = say("comparison.row" if decided else f"comparison.row_{row.verdict}", change=known, margin=row.margin)
-    return said if (needed := _needed(row)) is None else say("comparison.row_needs", row=said, needed=needed)
+    is_open = row.verdict == Verdict.UNDECIDED and row.needed is not None
+    return say("comparison.row_needs", row=said, needed=row.needed) if is_open else said
 
 
 def responses(rows: Sequence[Row]) -> str:
@@ -141,12 +151,10 @@ def _in_brief(ratio: float, factor: bool) -> str:
 
 def only(comparison: Comparison) -> dict[str, list[Say]]:
     """What one run has and the other has not, by the run's letter."""
-    found: dict[str, list[Say]] = {"A": [], "B": []}
-    for letter, missing in (("A", comparison.only_a), ("B", comparison.only_b)):
-        for one in missing:
-            code = "comparison.condition" if one.response else "comparison.study"
-            found[letter].append(say(code, study=one.study, label=one.label, response=one.response))
-    return found
+    return {
+        letter: [say("comparison.condition" if one.response else "comparison.study", **vars(one)) for one in missing]
+        for letter, missing in (("A", comparison.only_a), ("B", comparison.only_b))
+    }
 
 
 def subject(one: Difference) -> str:
@@ -182,3 +190,123 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "method": str(METHOD),
         "statement": " ".join(str(one) for one in said if one),
     }
+
+
+# Markdown (`report/ci_summaries.py`): names in tables are code spans, where neither markup nor HTML nor `@user` counts.
+
+_OPEN_ROWS, _MOST_ROWS = 15, 150
+"""Rows that are shown, and those that can be unfolded. A comment of GitHub holds 65,536 characters."""
+_MOST_NOTES = 10
+_LONGEST_NAME = 100
+_COLUMNS = ("", "condition", "metric", "A", "B", "B / A", "verdict")
+
+
+def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
+    """The whole summary. It ends with a line feed."""
+    titles = dict.fromkeys(study.title or study.name for study in b.studies)
+    trusts = {letter: conditions_text.trust(records) for letter, records in (("A", a), ("B", b))}
+    trusted = {letter: escaped(f"{one.conditions} {one.claims}".rstrip()) for letter, one in trusts.items() if one}
+    shown = lines(comparison, comparison.results)
+    folded, omitted = shown[_OPEN_ROWS:_MOST_ROWS], shown[_MOST_ROWS:]
+    more = phrases.count(len(folded), "more row")
+    parts = [
+        f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
+        " · ".join(map(_code, titles)),
+        f"**{escaped(headline(comparison))}** {escaped(account(comparison))}",
+        "\n".join(f"- {letter}: {text}" for letter, text in trusted.items()),
+        _compared(shown[:_OPEN_ROWS]) if shown else "",
+        f"<details><summary>{more}</summary>\n\n{_compared(folded)}\n\n</details>" if folded else "",
+        f"… and {phrases.count(len(omitted), 'row')} on the page" if omitted else "",
+        _list("Warnings", [*map(warning, comparison.differences)]),
+        *(_list(f"Only in {letter}", missing) for letter, missing in only(comparison).items()),
+        str(basis(comparison)),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _compared(lines: Sequence[Line]) -> str:
+    rows: list[Sequence[str]] = [_COLUMNS, ["---"] * len(_COLUMNS)]
+    for line in lines:
+        verdict = f"{line.verdict} ({line.reservation})" if line.reservation else line.verdict
+        names = line.mark, _code(line.condition), _code(", ".join(line.responses))
+        rows.append([*names, *map(escaped, (*line.means, line.change, verdict))])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _list(title: str, said: Sequence[Say]) -> str:
+    """Settings and facts that differ, or what only one run has: each makes the result harder to read."""
+    more = [f"- … and {len(said) - _MOST_NOTES} more on the page"] if len(said) > _MOST_NOTES else []
+    return "\n".join([f"{title}:", "", *(f"- {_code(str(one))}" for one in said[:_MOST_NOTES]), *more]) if said else ""
+
+
+def _code(text: str) -> str:
+    """A code span of one line that fits a cell: a longer row of backticks encloses those inside."""
+    shown = re.sub(BREAKS, " ", text)
+    if len(shown) > _LONGEST_NAME:
+        shown = f"{shown[: _LONGEST_NAME - 1]}…"
+    shown = shown.replace("|", "¦")  # a bar ends a cell inside code as well
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    space = " " if shown[:1] == "`" or shown[-1:] == "`" or not shown else ""
+    return f"{fence}{space}{shown}{space}{fence}"
+
+
+# Characters that XML 1.0 cannot hold, even escaped.
+_IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COUNTS = {"tests": "testcase", "failures": "*/failure", "errors": "*/error", "skipped": "*/skipped"}
+
+
+def junit_xml(comparison: Comparison) -> str:
+    """The whole document: one test suite a study, one test case a condition and response.
+
+    'slower' is a failure; 'undecided' and what only one run has are skipped tests, because nothing was shown. All tests
+    are skipped where the machine was not fit, and are errors where the kernel contradicts the claims. The format is
+    that of Apache Ant's JUnit task as Jenkins and pytest read and write it (the attribute `time` is required there).
+    """
+    root = ElementTree.Element("testsuites", name="ioassay compare")
+    known: dict[str, object] = {
+        "baseline": comparison.a,
+        "judged": comparison.b,
+        "margin": f"{comparison.margin:g}",
+        "confidence": f"{comparison.confidence:g}",
+        "method": METHOD,
+    }
+    known |= {f"warning {number}": warning(one) for number, one in enumerate(comparison.differences, start=1)}
+    for study in dict.fromkeys(row.study for row in comparison.rows):
+        suite = _add(root, "testsuite", name=study)
+        properties = _add(suite, "properties")
+        for name, value in known.items():
+            _add(properties, "property", name=name, value=value)
+        for row in (row for row in comparison.rows if row.study == study):
+            why = reason(row)
+            case = _add(suite, "testcase", classname=study, name=f"{row.label}: {row.response}", time=0)
+            if not comparison.is_conclusive:
+                kind = "error" if comparison.contradicted else "skipped"
+                _add(case, kind, message=headline(comparison), type=comparison.outcome)
+            elif row.verdict == Verdict.SLOWER:
+                _add(case, "failure", message=why, type=row.verdict).text = _text(why)
+            elif row.verdict == Verdict.UNDECIDED:
+                _add(case, "skipped", message=why)
+            _add(case, "system-out").text = _text(f"{row.verdict}: {why}")
+    for letter, missing in only(comparison).items():
+        if missing:
+            suite = _add(root, "testsuite", name=f"only in {letter}")
+            for one in missing:
+                case = _add(suite, "testcase", classname=f"only in {letter}", name=one, time=0)
+                _add(case, "skipped", message=f"only in {letter}")
+    for suite in root:
+        for count, path in _COUNTS.items():
+            suite.set(count, str(len(suite.findall(path))))
+        suite.set("time", "0")
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    root.set("time", "0")
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _add(parent: ElementTree.Element, tag: str, **attributes: object) -> ElementTree.Element:
+    return ElementTree.SubElement(parent, tag, {name: _text(value) for name, value in attributes.items()})
+
+
+def _text(value: object) -> str:
+    return _IMPOSSIBLE.sub("\ufffd", str(value))
