@@ -78,6 +78,8 @@ class Samples:
 
 SEQUENTIAL, RANDOM, STRIDED, BACKWARD = "sequential", "random", "strided", "backward"
 PATTERNS = (SEQUENTIAL, RANDOM, STRIDED, BACKWARD)
+SEVERAL_ENGINES = "several engines"
+"""Of jobs that are claimed together, where some make no calls (mmap, null)."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests, Session
-from ioassay.records.record import Claim
+from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
 from ioassay.verify.verdict import Amount, Code, Statement, state
@@ -185,6 +185,8 @@ def unwatched(engine: str, layers: Sequence[str]) -> Statement | None:
     """Why calls of this engine could not be seen with these layers; None when they could."""
     if engine == MAPPED:
         return state(Code.MAPPED_FILES)
+    if engine == SEVERAL_ENGINES:
+        return state(Code.SEVERAL_ENGINES)
     if engine == SPLICE and SYSCALLS not in layers:
         return state(Code.SPLICED)
     layer = _LAYER_OF.get(engine)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ioassay.formats import conventions
 from ioassay.records.observation import SYNC, Calls, Histogram, Session, merged
-from ioassay.records.record import Claim
+from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, calls_of
@@ -133,7 +133,9 @@ def judge_latency(case: Case) -> Finding | None:
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         faults += _disorder(claim)
         notes += parts[:1]
-        if claim.latency_ns and claim.kind != "keys" and claim.engine != MAPPED:  # calls are those before it
+        if (
+            claim.latency_ns and claim.kind != "keys" and claim.engine not in (MAPPED, SEVERAL_ENGINES)
+        ):  # calls are those before it
             found, untold = _compared(claim, case, numbers)
             faults, notes = [*faults, *found], [*notes, *untold]
     untimed = {Code.LATENCY_PARTIAL, Code.LATENCY_UNTIMED} & {note.code for note in notes}

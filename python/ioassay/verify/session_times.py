@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from ioassay.formats import conventions
 from ioassay.records.observation import STRACE, SYSCALLS, Calls, Observation, Session
-from ioassay.records.record import Claim
+from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, Group, calls_of
@@ -104,7 +104,7 @@ def judge_times(case: Case) -> Finding | None:
         found = Finding(notes=[state(Code.NOTHING_TIMED)], judged=False)
     elif "sides-unknown" in timed[0].doubts:
         found = Finding(notes=[state(Code.TIMES_OF_UNKNOWN_SIDES)], judged=False)
-    elif not case.seen.timed or not case.seen.calls.completed or case.claim.engine == MAPPED:
+    elif not case.seen.timed or not case.seen.calls.completed or case.claim.engine in (MAPPED, SEVERAL_ENGINES):
         found = _without_calls(case, claim)
     elif (accounted := of_group(case.group)) is not None and conventions(claim.source).passes:
         found = _strict(case, claim, accounted)

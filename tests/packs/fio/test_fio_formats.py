@@ -258,6 +258,31 @@ def test_shapes_of_jobs(tmp_path: Path) -> None:
     assert (limited.bytes, limited.file_bytes) == (2**18, 2**20)
 
 
+@pytest.mark.fio
+@pytest.mark.parametrize(
+    ("engine", "claimed"), [("null", "several engines"), ("mmap", "several engines"), ("sync", "")]
+)
+def test_jobs_that_fio_sums_up_have_no_engine_in_common(tmp_path: Path, engine: str, claimed: str) -> None:
+    """Only one name is in the results, with the sums of both."""
+    argv = ["fio", *("--name=a", f"--ioengine={engine}", "--rw=read", "--filename=f", "--size=64k"),
+            *("--name=b", "--ioengine=psync", "--rw=read", "--filename=f", "--size=64k", "--group_reporting"),
+            "--output-format=json"]  # fmt: skip
+    (tmp_path / "f").write_bytes(bytes(65536))
+    text = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    (claim,) = fio_claims.read(text, argv)
+    assert (claim.operations, claim.engine) == (32, claimed)
+
+
+@pytest.mark.parametrize(("option", "counted", "is_odd"), [("runtime", False, True), ("ramp_time", False, False),
+                                                           ("ramp_time", True, True)])  # fmt: skip
+def test_latencies_of_a_ramp_may_be_more_than_the_requests(option: str, counted: bool, is_odd: bool) -> None:
+    """Two were counted, and the percentiles are those of four (posixaio, fio 3.33)."""
+    shares = {20.0: 57e6, 30.0: 363e6, 60.0: 376e6, 70.0: 376e6, 80.0: 2198e6}
+    clat = Latency(2, 748.66e6, 977.24e6, 57e6, 2197e6, {}, shares, 1e6, 1e4, counted, 1e6)
+    job = Job("a", 0, 0, {"read": Direction(2, 16384, 2.712, {"clat": clat})}, {option: "1"})
+    assert bool(job.all_misfits("read", syncs=False)) is is_odd
+
+
 def test_several_processes_have_that_many_latencies_at_once() -> None:
     latency = Latency(1000, 3e6, 0.0, 3e6, 3e6)
     job = Job("a", 0, 0, {"read": Direction(1000, 1 << 20, 1.0, {"clat": latency})}, runtime_s=1.0)

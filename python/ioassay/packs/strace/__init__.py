@@ -1,8 +1,8 @@
 """The witness by strace: a backend that needs no privileges, for those who cannot load BPF programs.
 
-    observer.py       starts commands under strace, and makes observations of what it writes
-    call_lines.py     its lines as calls
-    process_tree.py   what these calls did to files
+observer.py       starts commands under strace, and makes observations of what it writes
+call_lines.py     its lines as calls
+process_tree.py   what these calls did to files
 """
 
 from ioassay.pack import Pack

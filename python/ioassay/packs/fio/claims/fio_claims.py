@@ -28,7 +28,7 @@ from ioassay.packs.fio.claims.fio_results import (
     merged,
     merged_latency,
 )
-from ioassay.records.record import Claim
+from ioassay.records.record import SEVERAL_ENGINES, Claim
 
 NAME = "fio"
 STREAM = "stdout"
@@ -110,13 +110,13 @@ def _with_options(results: Results, words: Sequence[str]) -> Results:
 def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts] | None:
     """What is true of each job of the results where one is missing: with group_reporting another one's are its own too.
 
-    None where all are there. Where one of them maps its files, calls do not show all that they did.
+    None where all are there. Where the engine of one makes no calls, calls do not show all that they did.
     """
     options, names = fio_job_options.jobs_of(words), {job.name for job in results.jobs} - {""}
     if not names < options.keys():
         return None
-    maps = any(table.get("ioengine") == "mmap" for table in options.values())
-    return dict.fromkeys(names, JobFacts(engine="mmap" if maps else ""))
+    is_hidden = any(table.get("ioengine") in ("mmap", "null") for table in options.values())
+    return dict.fromkeys(names, JobFacts(engine=SEVERAL_ENGINES if is_hidden else ""))
 
 
 def _with_own_percentiles(job: Job) -> Job:

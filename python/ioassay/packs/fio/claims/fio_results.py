@@ -146,8 +146,12 @@ class Job:
         own = self.directions[direction]
         known = bool(self.options) and "fdatasync" not in self.options  # whose number is printed in JSON alone
         sync = [("sync", one)] if syncs and (one := self.sync_latency) and (one.count_stated or known) else []
-        sane = {name: one for name, one in own.latencies.items() if one.min_ns <= own.runtime_s * 1e9}
-        named = [*sane.items(), *sync]  # of some engines fio prints hours
+        # Of some engines fio prints hours, and latencies of the last requests of a ramp, which it does not count.
+        counted = {
+            name: one for name, one in own.latencies.items() if one.count_stated or "ramp_time" not in self.options
+        }
+        sane = {name: one for name, one in counted.items() if one.min_ns <= own.runtime_s * 1e9}
+        named = [*sane.items(), *sync]
         found = [
             *self.misfits,
             *own.misfits,
