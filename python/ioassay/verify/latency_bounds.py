@@ -133,9 +133,8 @@ def judge_latency(case: Case) -> Finding | None:
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         faults += _disorder(claim)
         notes += parts[:1]
-        if (
-            claim.latency_ns and claim.kind != "keys" and claim.engine not in (MAPPED, SEVERAL_ENGINES)
-        ):  # calls are those before it
+        # With mapped files calls are those before it.
+        if claim.latency_ns and claim.kind != "keys" and claim.engine not in (MAPPED, SEVERAL_ENGINES):
             found, untold = _compared(claim, case, numbers)
             faults, notes = [*faults, *found], [*notes, *untold]
     untimed = {Code.LATENCY_PARTIAL, Code.LATENCY_UNTIMED} & {note.code for note in notes}
