@@ -149,7 +149,7 @@ class Fio(Driver):
         view = self._view(params)
         if view.file is None:
             return [touch for section in view.jobs for touch in paths.overwritten_files(section, view.folder)]
-        return paths.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
+        return paths.touches(view.jobs, view.folder)
 
     def in_folder(self, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
         return {**params, "job_folder": str(folder)} if "job" in params else params

@@ -39,16 +39,24 @@ _LOG_LINE_BYTES = 4094
 _LOG_NAME_BYTES = 255
 _NAME_BYTES = 255
 """NAME_MAX of Linux (limits.h): of a file or folder."""
+_EMPTY_FILES = frozenset(words("filecreate filestat filedelete dircreate dirstat dirdelete"))
+"""Engines that make files without content (engines/fileoperations.c)."""
+_DEPTH_SLACK_BYTES = 1 << 20
 
 
 def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
-    """All paths of the jobs, each once with its strongest access; relative ones start at `folder`."""
-    strongest: dict[Path, str] = {}
-    for job in jobs:
-        for touch in _touches(job, folder):
-            if strongest.get(touch.path) != WRITE:
-                strongest[touch.path] = touch.access
-    return [Touch(path, access) for path, access in strongest.items()]
+    """All paths of the jobs, each once with its strongest access; relative ones start at `folder`.
+
+    What is written has the size that it may grow to, at most: a sparse or compressed file takes less.
+    """
+    strongest: dict[Path, Touch] = {}
+    for touch in (touch for job in jobs for touch in _touches(job, folder)):
+        known = strongest.get(touch.path, touch)
+        if touch.access == known.access == WRITE:
+            sizes = (known.size_bytes, touch.size_bytes)
+            touch = replace(touch, size_bytes=None if None in sizes else max(size or 0 for size in sizes))
+        strongest[touch.path] = known if known.access == WRITE != touch.access else touch
+    return list(strongest.values())
 
 
 def _touches(job: Section, folder: Path) -> Iterator[Touch]:
@@ -57,10 +65,16 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
             why = "is computed by fio, so what it touches cannot be checked; write the path itself"
             raise StudyError(f"[{job.name}] {name}={job.options[name]} {why}")
     if job.engine not in ELSEWHERE:
-        if "read_iolog" in job.options:
-            yield from _replayed(job, folder)
+        replayed = list(_replayed(job, folder)) if "read_iolog" in job.options else []
+        ends = {touch.path: touch.size_bytes for touch in replayed}
+        yield from replayed
         for path in _files(job, folder):
-            yield Touch(path, WRITE if job.writes or is_laid_out(job, path) else READ)
+            missing, size_bytes = layout(job, path)
+            if "read_iolog" in job.options:
+                size_bytes = ends.get(path)
+            elif job.engine in _EMPTY_FILES:
+                size_bytes = 0
+            yield Touch(path, WRITE, size_bytes) if job.writes or missing else Touch(path, READ)
     elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
         yield from (Touch(path, WRITE) for path in _files(job, folder))
     yield from overwritten_files(job, folder)
@@ -69,14 +83,16 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
 def overwritten_files(job: Section, folder: Path) -> Iterator[Touch]:
     """Files that a job overwrites and that are not what it loads.
 
-    mem=mmap:/path keeps the buffers in a file. The donor of e4defrag lies below `directory` as it stands
-    (engines/e4defrag.c).
+    mem=mmap:/path keeps all buffers of one job in a file (`init_io_u_buffers` in backend.c). The donor of e4defrag lies
+    below `directory` as it stands (engines/e4defrag.c).
     """
     if backing := job.options.get("mem", "").partition(":")[2]:
-        yield Touch(folder / backing, WRITE)
+        buffers_bytes = max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1)
+        yield Touch(folder / backing, WRITE, buffers_bytes + _DEPTH_SLACK_BYTES)
     if donor := job.options.get("donorname", ""):
         place = job.options.get("directory", "")
-        yield Touch(folder / (f"{place}/{donor}" if place else donor), WRITE)
+        path = folder / (f"{place}/{donor}" if place else donor)
+        yield Touch(path, WRITE, layout(job, path)[1])
 
 
 def _files(job: Section, folder: Path) -> Iterator[Path]:
@@ -151,19 +167,20 @@ def _tree(text: str, folder: Path) -> Iterator[str]:
                     yield f"{start}/{name}"
 
 
-def is_laid_out(job: Section, path: Path) -> bool:
-    """Whether fio would write the file before reading it: it is missing, or shorter than the job wants.
+def layout(job: Section, path: Path) -> tuple[bool, int | None]:
+    """Whether fio would write the file before reading it, and how large the file may become (`setup_files`).
 
-    What only fio can tell counts as too large: fio cuts a file to nothing before it lays it out.
+    It writes what is missing, or shorter than the job wants. What only fio can tell counts as too large, and has no
+    size: fio cuts a file to nothing before it lays it out.
     """
     try:
         status = path.stat()
     except OSError:
-        return True
+        return True, reach_bytes(job, 0)
     if not stat.S_ISREG(status.st_mode):
-        return False
+        return False, 0
     reach = reach_bytes(job, status.st_size)
-    return reach is None or reach > status.st_size
+    return (True, None) if reach is None else (reach > status.st_size, max(reach, status.st_size))
 
 
 def reach_bytes(job: Section, there_bytes: int) -> int | None:
@@ -196,24 +213,24 @@ def reach_bytes(job: Section, there_bytes: int) -> int | None:
 
 
 def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
-    """The log that is replayed, and what it touches: the names it has, or the path it is redirected to."""
+    """The log that is replayed, and what it touches: the names it has, or the path it is redirected to.
+
+    fio adds the names of a text log below the clone's folder, devices bare.
+    """
+    places = ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
     for text in split(job.options["read_iolog"]):
         log = folder / text
         yield Touch(log, READ)
         if "replay_redirect" in job.options:
-            names = {job.options["replay_redirect"].replace("\\:", ":"): WRITE}
+            named = [Touch(Path(job.options["replay_redirect"].replace("\\:", ":")), WRITE, None)]
         else:
-            names = _named_in(log, job.name)
-        yield from (Touch(folder / f"{place}{name}", access) for name, access in names.items() for place in places(job))
+            named = _named_in(log, job.name)
+        for touch, path in ((touch, folder / f"{place}{touch.path}") for touch in named for place in places):
+            yield replace(touch, path=path, size_bytes=0 if path.is_block_device() else touch.size_bytes)
 
 
-def places(job: Section) -> list[str]:
-    """What may stand before a replayed name: fio adds those of a text log below the clone's folder, devices bare."""
-    return ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
-
-
-def _named_in(log: Path, job_name: str) -> dict[str, str]:
-    """Names in a text log of fio, each with its strongest access.
+def _named_in(log: Path, job_name: str) -> list[Touch]:
+    """Names in a text log of fio, each with its strongest access and the end of the last write to it.
 
     Lines are `file action …`, in version 3 with a time stamp before. What fio could read otherwise is refused: it takes
     at most 4095 bytes as one line and 256 as one name, and no name that was not added (`read_iolog` in iolog.c).
@@ -230,7 +247,8 @@ def _named_in(log: Path, job_name: str) -> dict[str, str]:
     heading = re.fullmatch(r"fio version ([23]) iolog\r?", lines[0])
     if heading is None:
         raise StudyError(f"{this} is a binary trace, whose devices cannot be checked; add replay_redirect")
-    strongest: dict[str, str] = {}
+    writes: dict[str, bool] = {}
+    ends: dict[str, int] = {}
     for number, line in enumerate(lines[1:], start=2):
         line = line.removesuffix("\r")
         words = line.split()[int(heading[1]) - 2 :]
@@ -246,13 +264,16 @@ def _named_in(log: Path, job_name: str) -> dict[str, str]:
         if len(words) < 2 or len(words[0].encode()) > _LOG_NAME_BYTES or words[1] not in _ACTIONS:
             wanted = f"expected a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
             raise StudyError(f"{log}, line {number}: '{line[:60]}' is no action of an iolog; {wanted}")
-        if words[1] != "add" and words[0] not in strongest:
-            raise StudyError(f"{log}, line {number}: {words[0]} was not added before; expected a line '{words[0]} add'")
-        access = WRITE if words[1] in _WRITING_ACTIONS else READ
-        strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
-    return strongest
+        name, action, *place = words
+        if action != "add" and name not in writes:
+            raise StudyError(f"{log}, line {number}: {name} was not added before; expected a line '{name} add'")
+        writes[name] = writes.get(name, False) or action in _WRITING_ACTIONS
+        if action == "write" and len(place) == 2 and all(map(str.isdecimal, place)):
+            ends[name] = max(ends.get(name, 0), sum(map(int, place)))
+    return [Touch(Path(name), WRITE if own else READ, ends.get(name, 0)) for name, own in writes.items()]
 
 
+_WITHOUT_END = ("fill_device", "file_append")
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
 _REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
 _GROUPS = Path("/sys/fs/cgroup")
@@ -285,29 +306,8 @@ def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
         replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
         replaces = replaces or "read_iolog" in job.options
         written = (touch.path for touch in touches([job], folder) if touch.access == WRITE)
-        layouts |= dict.fromkeys(
-            path for path in written if path not in buffers and (replaces or is_laid_out(job, path))
-        )
+        layouts |= dict.fromkeys(path for path in written if path not in buffers and (replaces or layout(job, path)[0]))
     return Confinement(layouts=list(layouts), host=list(dict.fromkeys(host)), waiver="; ".join(waivers))
-
-
-# How large the files may become, as fio lays them out (`setup_files` in filesetup.c): upper bounds, since a sparse or
-# compressed file takes less. Sizes that only fio can compute are None.
-
-_EMPTY_FILES = frozenset(words("filecreate filestat filedelete dircreate dirstat dirdelete"))
-"""Engines that make files without content (engines/fileoperations.c)."""
-_WITHOUT_END = ("fill_device", "file_append")
-_DEPTH_SLACK_BYTES = 1 << 20
-
-
-def sized(touches: Sequence[Touch], jobs: Sequence[Section], folder: Path) -> list[Touch]:
-    """The touches of the jobs, each path that is written with the size it may grow to."""
-    ends: dict[Path, int | None] = {}
-    for job in jobs:
-        for path, size_bytes in _grown(job, folder):
-            known = ends.get(path, 0)
-            ends[path] = None if known is None or size_bytes is None else max(known, size_bytes)
-    return [replace(touch, size_bytes=ends.get(touch.path, 0)) if touch.access == WRITE else touch for touch in touches]
 
 
 def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
@@ -321,50 +321,6 @@ def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
             grows = "until its file system is full" if asked[0] == "fill_device" else "with every trial"
             instead = "remove it and give the file its size, or load a device"
             raise StudyError(f"[{job.name}] {asked[0]} lets {files[0]} grow {grows}; {instead}")
-
-
-def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
-    """Each path that the job writes, with the size it may grow to; None where only fio can tell."""
-    beside = {touch.path for touch in overwritten_files(job, folder)}
-    replayed = dict(_replayed_ends(job, folder))
-    for touch in touches([job], folder):
-        if touch.access != WRITE or touch.path.is_block_device():
-            continue
-        if touch.path in beside:
-            # mem=mmap:/path: all buffers of one job (`init_io_u_buffers` in backend.c).
-            buffers = max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1) + _DEPTH_SLACK_BYTES
-            yield touch.path, buffers if "mem" in job.options else _of_file(job, touch.path)
-        elif "read_iolog" in job.options:
-            yield touch.path, replayed.get(touch.path)
-        elif job.engine in ELSEWHERE or job.engine in _EMPTY_FILES:
-            yield touch.path, 0
-        else:
-            yield touch.path, _of_file(job, touch.path)
-
-
-def _of_file(job: Section, path: Path) -> int | None:
-    there_bytes = path.stat().st_size if path.is_file() else 0
-    reach = reach_bytes(job, there_bytes)
-    return None if reach is None else max(reach, there_bytes)
-
-
-def _replayed_ends(job: Section, folder: Path) -> Iterator[tuple[Path, int]]:
-    """The files of fio's own text logs, with the end of the last write to each."""
-    if "read_iolog" not in job.options or "replay_redirect" in job.options:
-        return
-    ends: dict[str, int] = {}
-    for name in split(job.options["read_iolog"]):
-        with (folder / name).open(encoding="utf-8") as lines:
-            heading = re.match(r"fio version (\d) iolog", next(lines, ""))
-            skipped = 1 if heading is not None and int(heading[1]) >= 3 else 0
-            for line in lines:
-                fields = line.split()[skipped:]
-                if len(fields) == 4 and fields[1] == "write" and fields[2].isdecimal() and fields[3].isdecimal():
-                    ends[fields[0]] = max(ends.get(fields[0], 0), int(fields[2]) + int(fields[3]))
-                elif fields:
-                    ends.setdefault(fields[0], 0)
-    for place in places(job):
-        yield from ((folder / f"{place}{name}", end_bytes) for name, end_bytes in ends.items())
 
 
 # What a job does that no check of paths can see; each needs the user's consent (`--allow-exec`). Engines are known by a
