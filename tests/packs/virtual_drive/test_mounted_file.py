@@ -42,7 +42,7 @@ SLEEPS_AT_ONCE = {"size_bytes": SIZE, "model": "none", "calibrate": False, "tran
 SERVER = """
 import json, sys
 from ioassay.packs.virtual_drive import serving
-serving.serve(json.loads(sys.argv[1]), lambda told: print(json.dumps(told), flush=True))
+serving.serve([json.loads(sys.argv[1])], lambda told: print(json.dumps(told[0]), flush=True))
 """
 
 pytestmark = pytest.mark.root

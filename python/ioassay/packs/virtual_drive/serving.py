@@ -43,60 +43,41 @@ LONGEST_PATH = 107
 """Of a Unix socket (sockaddr_un, unix(7))."""
 
 
-def serve(options: Mapping[str, Any], ready: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Serve until SIGTERM, SIGINT, SIGHUP or a request to stop, then what was counted.
+def serve(drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, Any]]], None]) -> list[dict[str, Any]]:
+    """Serve drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP; what each counted.
 
-    `options` are those of `drive_options.described`; `ready` is called once, when clients can connect, with the
-    addresses under `nbd`, `nvme_tcp`, `nqn`, `fuse`, `vfio_user` and all that is known of the drive. Raises UsageError
-    for what cannot be served so, ToolError where the backing file lost something at the end, and what `ready` raises.
+    They are described by `drive_options.described`; several have a thread each. `ready` is called once, when clients
+    can connect, with the addresses under `nbd`, `nvme_tcp`, `nqn`, `fuse`, `vfio_user` and all that is known of each
+    drive. Raises UsageError for one that cannot be served, and then none is, ToolError, when all have ended, for those
+    that did not end well or whose backing file lost something, and what `ready` raises.
     """
-    try:
-        told = _core.device_serve(json.dumps(options), _teller(lambda told: ready(_addressed(told))))
-    except (_core.CoreError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    summary: dict[str, Any] = json.loads(told)
-    if summary["lost"]:
-        raise ToolError(f"{options.get('backing_file')}: {summary['lost']}")
-    return dict(summary["statistics"])
+    alone = len(drives) == 1
 
-
-def serve_group(
-    drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, Any]]], None]
-) -> list[dict[str, Any]]:
-    """Serve several drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP.
-
-    As `serve`, with a list for what is one there. UsageError for one drive that cannot be served: then none is.
-    ToolError, when all have ended, for those that did not end well.
-    """
-
-    def tell(told: list[dict[str, Any]]) -> None:
-        ready([_addressed(drive) for drive in told])
-
-    try:
-        told = _core.device_serve_group(json.dumps(list(drives)), _teller(tell))
-    except (_core.CoreError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    summaries: list[dict[str, Any]] = json.loads(told)
-    failures = []
-    for number, (options, summary) in enumerate(zip(drives, summaries, strict=True)):
-        if why := summary.get("error"):
-            failures.append(f"drive[{number}]: {why}")
-        elif summary["lost"]:
-            failures.append(f"drive[{number}]: {options.get('backing_file')}: {summary['lost']}")
-    if failures:
-        raise ToolError("; ".join(failures))
-    return [dict(summary["statistics"]) for summary in summaries]
-
-
-def _teller(ready: Callable[[Any], None]) -> Callable[[str], None]:
     def tell(text: str) -> None:
         try:
-            ready(json.loads(text))
+            told = json.loads(text)
+            ready([_addressed(one) for one in ([told] if alone else told)])
         except BaseException:
             signal.raise_signal(signal.SIGTERM)  # of a drive of which nobody was told: it ends, and the error is raised
             raise
 
-    return tell
+    try:
+        if alone:
+            summaries = [json.loads(_core.device_serve(json.dumps(drives[0]), tell))]
+        else:
+            summaries = json.loads(_core.device_serve_group(json.dumps(list(drives)), tell))
+    except (_core.CoreError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    failures = []
+    for number, (options, summary) in enumerate(zip(drives, summaries, strict=True)):
+        which = "" if alone else f"drive[{number}]: "
+        if why := summary.get("error"):
+            failures.append(f"{which}{why}")
+        elif summary["lost"]:
+            failures.append(f"{which}{options.get('backing_file')}: {summary['lost']}")
+    if failures:
+        raise ToolError("; ".join(failures))
+    return [dict(summary["statistics"]) for summary in summaries]
 
 
 def _addressed(told: dict[str, Any]) -> dict[str, Any]:
@@ -159,11 +140,7 @@ def serve_process(parent: int, descriptions: str, ending: int = signal.SIGKILL) 
     """Serve them until asked to stop, or until process `parent` is gone; the exit code."""
     piped_child.end_with(parent, signal.Signals(ending))
     try:
-        drives = json.loads(descriptions)
-        if len(drives) == 1:
-            serve(drives[0], lambda told: _say([told]))
-        else:
-            serve_group(drives, _say)
+        serve(json.loads(descriptions), _say)
     except IoassayError as error:
         _say({"error": str(error)})
         os.write(_COMPLAINTS, f"ioassay: {error}\n".encode())

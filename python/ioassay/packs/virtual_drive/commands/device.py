@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,40 +93,70 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
 
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
-    from ioassay.host import drive_folders
-    from ioassay.packs.virtual_drive import drive_options, serving
+    from ioassay.packs.virtual_drive import serving
 
     console.use_json(json)
     config, parent = (given.pop(name) for name in _STARTED)
     if parent is not None:
         piped_child.end_with(parent, signal.SIGTERM)
-    if config is not None:
-        _serve_group(config, given, json=json)
-        return
+    asked = _left_to_the_core()
+    with ExitStack() as folders:
+        drives = [_of_options(given, folders)] if config is None else _of_file(config, given, folders)
+
+        def ready(told: list[dict[str, Any]]) -> None:
+            if asked:
+                raise Interrupted(f"ended by {asked[0].name} before {'it' if config is None else 'they'} served")
+            for number, addresses in enumerate(told):
+                _say_ready(addresses, as_json=json, number=None if config is None else number)
+
+        try:
+            counted = serving.serve(drives, ready)
+        except UsageError as error:
+            if config is None:
+                raise
+            raise InputError(f"{config}: {error}") from None
+    for number, one in enumerate(counted if not json else ()):
+        _say_end(one, None if config is None else number)
+
+
+def _of_options(given: dict[str, Any], folders: ExitStack) -> dict[str, Any]:
+    from ioassay.host import drive_folders
+    from ioassay.packs.virtual_drive import drive_options
+
     ways = [part for text in given.pop("transport") or () for part in drive_options.transports(text)]
     _require_mount(ways)
     parts = [part for text in given.pop("namespaces") or () for part in text.split(",")] or None
     if given["size"] is None and given["backing_file"] is None and parts is None:
         raise UsageError("no --size given; expected one, such as 1GiB, or --file with a backing file that is there")
-    options_of_model = drive_options.settings(given.pop("set_") or ())
-    planned = [fault for path in given.pop("faults") or () for fault in drive_options.read_faults(path)]
-    asked = _left_to_the_core()
-    with ExitStack() as folders:
-        answers_at = folders.enter_context(_socket(given.pop("stats_socket")))
-        if not ways:
-            ways = [f"nbd:unix:{folders.enter_context(_socket(None)).with_name(drive_folders.NBD)}"]
-        told = drive_options.of_options(
-            ways, set_=options_of_model, namespaces=parts, stats_socket=answers_at, faults=planned, **given
-        )
+    of_model = drive_options.settings(given.pop("set_") or ())
+    faults = [fault for path in given.pop("faults") or () for fault in drive_options.read_faults(path)]
+    given["stats_socket"] = given["stats_socket"] or _new_socket(folders)
+    if not ways:
+        ways = [f"nbd:unix:{_new_socket(folders).with_name(drive_folders.NBD)}"]
+    return drive_options.of_options(ways, set_=of_model, namespaces=parts, faults=faults, **given)
 
-        def ready(addresses: Mapping[str, Any]) -> None:
-            if asked:
-                raise Interrupted(f"ended by {asked[0].name} before it served")
-            _say_ready(addresses, as_json=json)
 
-        counted = serving.serve(told, ready)
-    if not json:
-        _say_end(counted)
+def _of_file(config: Path, given: Mapping[str, Any], folders: ExitStack) -> list[dict[str, Any]]:
+    """UsageError for options that belong into the file."""
+    from ioassay.packs.virtual_drive import drive_options
+
+    for name, value in given.items():
+        if value != _SERVED[name].default:
+            key = drive_options.keys(drive_options.Drive).get(name, name)
+            raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
+    drives = drive_options.read_drives(config)
+    _require_mount([way for drive in drives for way in drive["transports"]])
+    for drive in drives:
+        if "stats_socket" not in drive:
+            drive["stats_socket"] = str(_new_socket(folders))
+    return drives
+
+
+def _new_socket(folders: ExitStack) -> Path:
+    """Where a drive answers that was told no place: in a folder of its own that goes with it."""
+    from ioassay.host import drive_folders
+
+    return folders.enter_context(drive_folders.socket_of_this_process())
 
 
 def _require_mount(ways: Sequence[str]) -> None:
@@ -138,37 +168,6 @@ def _require_mount(ways: Sequence[str]) -> None:
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
 
 
-def _serve_group(config: Path, given: Mapping[str, Any], *, json: bool) -> None:
-    """Serve each drive of a file. UsageError for options that belong into the file."""
-    from ioassay.packs.virtual_drive import drive_options, serving
-
-    for name, value in given.items():
-        if value != _SERVED[name].default:
-            key = drive_options.keys(drive_options.Drive).get(name, name)
-            raise UsageError(f"--{key} is not used with --config; expected '{key}' in a [[drive]] of {config}")
-    drives = drive_options.read_drives(config)
-    _require_mount([way for drive in drives for way in drive["transports"]])
-    asked = _left_to_the_core()
-    with ExitStack() as stack:
-        for drive in drives:
-            if "stats_socket" not in drive:
-                drive["stats_socket"] = str(stack.enter_context(_socket(None)))
-
-        def ready(told: list[dict[str, Any]]) -> None:
-            if asked:
-                raise Interrupted(f"ended by {asked[0].name} before they served")
-            for number, addresses in enumerate(told):
-                _say_ready(addresses, as_json=json, number=number)
-
-        try:
-            counted = serving.serve_group(drives, ready)
-        except UsageError as error:
-            raise InputError(f"{config}: {error}") from None
-    if not json:
-        for number, one in enumerate(counted):
-            _say_end(one, number)
-
-
 def _left_to_the_core() -> list[signal.Signals]:
     """Signals that end a drive are the core's, whose own handlers end it, and nothing else follows of them. Those that
     come before it has handlers are in what this returns.
@@ -178,18 +177,6 @@ def _left_to_the_core() -> list[signal.Signals]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: asked.append(signal.Signals(number)))
     return asked
-
-
-@contextmanager
-def _socket(path: Path | None) -> Iterator[Path]:
-    """Where the drive answers: as asked for, or in a folder of its own that goes with it."""
-    from ioassay.host import drive_folders
-
-    if path is not None:
-        yield path
-        return
-    with drive_folders.socket_of_this_process() as socket:
-        yield socket
 
 
 def _drive(socket: Path) -> ServedDrive:
