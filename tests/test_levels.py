@@ -21,7 +21,7 @@ from ioassay.analysis.measurements import cells
 from ioassay.api.study import Study as StudyOfApi
 from ioassay.errors import StudyError, UsageError
 from ioassay.factors import Kind, LevelIndex, level_key, level_number, level_numbers, level_reading, same_level
-from ioassay.packs.fio.driver import fio_options
+from ioassay.packs.fio import fio_options
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.roles import Consent, Trial
 from ioassay.runner import preflight, run

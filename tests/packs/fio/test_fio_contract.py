@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 from ioassay.errors import SafetyRefusal, StudyError
+from ioassay.packs.fio import fio_options
 from ioassay.packs.fio.claims import fio_json
-from ioassay.packs.fio.driver import Fio, fio_options, fio_outcome
-from ioassay.packs.fio.driver.fio_options import fio_bytes
+from ioassay.packs.fio.driver import Fio, fio_outcome
+from ioassay.packs.fio.fio_options import fio_bytes
 from ioassay.process import process_table, supervisor
 from ioassay.roles import WRITE, Load, Parsed
 

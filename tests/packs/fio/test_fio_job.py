@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ioassay import units
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.packs.fio.driver import job
-from ioassay.packs.fio.driver.fio_options import SPDK, Names, canonical, fio_bytes, fio_seconds, write
+from ioassay.packs.fio.fio_options import SPDK, Names, canonical, fio_bytes, fio_seconds, write
 from ioassay.roles import NOTHING, Command, Load
 
 from ...corpora import cases, has

@@ -19,8 +19,8 @@ from ioassay.metrics import metric
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.claims.fio_results import CpuUse, Direction, Job, Latency, Results, merged_latency
 from ioassay.packs.fio.driver import Fio, fio_outcome, job
-from ioassay.packs.fio.driver.fio_options import Section
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
+from ioassay.packs.fio.fio_options import Section
 from ioassay.records.record import Series
 from ioassay.roles import Outcome, Rates
 

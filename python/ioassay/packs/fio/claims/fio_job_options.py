@@ -13,29 +13,32 @@ from functools import partial
 from typing import TypeVar
 
 from ioassay.formats import tool_runs
+from ioassay.pack import words
 from ioassay.packs.fio.claims.fio_results import Job, client_name
+from ioassay.packs.fio.fio_options import Section, canonical, fio_bytes
 from ioassay.records.record import RANDOM, SEQUENTIAL
 
 T = TypeVar("T")
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtpe]?)(i?b?)", re.I)
-_DEFAULT_BLOCK_BYTES = 4096
 _MOST_PATHS = 1000
-_OPENS_FILES = {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"}
-_WAITS = {"sync", "psync", "pvsync", "pvsync2"}
-_ELSEWHERE = {
-    *("zonemode", "zonesize", "zonerange", "zoneskip", "read_iolog", "rw_sequencer", "percentage_random", "perc_rand"),
-    *("experimental_verify", "trim_percentage", "trim_backlog"),
-}
+_OPENS_FILES = frozenset(words("sync psync vsync pvsync pvsync2 libaio io_uring posixaio mmap splice"))
+_WAITS = frozenset(words("sync psync pvsync pvsync2"))
+_ELSEWHERE = frozenset(
+    words(
+        "zonemode zonesize zonerange zoneskip read_iolog rw_sequencer percentage_random perc_rand experimental_verify "
+        "trim_percentage trim_backlog"
+    )
+)
 """Options with which requests go elsewhere than `rw` says alone."""
-_VERIFYING = ("verify", "do_verify", "verify_only", "verify_backlog")
-_PLACING = {
-    *("offset", "start_offset", "offset_increment", "offset_align", "filesize", "fill_device", "fill_fs"),
-    *("file_append", "file_service_type", "random_distribution", "opendir", "blockalign", "ba"),
-    *("bs_unaligned", "blocksize_unaligned", "loops", "openfiles"),
-}
+_VERIFYING = frozenset(words("verify do_verify verify_only verify_backlog"))
+_PLACING = frozenset(
+    words(
+        "offset start_offset offset_increment offset_align filesize fill_device file_append file_service_type "
+        "random_distribution opendir ba bs_unaligned loops openfiles"
+    )
+)
 """Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
-_WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
+_WITHOUT_FILES = frozenset(words("null cpuio net netsplice rdma"))
 
 
 @dataclass(frozen=True)
@@ -67,30 +70,30 @@ class JobFacts:
 
 def job_facts(jobs: Sequence[Job]) -> JobFacts:
     """From the options of all jobs; nothing where there are none."""
-    tables = [job.options for job in jobs]
-    if not any(tables):
+    if not any(job.options for job in jobs):
         return JobFacts()
-    kinds = {kind for table in tables for kind in (*_kinds(table), *(["read"] if _verifies(table) else []))}
-    known = [_paths(job) for job in jobs]
+    sections = [_section(job) for job in jobs]
+    kinds = set().union(*(one.directions | ({"read"} if _verifies(one) else set()) for one in sections))
+    known = [_paths(one) for one in sections]
     return JobFacts(
-        engine=_one(tables, lambda table: table.get("ioengine", "")) or "",
-        direct=_one(tables, _direct),
+        engine=_one(sections, _engine) or "",
+        direct=_one(sections, lambda one: one.direct),
         paths=list(dict.fromkeys(path for paths in known for path in paths)) if all(known) else (),
-        file_bytes=_one(tables, _file_bytes),
+        file_bytes=_one(sections, _file_bytes),
         record_bytes={
             kind: size
             for place, kind in enumerate(("read", "write", "trim"))
-            if (size := _one(tables, partial(_block_bytes, place)))
+            if (size := _one(sections, partial(_block_bytes, place)))
         },
-        paths_stated=all(map(_states_paths, tables)),
-        synchronous=all(table.get("sync", "0") in ("1", "sync", "dsync") for table in tables),
-        fsyncs=any(map(_synchronises, jobs)),
-        writes_per_sync=_one(tables, _writes_per_sync),
-        unreported=_unreported(tables),
+        paths_stated=all(map(_states_paths, sections)),
+        synchronous=all(one.options.get("sync", "0") in ("1", "sync", "dsync") for one in sections),
+        fsyncs=any(map(_synchronises, sections, jobs)),
+        writes_per_sync=_one(sections, _writes_per_sync),
+        unreported=_unreported(sections),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
-        patterns={kind: _one(tables, partial(_pattern, kind)) or "" for kind in ("read", "write")},
-        working_set_bytes=_working_set_bytes(jobs),
-        runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
+        patterns={kind: _one(sections, partial(_pattern, kind)) or "" for kind in ("read", "write")},
+        working_set_bytes=_working_set_bytes(sections),
+        runs_others=any(one.options.keys() & {"exec_prerun", "exec_postrun"} for one in sections),
     )
 
 
@@ -99,161 +102,135 @@ def by_files(jobs: Sequence[Job]) -> list[Sequence[Job]]:
 
     Where files of some are not known, those of all may be the same. Calls of engines are seen in different ways.
     """
-    files, found = [tuple(_paths(job)) for job in jobs], defaultdict[tuple[object, str], list[Job]](list)
-    engines = [job.options.get("ioengine", "") for job in jobs]
-    known = all(names or engine in _WITHOUT_FILES for names, engine in zip(files, engines, strict=True))
-    for job, names, engine in zip(jobs, files, engines, strict=True):
-        found[names if known else (), engine].append(job)
+    sections, found = [_section(job) for job in jobs], defaultdict[tuple[object, str], list[Job]](list)
+    files = [tuple(_paths(one)) for one in sections]
+    known = all(names or _engine(one) in _WITHOUT_FILES for names, one in zip(files, sections, strict=True))
+    for job, names, one in zip(jobs, files, sections, strict=True):
+        found[names if known else (), _engine(one)].append(job)
     return list(found.values())
 
 
-def _one(tables: Sequence[Mapping[str, str]], what: Callable[[Mapping[str, str]], T | None]) -> T | None:
+def _section(job: Job) -> Section:
+    return Section(job.name, {canonical(name): value for name, value in job.options.items()})
+
+
+def _engine(one: Section) -> str:
+    """Empty where it is not said."""
+    return one.options.get("ioengine", "")
+
+
+def _one(sections: Sequence[Section], what: Callable[[Section], T | None]) -> T | None:
     """What all jobs agree on."""
-    found = [what(table) for table in tables]
+    found = [what(one) for one in sections]
     return found[0] if found and all(value == found[0] for value in found) else None
 
 
-def _number(table: Mapping[str, str], name: str) -> float:
-    """The number that an option begins with: `2s` is 2. A flag without value is 1."""
-    if name not in table:
-        return 0.0
-    match = re.match(r"\d{1,15}(\.\d{1,9})?", table[name] or "1")
-    return float(match[0]) if match else 0.0
-
-
-def _synchronises(job: Job) -> bool:
+def _synchronises(one: Section, job: Job) -> bool:
     """Whether a synchronisation was due: at the end, or once a process had made more writes than the option names."""
-    table, writes = job.options, job.directions.get("write")
-    each = (writes.ios if writes else 0) / max(_number(table, "numjobs"), 1)
-    return bool(_number(table, "end_fsync")) or any(0 < _number(table, name) < each for name in ("fsync", "fdatasync"))
+    writes = job.directions.get("write")
+    each = (writes.ios if writes else 0) / one.numjobs
+    return one.flag("end_fsync") or any(0 < one.number(name, 0) < each for name in ("fsync", "fdatasync"))
 
 
-def _writes_per_sync(table: Mapping[str, str]) -> int | None:
+def _writes_per_sync(one: Section) -> int | None:
     """At most; None without one. Of several files the next one is synchronised (get_next_file in fio's io_u.c).
 
     Engines that keep writes in flight synchronise in an order of their own among as many of them.
     """
-    if _number(table, "nrfiles") > 1 or ":" in table.get("filename", "") or "opendir" in table:
+    if _has_several_files(one) or "opendir" in one.options:
         return None
-    depth = 1 if table.get("ioengine", "psync") in _WAITS else max(int(_number(table, "iodepth")), 1)
-    numbers = [int(_number(table, name)) for name in ("fsync", "fdatasync")]
+    depth = 1 if one.engine in _WAITS else max(one.number("iodepth", 1), 1)
+    numbers = [one.number(name, 0) for name in ("fsync", "fdatasync")]
     return depth * min(filter(None, numbers), default=0) or None
 
 
-def _direct(table: Mapping[str, str]) -> bool:
-    """Buffered is fio's default; `buffered` is `direct` the other way round."""
-    if "direct" in table:
-        return bool(_number(table, "direct"))
-    return "buffered" in table and not _number(table, "buffered")
+def _has_several_files(one: Section) -> bool:
+    return one.number("nrfiles", 1) > 1 or ":" in one.options.get("filename", "")
 
 
-def _kinds(table: Mapping[str, str]) -> set[str]:
-    rw = table.get("rw", table.get("readwrite", "read"))
-    if rw.startswith(("rw", "readwrite", "randrw", "trimwrite", "randtrimwrite")):
-        return {"read", "write", "trim"}
-    return {next((kind for kind in ("read", "write", "trim") if kind in rw), "read")}
-
-
-def _pattern(kind: str, table: Mapping[str, str]) -> str:
+def _pattern(kind: str, one: Section) -> str:
     """Where requests of one direction go; '' where other options or a number behind `rw` say more than it.
 
     Verification reads what was written in an order of its own.
     """
-    rw = table.get("rw", table.get("readwrite", "read"))
-    if ":" in rw or "trim" in rw or table.keys() & _ELSEWHERE:
+    rw = one.options.get("rw", "read")
+    if ":" in rw or "trim" in rw or one.options.keys() & _ELSEWHERE:
         return ""
-    if kind == "read" and any(name in table for name in _VERIFYING):
+    if kind == "read" and one.options.keys() & _VERIFYING:
         return ""
     return RANDOM if rw.startswith("rand") else SEQUENTIAL
 
 
-def _working_set_bytes(jobs: Sequence[Job]) -> int | None:
+def _working_set_bytes(sections: Sequence[Section]) -> int | None:
     """`size` of each job, once where all of them use the same files.
 
     Reads and writes of one job share it: each pass begins again once both together moved so much.
     """
-    tables = [job.options for job in jobs]
-    placed = any(table.keys() & _PLACING or ("time_based" in table and len(_kinds(table)) > 1) for table in tables)
-    size = None if placed else _one(tables, lambda table: _size_option(table, "size"))
+    placed = any(
+        one.options.keys() & _PLACING or ("time_based" in one.options and len(one.directions) > 1) for one in sections
+    )
+    size = None if placed else _one(sections, lambda one: one.bytes("size"))
     if size is None:
         return None
-    if any("filename" in table for table in tables):
-        return size if _one(tables, lambda table: table.get("filename")) else None
-    entries = Counter(job.name for job in jobs)  # one for each process, or one for all of them with group_reporting
-    clones = {name: max(int(_number(job.options, "numjobs")) for job in jobs if job.name == name) for name in entries}
+    if any("filename" in one.options for one in sections):
+        return size if _one(sections, lambda one: one.options.get("filename")) else None
+    entries = Counter(one.name for one in sections)  # one for each process, or one for all of them with group_reporting
+    clones = {name: max(one.numjobs for one in sections if one.name == name) for name in entries}
     return size * sum(max(number, clones[name]) for name, number in entries.items())
 
 
-def _paths(job: Job) -> list[str]:
+def _paths(one: Section) -> list[str]:
     """`filename`, or the names that fio makes of a job's name and number, as they stand relative to fio's folder."""
-    table = job.options
-    folder = table.get("directory", "")
-    if table.get("ioengine") in _WITHOUT_FILES:
+    folder, named = one.options.get("directory", ""), one.options.get("filename")
+    if one.engine in _WITHOUT_FILES:
         return []
-    if table.get("filename"):
-        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", table["filename"]) if name]
-    elif table.keys() & {"filename_format", "opendir"}:
+    if named:
+        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", named) if name]
+    elif one.options.keys() & {"filename_format", "opendir"}:
         return []
     else:
-        jobs, files = (max(1, int(_number(table, name))) for name in ("numjobs", "nrfiles"))
-        places = [(job_number, file) for job_number in range(jobs) for file in range(min(files, _MOST_PATHS + 1))]
+        files = max(1, one.number("nrfiles", 1))
+        places = [(number, file) for number in range(one.numjobs) for file in range(min(files, _MOST_PATHS + 1))]
         if files > 1 and len(places) > _MOST_PATHS:
             return []
-        names = [f"{job.name}.{job_number}.{file}" for job_number, file in places[:_MOST_PATHS]]
+        names = [f"{one.name}.{number}.{file}" for number, file in places[:_MOST_PATHS]]
     return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
 
 
-def _states_paths(table: Mapping[str, str]) -> bool:
+def _states_paths(one: Section) -> bool:
     """Whether `filename` alone says which files are used: no list of folders, no recorded trace, a file engine."""
-    others = table.keys() & {"read_iolog", "filename_format", "opendir"} or ":" in table.get("directory", "")
-    return bool(table.get("filename")) and not others and table.get("ioengine", "psync") in _OPENS_FILES
+    others = one.options.keys() & {"read_iolog", "filename_format", "opendir"} or ":" in one.options.get(
+        "directory", ""
+    )
+    return bool(one.options.get("filename")) and not others and one.engine in _OPENS_FILES
 
 
-def size_bytes(text: str, kb_base: float = 0) -> int | None:
-    """A size as fio reads it; None for a share of something. `4k` and `4kb` are 4096, `4KiB` is 4000.
-
-    The SI and the IEC prefixes are the other way round with kb_base=1000 (fio's HOWTO, "kb_base").
-    """
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or len(match[1]) > 15:
-        return None
-    iec = match[3].lower().startswith("i")
-    base = 1000 if iec == (kb_base != 1000) else 1024
-    return int(float(match[1]) * base ** " kmgtpe".index(match[2].lower() or " "))
-
-
-def _size_option(table: Mapping[str, str], name: str) -> int | None:
-    return size_bytes(table[name], _number(table, "kb_base")) if name in table else None
-
-
-def _file_bytes(table: Mapping[str, str]) -> int | None:
+def _file_bytes(one: Section) -> int | None:
     """Of one file; `size` is that of all files of a job together."""
-    several = _number(table, "nrfiles") > 1 or ":" in table.get("filename", "")
-    return _size_option(table, "filesize") or (None if several else _size_option(table, "size"))
+    return one.bytes("filesize") or (None if _has_several_files(one) else one.bytes("size"))
 
 
-def _block_bytes(place: int, table: Mapping[str, str]) -> int | None:
+def _block_bytes(place: int, one: Section) -> int | None:
     """`bs` is one size, or those of reads, writes and trims; a missing one is that before it."""
-    if table.keys() & {"bsrange", "blocksize_range", "bssplit"}:
+    if one.options.keys() & {"bsrange", "bssplit"}:
         return None
-    sizes = table.get("bs", table.get("blocksize", str(_DEFAULT_BLOCK_BYTES))).split(",")
-    given = [size for size in sizes[: place + 1] if size]
-    return size_bytes(given[-1], _number(table, "kb_base")) if given else _DEFAULT_BLOCK_BYTES
+    given = [size for size in one.options.get("bs", "").split(",")[: place + 1] if size]
+    return fio_bytes(given[-1] if given else "4096", one.kb_base)
 
 
-def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
+def _unreported(sections: Sequence[Section]) -> list[str]:
     """What fio does and does not count: a ramp, a search for a depth, the fsync after the last write, a pre-read.
 
     Its clock stops while it verifies between its loops.
     """
     reasons = {"ramp": ("ramp_time", "latency_target"), "pre-read": ("pre_read",)}
-    found = [why for why, names in reasons.items() if any(_number(table, name) for table in tables for name in names)]
-    ends = all(_number(table, "end_fsync") or _number(table, "fsync_on_close") for table in tables)
-    return [*found, *(["end-fsync"] if ends else []), *(["pauses"] if any(map(_verifies, tables)) else [])]
+    found = [why for why, names in reasons.items() if any(one.flag(name) for one in sections for name in names)]
+    ends = all(one.flag("end_fsync") or one.flag("fsync_on_close") for one in sections)
+    return [*found, *(["end-fsync"] if ends else []), *(["pauses"] if any(map(_verifies, sections)) else [])]
 
 
-def _verifies(table: Mapping[str, str]) -> bool:
-    return table.get("verify", "0") not in ("0", "none", "null")
+def _verifies(one: Section) -> bool:
+    return one.options.get("verify", "0") not in ("0", "none", "null")
 
 
 # The jobs of a command line with their options, for the formats that do not repeat these. Nothing where the command has

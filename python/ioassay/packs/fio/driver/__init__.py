@@ -19,8 +19,8 @@ from ioassay.drivers import require_version, text_of
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.packs.fio.claims import fio_claims, fio_json
 from ioassay.packs.fio.driver import fio_outcome, job, jobfile, paths
-from ioassay.packs.fio.driver.fio_options import ELSEWHERE, SERVED_S, SPDK, Names, Section, canonical, cost, timeout_s
 from ioassay.packs.fio.driver.fio_outcome import judge, without_impossible
+from ioassay.packs.fio.fio_options import ELSEWHERE, SERVED_S, SPDK, Names, Section, canonical, cost, timeout_s
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Driver
 

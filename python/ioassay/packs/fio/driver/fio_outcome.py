@@ -32,7 +32,7 @@ from ioassay.packs.fio.claims.fio_results import (
     in_direction,
     merged_latency,
 )
-from ioassay.packs.fio.driver.fio_options import SPDK, Section
+from ioassay.packs.fio.fio_options import SPDK, Section
 from ioassay.records.record import Buckets, Warning_
 from ioassay.roles import Outcome, Rates
 

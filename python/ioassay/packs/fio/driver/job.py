@@ -18,7 +18,7 @@ from ioassay.hints import nearest
 from ioassay.pack import words
 from ioassay.packs.fio.claims import fio_logs
 from ioassay.packs.fio.claims.fio_logs import LATENCIES
-from ioassay.packs.fio.driver.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, canonical, write
+from ioassay.packs.fio.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, canonical, write
 from ioassay.records.record import Series, Warning_
 from ioassay.roles import Load, Trial
 

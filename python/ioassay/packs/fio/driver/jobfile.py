@@ -22,9 +22,9 @@ from typing import Any
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.factors import Kind, factor, level_number
-from ioassay.packs.fio.driver import fio_options
-from ioassay.packs.fio.driver.fio_options import COMPUTED, FileOption, Section, canonical, control_character, fio_bytes
+from ioassay.packs.fio import fio_options
 from ioassay.packs.fio.driver.paths import file_names
+from ioassay.packs.fio.fio_options import COMPUTED, FileOption, Section, canonical, control_character, fio_bytes
 from ioassay.records.record import Warning_
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ioassay.errors import StudyError
 from ioassay.pack import words
-from ioassay.packs.fio.driver.fio_options import (
+from ioassay.packs.fio.fio_options import (
     COMPUTED,
     ELSEWHERE,
     SPDK,
