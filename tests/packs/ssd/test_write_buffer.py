@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import one_factor
+from ioassay.analysis import one_factor, published
 from ioassay.analysis.one_factor import Outcome
 from ioassay.narrative.finding import Finding, Table
 from ioassay.packs.ssd.questions import reductions_text, write_buffer
-from ioassay.packs.ssd.questions.write_buffer import Rank, Reductions, majority, published_reductions
+from ioassay.packs.ssd.questions.write_buffer import Rank, Reductions, majority
 from ioassay.study.model import Figure, Study
 
 from ...narrative import golden
@@ -169,12 +169,13 @@ def test_levels_that_the_study_lacks_have_no_published_change(lab: Any) -> None:
 
 def test_no_published_reading_contradicts_the_published_table() -> None:
     """BPLRU's factors there are those of the table; no arrival mode of ours is claimed to reproduce them."""
-    known = published_reductions(PUBLISHED)
-    assert known is not None
-    factors = [1 / (1 + known.reductions[case]["bplru-padded"] / 100) for case in ("Financial1", "Financial2", "TPC-C")]
+    known: Any = published("trace", PUBLISHED)
+    reductions = [trace["reductions"] for trace in known["trace"]]
+    factors = [1 / (1 + against["bplru-padded"] / 100) for against in reductions]
     assert [round(factor, 1) for factor in factors[:2]] == [1.8, 2.0] and factors[2] == pytest.approx(122.9, rel=0.02)
-    assert not any("BPLRU" in sentence for sentence in known.reading)
-    assert set(known.reasons) == {policy for against in known.reductions.values() for policy in against}
+    assert not any("BPLRU" in sentence for sentence in known["reading"])
+    assert set(known["reasons"]) == {policy for against in reductions for policy in against}
+    assert all(-100 < share < 0 for against in reductions for share in against.values())
 
 
 @pytest.mark.parametrize(
@@ -361,15 +362,6 @@ def test_a_study_of_ones_own_has_no_published_column(lab: Any) -> None:
 def test_traces_that_nobody_published_of_have_no_published_table(lab: Any) -> None:
     findings = found(lab, asked(lab, name=PUBLISHED, cases=("my disk",), feed=["open"]), by_policy)
     assert len(findings) == 1
-
-
-def test_published_numbers_name_their_source() -> None:
-    assert published_reductions("mine") is None
-    known = published_reductions(PUBLISHED)
-    assert known is not None
-    assert "thesis" in known.source
-    assert known.reductions["Financial2"] == known.reductions["Financial2-like"]
-    assert all(-100 < share < 0 for against in known.reductions.values() for share in against.values())
 
 
 def test_a_study_without_policies_gives_nothing(lab: Any) -> None:

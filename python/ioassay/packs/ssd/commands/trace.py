@@ -326,8 +326,7 @@ BAR_COLUMNS = 40
 
 def miss_ratio_curve(trace: str, of: str, curve: Mapping[str, Any]) -> None:
     """A table of sizes with their miss ratios, drawn as bars."""
-    kinds = "reads and writes" if of == "both" else of
-    pages = f"{round(curve['pages']):,} pages of {format_size(curve['page_bytes'])}"
+    kinds, pages = _subject(of, curve)
     console.line(f"{trace}: {kinds}, {curve['references']:,} references to {pages}")
     sampled = any(error is not None for error in curve["error"])
     exact = curve["exact_miss_ratio"]
@@ -398,13 +397,6 @@ def _align(align_bytes: int) -> str:
 
 
 _ENDINGS = (".svg", ".png", ".html")
-_SIZE_LABEL = (
-    "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
-    "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
-    "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
-    "format(datum.value / 1099511627776, '~r') + ' TiB'"
-)
-"""Vega's expression for the labels of an axis of sizes."""
 
 
 def draw(path: Path, spec: Mapping[str, Any], ending: str) -> None:
@@ -424,17 +416,18 @@ def draw(path: Path, spec: Mapping[str, Any], ending: str) -> None:
 def chart(trace: str, of: str, curve: Mapping[str, Any]) -> dict[str, Any]:
     """The curve that `traces.mrc` returned, for Vega-Lite: its ratios as a line, in the band of their errors, with the
     exact ones where there are any."""
+    from ioassay.report.figures.axes import labels_at
     from ioassay.report.figures.chart import VegaView, channel
 
-    page_bytes, exact = curve["page_bytes"], curve["exact_miss_ratio"] or ()
+    sizes_bytes, exact = [pages * curve["page_bytes"] for pages in curve["size_pages"]], curve["exact_miss_ratio"] or ()
     is_sampled = any(error is not None for error in curve["error"])
     rows: list[dict[str, Any]] = []
-    for pages, ratio, error in zip(curve["size_pages"], curve["miss_ratio"], curve["error"], strict=True):
+    for size_bytes, ratio, error in zip(sizes_bytes, curve["miss_ratio"], curve["error"], strict=True):
         band = {} if error is None else {"low": max(0.0, ratio - error), "high": min(1.0, ratio + error)}
-        rows.append({"bytes": pages * page_bytes, "ratio": ratio, "curve": "sample" if is_sampled else "exact", **band})
-    for pages, ratio in zip(curve["size_pages"], exact, strict=False):
-        rows.append({"bytes": pages * page_bytes, "ratio": ratio, "curve": "exact"})
-    axis = {"labelExpr": _SIZE_LABEL, "tickCount": 8, "labelOverlap": True}
+        rows.append({"bytes": size_bytes, "ratio": ratio, "curve": "sample" if is_sampled else "exact", **band})
+    rows += ({"bytes": at, "ratio": ratio, "curve": "exact"} for at, ratio in zip(sizes_bytes, exact, strict=False))
+    ticks = {2.0**power: format_size(2**power) for power in range(0, 63, 2) if 2**power <= sizes_bytes[-1]}
+    axis = {"values": [*ticks], "labelExpr": labels_at(ticks), "labelOverlap": True}
     scale = {"type": "log", "base": 2, "nice": False}
     x = channel("bytes:Q", scale=scale, axis=axis, title="size of an LRU buffer")
     y = channel("ratio:Q", scale={"domain": [0, 1]}, title="miss ratio")
@@ -442,14 +435,16 @@ def chart(trace: str, of: str, curve: Mapping[str, Any]) -> dict[str, Any]:
     if any("low" in row for row in rows):
         band_layer = VegaView(transform=[{"filter": "isValid(datum.low)"}]).mark("area", opacity=0.22, aria=False)
         layers.insert(0, band_layer.encode(x=x, y={**y, "field": "low"}, y2="high:Q"))
-    title = f"Miss ratio of {'reads and writes' if of == 'both' else of} in LRU buffers"
-    distinct = f"{round(curve['pages']):,} pages of {format_size(page_bytes)}"
-    subtitle = [f"{trace}: {curve['references']:,} references to {distinct}"]
+    kinds, pages = _subject(of, curve)
+    title, subtitle = (
+        f"Miss ratio of {kinds} in LRU buffers",
+        [f"{trace}: {curve['references']:,} references to {pages}"],
+    )
     if is_sampled:
-        share = f"{curve['rate']:.3g}"
-        subtitle.append(f"sample of {share} of the pages; the band has the exact ratio with 95 % confidence")
-    names = list(dict.fromkeys(row["curve"] for row in rows))
+        share = f"sample of {curve['rate']:.3g} of the pages"
+        subtitle.append(f"{share}; the band has the exact ratio with 95 % confidence")
     legend = {"symbolType": "stroke", "symbolOpacity": 1} if exact else None
+    domain = list(dict.fromkeys(row["curve"] for row in rows))
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {"text": [title], "subtitle": subtitle},
@@ -457,6 +452,12 @@ def chart(trace: str, of: str, curve: Mapping[str, Any]) -> dict[str, Any]:
         "width": 640,
         "height": 340,
         "data": {"values": rows},
-        "encoding": {"color": channel("curve:N", title=None, scale={"domain": names}, legend=legend)},
+        "encoding": {"color": channel("curve:N", title=None, scale={"domain": domain}, legend=legend)},
         "layer": layers,
     }
+
+
+def _subject(of: str, curve: Mapping[str, Any]) -> tuple[str, str]:
+    """What refers, and to how many pages."""
+    kinds = "reads and writes" if of == "both" else of
+    return kinds, f"{round(curve['pages']):,} pages of {format_size(curve['page_bytes'])}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ioassay.analysis import published
 from ioassay.factors import CASE, arrival_text, factor_label, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Column, Finding, Table
@@ -27,7 +28,6 @@ from ioassay.packs.ssd.questions.write_buffer import (
     Sweep,
     answers,
     majority,
-    published_reductions,
 )
 from ioassay.stats.contrasts import MARGIN
 from ioassay.store.dataset import Dataset
@@ -185,15 +185,7 @@ def _rounded(share: float | None) -> float | str:
 # Published numbers
 
 
-def _beside(
-    answers: Sequence[Reductions],
-    title: Say,
-    response: str,
-    said: Iterable[Say],
-    table: Table,
-    *caveats: str,
-    source: str,
-) -> Finding:
+def _beside(title: Say, response: str, said: Iterable[Say], table: Table, *caveats: str, source: str) -> Finding:
     return Finding(
         response=response,
         title=str(title),
@@ -210,17 +202,19 @@ def _modes(answers: Sequence[Reductions]) -> list[str]:
 
 def _published(answers: Sequence[Reductions]) -> Iterator[Finding]:
     """The published reductions and ours at each arrival mode; none where nothing was published."""
-    known = published_reductions(answers[0].study) if answers else None
-    if known is None or known.policy not in answers[0].policies:
+    known: Any = published("trace", answers[0].study) if answers else None
+    if known is None or known["policy"] not in answers[0].policies:
         return
+    subject, traces = known["policy"], {case: trace for trace in known["trace"] for case in trace["of"]}
     compared, rows, missed = 0, list[list[Any]](), dict[str, list[str]]()
-    for case, against in known.reductions.items():
+    for case, trace in traces.items():
+        against = trace["reductions"]
         here = [next((place for place in one.places if place.where.get(CASE) == case), None) for one in answers]
         for other in (policy for policy in answers[0].policies if policy in CLASSICS):
-            ours = [_cell(known.policy, other, place) if place else None for place in here]
+            ours = [_cell(subject, other, place) if place else None for place in here]
             if all(value is None for value in ours):
                 continue
-            note = known.notes.get(case, "") if other == "bplru-padded" else ""
+            note = trace.get("note", "") if other == "bplru-padded" else ""
             rows.append([case, other, against.get(other), *ours, note])
             numbers = [value for value in ours if isinstance(value, float)]
             if other in against and len(numbers) > 1:
@@ -233,17 +227,17 @@ def _published(answers: Sequence[Reductions]) -> Iterator[Finding]:
         place.busy
         for one in answers
         for place in one.places
-        if one.feed == "open" and place.where.get(CASE) in known.reductions and place.busy is not None
+        if one.feed == "open" and place.where.get(CASE) in traces and place.busy is not None
     ]
     within = compared - sum(map(len, missed.values()))
     said = [say("reductions.contained", within=within, of=compared)] if compared else []
     said += [say("reductions.not_reproduced", policy=other, cases=cases) for other, cases in missed.items()]
     said += [say("reductions.idle" if max(busy) < _IDLE else "reductions.busy", share=max(busy))] if busy else []
-    table = Table(["trace", f"{known.policy} against", "published (%)", *_modes(answers), "note"], rows)
-    title, reasons = say("reductions.title_reductions", policy=known.policy), [known.reasons[other] for other in missed]
+    table = Table(["trace", f"{subject} against", "published (%)", *_modes(answers), "note"], rows)
+    title, reasons = say("reductions.title_reductions", policy=subject), [known["reasons"][other] for other in missed]
     said = said or [say("reductions.incomparable")]
-    caveats = dict.fromkeys([*known.reading, *reasons])
-    yield _beside(answers, title, answers[0].response, said, table, *caveats, source=known.source)
+    caveats = dict.fromkeys([*known["reading"], *reasons])
+    yield _beside(title, answers[0].response, said, table, *caveats, source=known["source"])
 
 
 def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
@@ -266,7 +260,7 @@ def _published_changes(answers: Sequence[Reductions]) -> Iterator[Finding]:
     table = Table([*rest, label, "published (%)", *_modes(answers)], rows)
     about = {"name": Response(first.response), "policy": first.policy, "factor": Factor(first.factor)}
     title, caveats = say("reductions.title_changes", **about), [one.reading for one in effects]
-    yield _beside(answers, title, first.response, said, table, *caveats, source=first.source)
+    yield _beside(title, first.response, said, table, *caveats, source=first.source)
 
 
 def _effect(known: PublishedChange, shares: Sequence[float]) -> Iterator[Say]:

@@ -11,18 +11,15 @@ optimum knows the future (docs/policies.md): it bounds hits, and says nothing of
 
 from __future__ import annotations
 
-import functools
 import itertools
 import statistics
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from ioassay.analysis import one_factor
+from ioassay.analysis import one_factor, published
 from ioassay.factors import LevelIndex, level_key, level_number
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import Scale
@@ -400,38 +397,6 @@ def _response(records: Dataset, study: Study) -> str | None:
     return next(iter([*named, *usual]), None)
 
 
-# What was published of write buffers, to stand next to what is measured here: the data are in `published/`.
-
-
-@dataclass(frozen=True)
-class PublishedReductions:
-    """What one source published: `reductions[case][policy]` in percent against that policy, and how to read them."""
-
-    source: str
-    policy: str
-    reductions: Mapping[str, Mapping[str, float]]
-    notes: Mapping[str, str]
-    reading: tuple[str, ...]
-    reasons: Mapping[str, str]
-    """Why a reduction against a policy may not be reproduced."""
-
-
-def published_reductions(study: str) -> PublishedReductions | None:
-    """What was published of the study called so; None for nothing."""
-    table = _published()
-    if study not in table["studies"]:
-        return None
-    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
-    return PublishedReductions(
-        source=table["source"],
-        policy=table["policy"],
-        reductions={name: trace["reductions"] for name, trace in cases.items()},
-        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
-        reading=tuple(table["reading"]),
-        reasons=table["reasons"],
-    )
-
-
 @dataclass(frozen=True)
 class PublishedChange:
     """What one source published of a factor: from level `start` to `end`, `policy`'s `response` changes by `percent`.
@@ -451,15 +416,9 @@ class PublishedChange:
 
 
 def published_changes(study: str) -> list[PublishedChange]:
-    table = _published()
+    table: Any = published("change", study)
     return [
         PublishedChange(table["source"], table["policy"], **{**change, "percent": tuple(change.get("percent", ()))})
-        for change in table["change"]
+        for change in (table or {"change": ()})["change"]
         if change["study"] == study
     ]
-
-
-@functools.cache
-def _published() -> dict[str, Any]:
-    file = Path(__file__).parent.parent / "published" / "write-buffer.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -121,14 +121,15 @@ def simulate(
         raw = _core.simulate(described, wanted, threads)
         # An interruption from here on would lose what was saved, and what was measured.
         raw["interrupted"] |= partial and _finished_uninterrupted(files)
-    return Simulation({**raw, "prepare": described.get("prepare"), "padding": _padding(wanted)})
+    return _outcome(raw, described, wanted)
 
 
-def _padding(wanted: Mapping[str, Any]) -> dict[str, int]:
-    """Sectors of a page that is padding and counts as part of a request, by kind of request; 0 where it does not."""
+def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mapping[str, Any]) -> Simulation:
+    """With the sectors of a page that is padding and counts as part of a request, by its kind; 0: it does not."""
     buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page_bytes"]) // SECTOR_BYTES
-    reshaped = buffer.get("mode", "reshape") == "reshape"
-    return {"read": sectors if reshaped and buffer.get("pad_reads", True) else 0, "write": sectors if reshaped else 0}
+    writes = sectors if buffer.get("mode", "reshape") == "reshape" else 0
+    padding = {"read": writes if buffer.get("pad_reads", True) else 0, "write": writes}
+    return Simulation({**raw, "prepare": described.get("prepare"), "padding": padding})
 
 
 def _finished_uninterrupted(files: ExitStack) -> bool:
@@ -175,10 +176,7 @@ def sweep(
         with traces.core_errors(described):
             alone = len(setups) == 1
             raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
-        done += (
-            Simulation({**each, "prepare": described.get("prepare"), "padding": _padding(wanted)})
-            for each, wanted in zip(raw, setups, strict=True)
-        )
+        done += (_outcome(each, described, wanted) for each, wanted in zip(raw, setups, strict=True))
     return done
 
 
