@@ -36,7 +36,7 @@ LISTS = (
         "figures",
         "histogram_logs",
     ),
-    *("observers", "study_files", "executors", "paths", "commands", "api"),
+    *("observers", "study_files", "executors", "paths", "cases", "commands", "api"),
 )
 
 
@@ -48,6 +48,7 @@ class Pack:
 
         `programs`: a tool of `claims` -> a pattern of its programs' names where its own is not enough.
         `paths`: a kind of target -> the module that says where the time of a request goes (the question `costs`).
+        `cases`: what cases differ in -> the module whose `parts` say what that comes to (the question `conclude`).
         `histogram_logs`: a tool -> the module with its `histogram_logs(folder)` and `latency_windows(paths)`.
         `observers`: a backend of the witness -> the module of it (`verify.witness.observed_command`).
         `study_files`: the ending of a file -> the module whose `study_table(path)` is the study in it. `merged`: the

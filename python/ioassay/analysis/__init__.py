@@ -53,6 +53,9 @@ PATHS: dict[str, str] = listed("paths", {})
 """Kind of target -> the module that says where a request's time goes on the way to it: `analyse` as of a question,
 `premise` (the code of what its cases have in common), and `NAMES` and `bars` for a figure."""
 
+CASES: dict[str, str] = listed("cases", {})
+"""What cases differ in -> the module that says what that comes to: its `parts` are of `conclusion.CasePart`."""
+
 REGISTRY = Registry("analyses", "question", ANALYSES, Contract("analyse"))
 
 OVERALL: dict[str, str] = {

@@ -4,29 +4,22 @@ Nearly all is measured elsewhere. What is decided here is which of it concludes 
 `[analysis] lead = "peak"`: the best value of each swept factor, of the first response with a best. `"choice"`: which
 case is best, of all responses, and where the first stops gaining from a number. Also the sweeps of a suite of such
 studies, and the level that a later study takes.
-
-Of a mix of block sizes, what mixing costs: against each fixed size, and against what its own parts predict. A mix lies
-between its parts anyway. Whether mixing itself costs something follows from the prediction alone: the time that its
-requests would take if each size ran as fast as it does alone. Both are read from the one model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-import numpy as np
-
-from ioassay.analysis import alternatives, one_factor, optimum
+from ioassay.analysis import CASES, alternatives, one_factor, optimum
 from ioassay.analysis.alternatives import Choice
 from ioassay.analysis.measurements.cells import Cell, Cells, MissingConditions, cells, interval, missing
-from ioassay.analysis.one_factor import AverageChange, Effect, LevelFamily, Outcome, average_change, pair_outcome
+from ioassay.analysis.one_factor import AverageChange, Effect, average_change
 from ioassay.analysis.optimum import Peak
-from ioassay.factors import CASE, level_number, same_level
+from ioassay.factors import CASE, same_level
 from ioassay.records.record import Scalar
-from ioassay.stats import distributions
-from ioassay.stats.condition_means import Scale
-from ioassay.stats.contrasts import MARGIN, Contrasts, Ratio, equivalence, ratio_interval
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -42,100 +35,20 @@ class Mean:
     interval: Interval | Undefined
 
 
-def ratio_outcome(ratio: Ratio) -> Outcome:
-    """What a single ratio shows: that it is not 1, that it is within the margin of 1, or neither."""
-    if equivalence(ratio, MARGIN, 1 - ratio.interval.confidence).equivalent:
-        return Outcome.EQUIVALENT
-    return Outcome.UNDECIDED if ratio.interval.low <= 1 <= ratio.interval.high else Outcome.DIFFERENCE
-
-
 @dataclass(frozen=True)
-class Mix:
-    """One mixed case where all other factors are fixed, of all the `cells` of a response.
-
-    `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean, and what that shows in
-    `outcomes`, both empty where nothing is tested; `predicted`: the same against the prediction from the parts
-    (bandwidths only; Undefined where a part was not measured alone).
-    """
+class CasePart:
+    """What a pack makes of cases of a response (`CASES`): its own statements, and rows of the table of ratios."""
 
     cells: Cells
-    cell: Cell
-    fixed: tuple[Cell, ...]
-    against: Mapping[str, Ratio]
-    outcomes: Mapping[str, Outcome]
-    predicted: Ratio | Undefined
+
+    def statements(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def ratios(self) -> Iterator[dict[str, Any]]:
+        raise NotImplementedError
 
 
-def mixes(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[Mix]:
-    """Every case with a `bssplit`, beside the cases with a fixed block size; `families` are those of the cases."""
-    measured: list[Mix] = []
-    for family in families:
-        # Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction).
-        sizes: list[dict[float, float]] = []
-        for settings in (study.params_at(cell.point) for cell in family.cells):
-            size = level_number("bs", settings.get("bs"))
-            if (split := settings.get("bssplit")) is not None:
-                sizes.append(parse_split(str(split)))
-            else:
-                sizes.append({} if size is None else {size: 1.0})
-        fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
-        mixed = [index for index, own in enumerate(sizes) if len(own) > 1 and fixed]
-        contrasts, alone = family.contrasts, {next(iter(sizes[other])): other for other in fixed}
-        names = {str(family.cells[other].point[CASE]): other for other in fixed}
-        for index in mixed:
-            own = found, family.cells[index], tuple(family.cells[other] for other in fixed)
-            if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
-                measured.append(Mix(*own, {}, {}, Undefined("the means have no ratio that could be tested")))
-                continue
-            against = {name: contrasts.ratio(index, other) for name, other in names.items()}
-            outcomes = {name: pair_outcome(contrasts, index, other) for name, other in names.items()}
-            predicted = _predicted(family.part.response, contrasts, index, sizes[index], alone)
-            measured.append(Mix(*own, against, outcomes, predicted))
-    return measured
-
-
-def parse_split(split: str) -> dict[float, float]:
-    """fio's `bssplit`, as in `4k/30:16k/60:64k/10`, as size in bytes -> share; empty for what it cannot read.
-
-    Sizes without a percentage share what the others leave, as fio(1) says.
-    """
-    shares: dict[float, float | None] = {}
-    for part in split.split(":"):
-        size, _, percent = part.partition("/")
-        number = level_number("bs", size.strip())
-        if number is None or not (percent.strip() or "0").replace(".", "", 1).isdecimal():
-            return {}
-        shares[number] = float(percent) / 100 if percent.strip() else None
-    given = sum(share for share in shares.values() if share is not None)
-    blank = sum(share is None for share in shares.values())
-    return {size: max(1 - given, 0.0) / blank if share is None else share for size, share in shares.items()}
-
-
-def _predicted(
-    response: str, contrasts: Contrasts, mixed: int, shares: Mapping[float, float], alone: Mapping[float, int]
-) -> Ratio | Undefined:
-    """Mixed bandwidth divided by sum(w s) / sum(w s / b): shares w of requests of size s, each at its own bandwidth b.
-
-    Delta method on the log scale: a part weighs in the prediction's variance by its share of the predicted time.
-    """
-    if not response.endswith(".bw"):
-        return Undefined("only bandwidths are predicted from parts")
-    if not set(shares) <= set(alone):
-        return Undefined("a size of the mix was not measured alone")
-    means, places = contrasts.means, np.array([mixed, *(alone[size] for size in shares)])
-    volumes = np.array([share * size for size, share in shares.items()])
-    times = volumes / means.means[places[1:]]
-    parts = np.concatenate([[1.0], times / times.sum()]) ** 2 * means.squared_errors[places]
-    ratio, error = float(means.means[mixed] * times.sum() / volumes.sum()), float(np.sqrt(parts.sum()))
-    if error == 0:
-        return Undefined("the repetitions are identical")
-    df = float(means.df_of_sums(parts[None, :], places[None, :])[0])
-    interval = ratio_interval(float(np.log(ratio)), error, df, 1 - contrasts.risk)
-    p = min(1.0, float(2 * distributions.t_sf(abs(np.log(ratio)) / error, df)) * contrasts.share)
-    return Ratio(ratio, interval, error, df, p)
-
-
-Part = Mean | Effect | AverageChange | Mix
+Part = Mean | Effect | AverageChange | CasePart
 
 
 @dataclass(frozen=True)
@@ -176,8 +89,8 @@ def _parts(records: Dataset, study: Study, measured: Cells, lead: Focus | None) 
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
-            families = [effect.family for effect in effects]
-            yield from (mixes(measured, families, study) if factor == CASE else []) or own
+            families, packs = [effect.family for effect in effects], CASES.values() if factor == CASE else ()
+            yield from [part for pack in packs for part in import_module(pack).parts(measured, families, study)] or own
 
 
 @dataclass(frozen=True)

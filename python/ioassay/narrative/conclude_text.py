@@ -1,4 +1,4 @@
-"""What a study comes to: the few statements that answer it, all others as details, and ratios of averages and mixes."""
+"""What a study comes to: the few statements that answer it, all others as details, and ratios of averages."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import Conclusion, Focus, Mean, Mix, Part, ratio_outcome
+from ioassay.analysis.conclusion import CasePart, Conclusion, Focus, Mean, Part
 from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
 from ioassay.analysis.optimum import SEPARATE_SLICES
-from ioassay.factors import CASE
 from ioassay.narrative import choice_text, effect_text, peak_text, phrases
 from ioassay.narrative.finding import Finding, Table, bounds, missing_conditions
-from ioassay.narrative.say import Change, Level, Quantity, Ratio, Response, Say, say
+from ioassay.narrative.say import Level, Quantity, Ratio, Response, Say, say
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.contrasts import Ratio as MeasuredRatio
-from ioassay.stats.result import mean_of, plain
+from ioassay.stats.result import plain
 
 MOST = 5
 """A study is answered by no more statements; the others are details."""
@@ -52,10 +51,10 @@ def _finding(conclusion: Conclusion) -> Finding:
 
 
 def _statements(parts: Sequence[Part]) -> Iterator[Say]:
-    """Mixes, then over words and numbers by response and factor, pairs of levels and means; what is undecided last."""
+    """Cases, then over words and numbers by response and factor, pairs of levels and means; what is undecided last."""
     for part in parts:
-        if isinstance(part, Mix):
-            yield from _mix(part)
+        if isinstance(part, CasePart):
+            yield from part.statements()
     effects: dict[tuple[str, str], list[Effect]] = {}
     undecided = [part for part in parts if isinstance(part, Effect) and part.outcome == Outcome.UNDECIDED]
     for part in parts:
@@ -111,46 +110,8 @@ def _ratios(part: Part) -> Iterator[dict[str, Any]]:
         first, second = part.levels
         known: dict[str, Any] = {"response": part.cells.response, "factor": part.factor, "where": {}}
         yield {**known, "level": second, "against": first, "ratio": part.ratio}
-    elif isinstance(part, Mix):
-        where = {name: level for name, level in part.cell.point.items() if name != CASE}
-        known = {"response": part.cells.response, "factor": CASE, "where": where, "level": part.cell.point[CASE]}
-        yield from ({**known, "against": case, "ratio": ratio} for case, ratio in part.against.items())
-        if isinstance(part.predicted, MeasuredRatio):
-            yield {**known, "against": str(say("conclude.prediction")), "ratio": part.predicted}
-
-
-# Mixes of block sizes
-
-
-def _mix(mix: Mix) -> Iterator[Say]:
-    """What mixing itself costs, what the mix costs against each size, and the means."""
-    measured = mix.cells
-    where = {name: level for name, level in mix.cell.point.items() if name != CASE and len(measured.factors[name]) > 1}
-    known: dict[str, Any] = {"name": Response(measured.response), "mix": str(mix.cell.point[CASE]), "margin": MARGIN}
-    if isinstance(ratio := mix.predicted, MeasuredRatio):
-        way = "below" if ratio.ratio < 1 else "above"
-        codes = {Outcome.DIFFERENCE: f"mix_{way}_prediction", Outcome.EQUIVALENT: "mix_predicted"}
-        code = codes.get(ratio_outcome(ratio), "mix_undecided")
-        values = {"change": Change(ratio.ratio, ratio.interval), "ratio": _ratio(ratio)}
-        yield Say(f"conclude.{code}", {**known, **values}, where)
-    if mix.against:
-        costs = []
-        for case, ratio in mix.against.items():
-            if mix.outcomes[case] == Outcome.DIFFERENCE:
-                code = "times" if ratio.ratio >= 2 else "above" if ratio.ratio > 1 else "below"
-                change = Change(ratio.ratio, ratio.interval)
-                costs.append(say(f"conclude.mix_{code}", ratio=_ratio(ratio), change=change, case=case))
-        for outcome, code in ((Outcome.EQUIVALENT, "mix_like"), (Outcome.UNDECIDED, "mix_unproved")):
-            cases = [case for case, shown in mix.outcomes.items() if shown == outcome]
-            costs += [say(f"conclude.{code}", cases=cases, margin=MARGIN)] if cases else []
-        yield Say("conclude.mix_costs", {**known, "costs": costs}, where)
-    means = [
-        say("conclude.mix_mean", mean=Quantity(measured.response, mean_of(cell.values)), case=cell.point[CASE])
-        for cell in (mix.cell, *mix.fixed)
-    ]
-    yield Say("conclude.mix_means", {**known, "means": means}, where)
-    if not mix.against:
-        yield Say("conclude.mix_few", known, where)
+    elif isinstance(part, CasePart):
+        yield from part.ratios()
 
 
 def opening(focus: Focus) -> list[Say]:

@@ -9,6 +9,7 @@ PACK = Pack(
     programs={"fio": r"fio(-[\d.]+)?"},
     formats={"fio": "ioassay.packs.fio.claims.fio_entries"},
     histogram_logs={"fio": "ioassay.packs.fio.claims.fio_logs"},
+    cases={"bssplit": "ioassay.packs.fio.mixes"},
     study_files={"fio": "ioassay.packs.fio.driver.jobfile"},
     commands={
         "quick": ("ioassay.packs.fio.commands.quick", "Measure the disk under PATH in about a minute, with a report.")
