@@ -9,11 +9,14 @@ What makes no sense in a combination of values is the business of `job.check`.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ioassay import units
@@ -46,38 +49,18 @@ _UNLISTED = frozenset(
 )
 """Options that fio 3.33 takes but leaves out of `--cmdhelp=all`."""
 
-_PRIORITY = "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit"
-_SOCKET = "hostname port protocol nodelay listen pingpong interface ttl window_size mss"
-_URING = f"hipri {_PRIORITY} fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored uncached nowait "
-_ENGINE_OPTIONS: dict[str, str] = {
-    "cpuio": "cpuload cpuchunks cpumode exit_on_io_done",
-    "e4defrag": "donorname inplace",
-    "exec": "program arguments grace_time std_redirect",
-    "filestat": "stat_type",
-    "gfapi": "volume brick single-instance",
-    "gfapi_async": "volume brick single-instance",
-    "io_uring": _URING + "force_async cmd_type",
-    "io_uring_cmd": _URING + "force_async cmd_type",
-    "libaio": f"userspace_reap {_PRIORITY} nowait",
-    "mmap": "thp",
-    "mtd": "skip_bad",
-    "nbd": "uri",
-    "net": _SOCKET,
-    "netsplice": _SOCKET,
-    "pvsync2": "hipri hipri_percentage uncached nowait",
-    "rados": "clustername pool clientname conf busy_poll touch_objects",
-    "rbd": "clustername rbdname pool clientname busy_poll",
-    "rdma": "hostname bindname port verb",
-    "sg": "hipri readfua writefua sg_write_mode stream_id",
-    **dict.fromkeys(
-        words(
-            "sync psync vsync pvsync null ftruncate filecreate filedelete posixaio falloc splice pmemblk dev-dax "
-            "libpmem"
-        ),
-        "",
-    ),
-}
-"""What `fio --enghelp=ENGINE` of 3.33 lists; newer versions' additions come from the probes."""
+_ENGINES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("fio_engines.toml").read_text(encoding="utf-8")
+)
+
+
+@functools.cache
+def engines(*kinds: str) -> frozenset[str]:
+    """The engines that are all of `kinds`, which `fio_engines.toml` explains."""
+    return frozenset(name for name, row in _ENGINES.items() if {*kinds} <= {*row["is"].split()})
+
+
+SYNCHRONOUS, DIRECTIONLESS, ELSEWHERE, SPDK = map(engines, ("synchronous", "directionless", "elsewhere", "spdk"))
 
 
 class Names:
@@ -86,7 +69,8 @@ class Names:
     def __init__(self) -> None:
         self.engines: tuple[str, ...] = ()
         self._options: frozenset[str] = frozenset()
-        self._engine_options = {engine: frozenset(names.split()) for engine, names in _ENGINE_OPTIONS.items()}
+        known = {engine: row["options"] for engine, row in _ENGINES.items() if "options" in row}
+        self._engine_options = {engine: frozenset(options.split()) for engine, options in known.items()}
 
     def learn(self, probes: Mapping[str, str]) -> None:
         """Take the output of `--enghelp` (`engines`), `--cmdhelp=all` (`options`), `--enghelp=X` (`engine:X`)."""
@@ -288,21 +272,6 @@ def control_character(text: str) -> str | None:
 # file. Values are texts as they stand in a job file. Where fio would compute (`$ncpus*2`) the answer is None, never a
 # guess.
 
-SYNCHRONOUS = frozenset(
-    words(
-        "sync psync vsync pvsync pvsync2 mmap splice falloc ftruncate filecreate filestat filedelete e4defrag mtd "
-        "pmemblk libpmem dev-dax"
-    )
-)
-"""Engines that wait for each request, so that iodepth does nothing (FIO_SYNCIO in fio's engines/)."""
-DIRECTIONLESS = frozenset({"cpuio", "exec"})
-"""Engines that do no I/O at all."""
-SPDK = frozenset({"spdk_nvme", "spdk_bdev"})
-"""Engines that are plugins of SPDK's and no part of fio."""
-ELSEWHERE = DIRECTIONLESS | SPDK | frozenset(words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http"))
-"""Engines that load no local file or device."""
-CHANGES_FILES = frozenset(words("falloc ftruncate filecreate filedelete e4defrag"))
-"""Engines that change files whatever `rw` says."""
 PATTERNS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("read", "randread"), frozenset({"read"})),
     **dict.fromkeys(("write", "randwrite"), frozenset({"write"})),
@@ -446,7 +415,7 @@ class Section:
         changing = ("unlink", "unlink_each_loop", "file_append", "fill_device")
         return (
             PATTERNS.get(self.pattern) != frozenset({"read"})
-            or self.engine in CHANGES_FILES
+            or self.engine in engines("changing")
             or any(self.flag(name) for name in changing)
             or self.number("trim_percentage", 0) > 0
         )

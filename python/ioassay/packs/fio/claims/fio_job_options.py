@@ -15,14 +15,12 @@ from typing import TypeVar
 from ioassay.formats import tool_runs
 from ioassay.pack import words
 from ioassay.packs.fio.claims.fio_results import Job, client_name
-from ioassay.packs.fio.fio_options import Section, canonical, fio_bytes
+from ioassay.packs.fio.fio_options import Section, canonical, engines, fio_bytes
 from ioassay.records.record import RANDOM, SEQUENTIAL
 
 T = TypeVar("T")
 
 _MOST_PATHS = 1000
-_OPENS_FILES = frozenset(words("sync psync vsync pvsync pvsync2 libaio io_uring posixaio mmap splice"))
-_WAITS = frozenset(words("sync psync pvsync pvsync2"))
 _ELSEWHERE = frozenset(
     words(
         "zonemode zonesize zonerange zoneskip read_iolog rw_sequencer percentage_random perc_rand experimental_verify "
@@ -38,7 +36,7 @@ _PLACING = frozenset(
     )
 )
 """Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
-_WITHOUT_FILES = frozenset(words("null cpuio net netsplice rdma"))
+_WITHOUT_FILES = engines("fileless")
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def _writes_per_sync(one: Section) -> int | None:
     """
     if _has_several_files(one) or "opendir" in one.options:
         return None
-    depth = 1 if one.engine in _WAITS else max(one.number("iodepth", 1), 1)
+    depth = 1 if one.engine in engines("unqueued") else max(one.number("iodepth", 1), 1)
     numbers = [one.number(name, 0) for name in ("fsync", "fdatasync")]
     return depth * min(filter(None, numbers), default=0) or None
 
@@ -202,7 +200,7 @@ def _states_paths(one: Section) -> bool:
     others = one.options.keys() & {"read_iolog", "filename_format", "opendir"} or ":" in one.options.get(
         "directory", ""
     )
-    return bool(one.options.get("filename")) and not others and one.engine in _OPENS_FILES
+    return bool(one.options.get("filename")) and not others and one.engine in engines("opening")
 
 
 def _file_bytes(one: Section) -> int | None:

@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 
 from ioassay.errors import StudyError
-from ioassay.pack import words
 from ioassay.packs.fio.fio_options import (
     COMPUTED,
     ELSEWHERE,
@@ -26,6 +25,7 @@ from ioassay.packs.fio.fio_options import (
     FileOption,
     Section,
     control_character,
+    engines,
     fio_bytes,
 )
 from ioassay.roles import READ, WRITE, Confinement, External, Touch
@@ -39,8 +39,6 @@ _LOG_LINE_BYTES = 4094
 _LOG_NAME_BYTES = 255
 _NAME_BYTES = 255
 """NAME_MAX of Linux (limits.h): of a file or folder."""
-_EMPTY_FILES = frozenset(words("filecreate filestat filedelete dircreate dirstat dirdelete"))
-"""Engines that make files without content (engines/fileoperations.c)."""
 _DEPTH_SLACK_BYTES = 1 << 20
 
 
@@ -72,7 +70,7 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
             missing, size_bytes = layout(job, path)
             if "read_iolog" in job.options:
                 size_bytes = ends.get(path)
-            elif job.engine in _EMPTY_FILES:
+            elif job.engine in engines("empty"):
                 size_bytes = 0
             yield Touch(path, WRITE, size_bytes) if job.writes or missing else Touch(path, READ)
     elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
@@ -275,7 +273,6 @@ def _named_in(log: Path, job_name: str) -> list[Touch]:
 
 _WITHOUT_END = ("fill_device", "file_append")
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
-_REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
 _GROUPS = Path("/sys/fs/cgroup")
 """What fio's option `cgroup` writes below (cgroup.c)."""
 _DEVICES = {"libcufile": "nvidia*"}
@@ -303,7 +300,7 @@ def confinement(jobs: Sequence[Section], folder: Path) -> Confinement:
         # Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too.
         buffers = {touch.path for touch in overwritten_files(job, folder)}
         # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
-        replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
+        replaces = job.engine in engines("changing", "empty") or any(job.flag(name) for name in _REPLACING)
         replaces = replaces or "read_iolog" in job.options
         written = (touch.path for touch in touches([job], folder) if touch.access == WRITE)
         layouts |= dict.fromkeys(path for path in written if path not in buffers and (replaces or layout(job, path)[0]))
@@ -327,19 +324,6 @@ def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
 # list of those whose effects are files and devices of this machine: one that is not on it counts as one that writes
 # elsewhere.
 
-_LOCAL = frozenset(
-    words(
-        "sync psync vsync pvsync pvsync2 libaio posixaio solarisaio io_uring io_uring_cmd mmap splice sg null cpuio "
-        "falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete fsync e4defrag mtd pmemblk "
-        "libpmem dev-dax"
-    )
-)
-_NETWORK = {
-    "net": "sends to another host, or listens on every network interface",
-    "netsplice": "sends to another host, or listens on every network interface",
-    "rdma": "sends to another host, or listens there",
-}
-
 
 def externals(job: Section) -> Iterator[External]:
     """All of one job, each by the option that does it."""
@@ -354,13 +338,15 @@ def externals(job: Section) -> Iterator[External]:
     text, effect = job.options.get("ioengine", ""), ""
     if text.startswith("external:") or "/" in text:
         effect = "loads a program's code into fio"
-    elif job.engine in _NETWORK:
-        effect = _NETWORK[job.engine]
+    elif job.engine in engines("network"):
+        effect = (
+            f"sends to another host, or listens {'there' if job.engine == 'rdma' else 'on every network interface'}"
+        )
     elif job.engine == "exec":
         effect = f"runs the program {job.options.get('program', 'that it names')}"
     elif job.engine == "nbd" and job.writes and "uri" in job.options:
         effect = f"writes to the server {job.options['uri']}, which cannot be examined"
-    elif job.engine not in _LOCAL | SPDK | {"nbd"} and job.writes:
+    elif job.engine not in engines("local") | SPDK | {"nbd"} and job.writes:
         effect = "writes to storage that cannot be examined"
     if effect:
         yield External(f"[{job.name}] ioengine={text}", effect)
