@@ -6,8 +6,10 @@ What is written beside the parameters is in `defaults`, in the open; docs/driver
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import os
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -347,7 +349,7 @@ def check(job: Section, target: Target, engines: Sequence[str] = ()) -> list[War
         if not job.seconds("runtime"):
             what = f"is '{job.options['runtime']}', so nothing would be measured"
             raise _refuse("runtime", f"{what}; expected more than 0")
-    return [*ways, *(warning for one in (_check_area, _alignment, _idle_options) for warning in one(job, target))]
+    return [*ways, *(warning for one in (_check_area, _alignment, _odd_options) for warning in one(job, target))]
 
 
 def _refuse(name: str, message: str) -> StudyError:
@@ -399,50 +401,41 @@ def _alignment(job: Section, target: Target) -> Iterator[Warning_]:
         yield Warning_("bs-unaligned", f"{text}: it fails, or quietly goes through the page cache", remedy)
 
 
-def _idle_options(job: Section, target: Target) -> Iterator[Warning_]:
+def _odd_options(job: Section, target: Target) -> Iterator[Warning_]:
     """Options without the effect that they seem to have; StudyError for those that would outlive the run."""
-    depth = job.number("iodepth", 1) if job.options.get("io_submit_mode") != "offload" else 1
-    if depth > 1 and job.engine in SYNCHRONOUS:
-        text = f"iodepth = {depth} does nothing: ioengine {job.engine} waits for each request"
-        remedy = "use ioengine = 'libaio' or 'io_uring', or numjobs for parallel requests"
-        yield Warning_("iodepth-ignored", text, remedy)
-    if depth > 1 and job.engine == "libaio" and not job.direct:
-        text = f"libaio without direct = 1 waits inside io_submit, so iodepth = {depth} is not reached"
-        yield Warning_("buffered-async", text, "set direct = 1, or use ioengine = 'io_uring'")
-    if job.engine == "mmap" and job.direct:
-        text = "direct = 1 does nothing with ioengine mmap, which always goes through the page cache"
-        yield Warning_("direct-ignored", text, "use another ioengine for direct I/O")
-    if job.pattern.endswith("trimwrite") and job.direct and job.engine not in ELSEWHERE:
-        # generic_open_file() in fio's filesetup.c leaves out the flags of jobs that trim.
-        text = f"direct = 1 does nothing with rw = {job.pattern}: fio opens what it trims through the page cache"
-        yield Warning_("direct-ignored", text, "trim and write in jobs of their own, or use ioengine = 'nbd'")
-    named = [name for name in ("bssplit", "bsrange", "bs") if name in job.options]
-    if len(named) > 1:
-        others = " and ".join(named[1:])
-        yield Warning_("bs-ignored", f"{named[0]} is used, and {others} is not", f"remove {others}")
-    if "rwmixread" in job.options and "rwmixwrite" in job.options:
-        text = "rwmixread and rwmixwrite are both given; fio takes the last one"
-        yield Warning_("mix-given-twice", text, "remove one of them")
-    if "randseed" in job.options or job.flag("allrandrepeat"):
-        text = "the random seed is fixed, so every repetition asks for the same blocks in the same order"
-        yield Warning_("fixed-seed", text, "remove randseed and allrandrepeat: each repetition then has its own seed")
-    if job.flag("gtod_reduce"):
-        yield Warning_("no-latency", "gtod_reduce leaves out all latencies", "remove gtod_reduce to have latencies")
-    # fio 3.33 takes the time of reading back only after the last write: 8 MiB were seen in 2 ms.
-    if "verify" in job.options and job.number("verify_backlog", 0) > 0 and "read" not in job.directions:
-        text = "with verify_backlog fio counts what it reads back but hardly its time, so that read.bw and read.iops "
-        yield Warning_("verify-rates", f"{text}mean nothing", "leave verify_backlog out where reading is of interest")
-    commands = [name for name in ("exec_prerun", "exec_postrun") if name in job.options]
-    commands += ["ioengine=exec"] if job.engine == "exec" else []
-    if commands:
-        text = f"{', '.join(commands)}: fio runs commands that the job names, through a shell"
-        yield Warning_("runs-commands", text, "read them before you run a job that is not yours")
     for name in ("ioscheduler", "cgroup_nodelete"):
         if name in job.options:
             raise _refuse(name, "changes this machine and leaves it so after the run; remove it, and set it yourself")
-    if "unique_filename" in job.options:
-        text = "unique_filename has an effect only where a server of fio makes the load (fio --client)"
-        yield Warning_("only-of-clients", text, "leave it out")
+    depth = job.number("iodepth", 1) if job.options.get("io_submit_mode") != "offload" else 1
+    sizes = [name for name in ("bssplit", "bsrange", "bs") if name in job.options]
+    commands = [name for name in ("exec_prerun", "exec_postrun") if name in job.options]
+    commands += ["ioengine=exec"] if job.engine == "exec" else []
+    # generic_open_file() in fio's filesetup.c leaves out the flags of jobs that trim.
+    cached_trims = job.pattern.endswith("trimwrite") and job.direct and job.engine not in ELSEWHERE
+    # fio 3.33 takes the time of reading back only after the last write: 8 MiB were seen in 2 ms.
+    untimed = "verify" in job.options and job.number("verify_backlog", 0) > 0 and "read" not in job.directions
+    holds = {
+        "iodepth-ignored": depth > 1 and job.engine in SYNCHRONOUS,
+        "buffered-async": depth > 1 and job.engine == "libaio" and not job.direct,
+        "direct-ignored (mmap)": job.engine == "mmap" and job.direct,
+        "direct-ignored (trim)": cached_trims,
+        "bs-ignored": len(sizes) > 1,
+        "mix-given-twice": {"rwmixread", "rwmixwrite"} <= job.options.keys(),
+        "fixed-seed": "randseed" in job.options or job.flag("allrandrepeat"),
+        "no-latency": job.flag("gtod_reduce"),
+        "verify-rates": untimed,
+        "runs-commands": commands,
+        "only-of-clients": "unique_filename" in job.options,
+    }
+    known = {"job": job, "depth": depth, "sizes": sizes, "others": " and ".join(sizes[1:])}
+    for name in (name for name, applies in holds.items() if applies):
+        text, remedy = (part.format(**known, commands=", ".join(commands)) for part in _odd_words()[name].values())
+        yield Warning_(name.partition(" ")[0], text, remedy)
+
+
+@functools.cache
+def _odd_words() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("odd_options.toml").read_text(encoding="utf-8"))
 
 
 # The way to the target: the engines of the kernel load a file or a device; nbd and SPDK's bring their own transport,

@@ -339,9 +339,8 @@ def externals(job: Section) -> Iterator[External]:
     if text.startswith("external:") or "/" in text:
         effect = "loads a program's code into fio"
     elif job.engine in engines("network"):
-        effect = (
-            f"sends to another host, or listens {'there' if job.engine == 'rdma' else 'on every network interface'}"
-        )
+        place = "there" if job.engine == "rdma" else "on every network interface"
+        effect = f"sends to another host, or listens {place}"
     elif job.engine == "exec":
         effect = f"runs the program {job.options.get('program', 'that it names')}"
     elif job.engine == "nbd" and job.writes and "uri" in job.options:
