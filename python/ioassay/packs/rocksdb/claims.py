@@ -182,14 +182,11 @@ def _of_line(match: re.Match[str]) -> list[Misfit]:
     name, micros, rate, seconds, operations, _ = match.groups()
     if not (rate and seconds and operations):
         return []
-    number, time_s, mean_s = (
-        float(operations),
-        real(seconds, f"{name} seconds"),
-        real(micros, f"{name} micros/op") / 1e6,
-    )
+    number, time_s = float(operations), real(seconds, f"{name} seconds")
     found = quotient(f"{name} ops/sec", number, time_s, float(rate), 0.0, step_of(seconds), 1.0)
     least = (time_s - step_of(seconds)) * (1 - _OUTSIDE_SHARE) - _OUTSIDE_S
-    return found + between(f"{name} micros/op", mean_s * 1e6, least / number * 1e6 - step_of(micros), math.inf)
+    mean_us = real(micros, f"{name} micros/op")
+    return found + between(f"{name} micros/op", mean_us, least / number * 1e6 - step_of(micros), math.inf)
 
 
 def _seconds(operations: str | None, rate: str | None, printed_s: float | None) -> float | None:
@@ -229,9 +226,8 @@ def _histogram(name: str, section: str) -> Histogram:
     shares = percentiles_ns if median_ns is None else {**percentiles_ns, 50: median_ns}
     both = [] if median_ns is None or 50.0 not in percentiles_ns else equal(
         f"{name} P50", percentiles_ns[50.0], median_ns, 10.0)  # fmt: skip
-    misfits = (
-        [*both, *_of_buckets(name, whole_number(counted[1], f"{name} count"), rows, spread, shares)] if counted else []
-    )
+    number = whole_number(counted[1], f"{name} count") if counted else 0
+    misfits = [*both, *_of_buckets(name, number, rows, spread, shares)] if counted else []
     return Histogram(percentiles_ns, spread, buckets, misfits)
 
 

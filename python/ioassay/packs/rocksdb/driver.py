@@ -72,12 +72,8 @@ class DbBench(Driver):
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         read(params, self._offer)
-        why, kind, form = (
-            "db_bench makes a database in a folder",
-            target.get("kind", "null"),
-            target.get("form", "file"),
-        )
-        if kind == "virtual" and form != "folder":
+        why, kind = "db_bench makes a database in a folder", target.get("kind", "null")
+        if kind == "virtual" and (form := target.get("form", "file")) != "folder":
             raise StudyError(f"is '{form}'; {why}: expected 'folder'", key="target.form")
         if kind not in ("virtual", "folder"):
             wanted = "expected 'folder', or 'virtual' with form = 'folder'"
@@ -138,8 +134,7 @@ class DbBench(Driver):
         except InputError as error:
             measured, buckets, unread = {}, [], str(error)
         claims = db_bench_output.claims(output, wanted.argv()) if output.benchmarks else []
-        status, reason = judge(wanted, measured, outcome)
-        if status != OK:
+        if reason := judge(wanted, measured, outcome):
             silent = unread and ": " not in reason  # it left no words of its own
             return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=claims)
         return Parsed(
@@ -404,17 +399,17 @@ _REMEDIES = {
 }
 
 
-def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome) -> tuple[str, str]:
-    """The status of a trial and the reason, with the first words of its standard error; '' where it is ok."""
+def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome) -> str:
+    """Why a trial failed, with the first words of its standard error; '' where it is ok."""
     lines = (line.strip() for line in text_of(outcome.stderr).splitlines())
     kept = [line for line in lines if line and not line.startswith(_CHATTER)]
     said = f": {'; '.join(kept[:2])[:_LONGEST_QUOTE]}" if kept else ""
     if reason := ended_badly(outcome, "db_bench", "raise run.timeout, or lower params.num", lambda: said):
-        return FAILED, reason
+        return reason
     if outcome.exit_code:
-        return FAILED, f"db_bench failed (exit status {outcome.exit_code}){said}"
+        return f"db_bench failed (exit status {outcome.exit_code}){said}"
     missing = [name for name in wanted.measured if f"{name}.ops_rate" not in measured]
-    return (FAILED, f"db_bench printed no results of {', '.join(missing)}{said}") if missing else (OK, "")
+    return f"db_bench printed no results of {', '.join(missing)}{said}" if missing else ""
 
 
 def suspicions(wanted: Settings, measured: Mapping[str, float], output: Output) -> list[Warning_]:

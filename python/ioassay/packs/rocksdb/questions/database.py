@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from ioassay.analysis import published
 from ioassay.analysis.measurements import loads
@@ -201,10 +200,6 @@ def _findings(one: Database) -> Iterator[Finding]:
     yield from map(_keys, one.found)
 
 
-def _finding(title: Say, said: Sequence[Say], **more: Any) -> Finding:
-    return Finding(title=str(title), statements=said, **more)
-
-
 def _loads(one: Database) -> Finding:
     known = published("loads", one.study)
     rows: dict[str, Mapping[str, float]] = dict(one.points)
@@ -213,13 +208,14 @@ def _loads(one: Database) -> Finding:
     confidence = {found.confidence for found in one.intervals.values() if isinstance(found, Interval)}
     code = "rates" if len(one.points) > 1 else "rates_interval" if confidence else "rates_once"
     done = [say("database.load", load=load, rate=_rate(one, load)) for load in one.loads]
+    about = {"conditions": len(one.points), "loads": done, "confidence": max(confidence, default=None)}
 
     def rate_of(load: str) -> Column:
         return Column(load, lambda row: row[1].get(f"{load}.ops_rate"), f"{load}.ops_rate")
 
-    return _finding(
-        say("database.title_loads"),
-        [say(f"database.{code}", conditions=len(one.points), loads=done, confidence=max(confidence, default=None))],
+    return Finding(
+        title=str(say("database.title_loads")),
+        statements=[say(f"database.{code}", **about)],
         statistics={"points": plain(one.points)},
         tables=[Table.of(rows.items(), ("condition", lambda row: row[0]), *map(rate_of, one.loads))],
         caveats=[] if known is None else [say("database.published", source=known["source"]), *known["reading"]],
@@ -237,9 +233,9 @@ def _rate(one: Database, load: str) -> Quantity | Range:
 
 
 def _changed(one: Database) -> Finding:
-    return _finding(
-        say("database.title_changes"),
-        [*effect_text.average_changes(one.changes)],
+    return Finding(
+        title=str(say("database.title_changes")),
+        statements=[*effect_text.average_changes(one.changes)],
         statistics={"changes": [{**effect_text.average_numbers(own), "load": load} for load, own in one.changes]},
         tables=[effect_text.average_table(one.changes, "load")],
         caveats=[say("database.together")],
@@ -266,9 +262,9 @@ def _reached(one: Database) -> Finding:
     by_load = {where: {part.load: part.counts for part in one.by_load if part.where == where} for where in places}
     shares = {"drive": [*one.over_user(DRIVE).values()], "flash": [*one.over_user(FLASH).values()]}
     ends = {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in shares.items() if own}
-    return _finding(
-        say("database.title_reached"),
-        [*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
+    return Finding(
+        title=str(say("database.title_reached")),
+        statements=[*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
         response=DRIVE,
         statistics={**ends, "by_load": plain(by_load)},
         tables=[Table.of(one.parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
@@ -318,9 +314,9 @@ def _left_behind(one: Database) -> Iterator[Say]:
 def _keys(found: FoundKeys) -> Finding:
     mean, redrawn = sum(found.shares) / len(found.shares), found.outcome == Outcome.REDRAWN
     said = [say("database.found", load=found.load, share=100 * mean)]
-    return _finding(
-        say("database.title_keys", load=found.load),
-        [*said, say("database.redrawn", share=100 * DRAWN)] if redrawn else said,
+    return Finding(
+        title=str(say("database.title_keys", load=found.load)),
+        statements=[*said, say("database.redrawn", share=100 * DRAWN)] if redrawn else said,
         response=f"{found.load}.found",
         statistics={**plain(found), "mean": mean, "expected": DRAWN if redrawn else None},
         severity="info" if redrawn else "warning",
