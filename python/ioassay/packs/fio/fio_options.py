@@ -22,36 +22,23 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.hints import document
-from ioassay.pack import words
 from ioassay.roles import Estimate
 
 LINE_BYTES = 8190
 """What fgets takes at once into fio's buffer (OPT_LEN_MAX, 8192), less the line's end: fio reads what lies behind it as
 another line."""
-ALIASES: dict[str, str] = dict(
-    pair.split("=")
-    for pair in words(
-        "blockalign=ba blocksize=bs blocksize_range=bsrange blocksize_unaligned=bs_unaligned "
-        "disable_bw=disable_bw_measurement fileoffset=offset fill_fs=fill_device hugepage_size=hugepage-size "
-        "io_limit=io_size iodepth_batch_complete=iodepth_batch_complete_min "
-        "iodepth_batch_submit=iodepth_batch iomem=mem mem_align=iomem_align nr_files=nrfiles "
-        "ratecycle=rate_cycle ratemin=rate_min readwrite=rw single_instance=single-instance ss=steadystate "
-        "ss_dur=steadystate_duration ss_ramp=steadystate_ramp_time timeout=runtime "
-        "wait_for_previous=stonewall"
-    )
+_TABLES, _ENGINES = (
+    tomllib.loads(Path(__file__).with_name(f"fio_{name}.toml").read_text(encoding="utf-8"))
+    for name in ("options", "engines")
 )
 
-_UNLISTED = frozenset(
-    words(
-        "bs_is_seq_rand iomem_align softrandommap verify_async_cpus percentage_sequential verifysort verifysort_nr "
-        "flow_watermark"
-    )
-)
-"""Options that fio 3.33 takes but leaves out of `--cmdhelp=all`."""
 
-_ENGINES: dict[str, dict[str, str]] = tomllib.loads(
-    Path(__file__).with_name("fio_engines.toml").read_text(encoding="utf-8")
-)
+def by_name(table: str) -> dict[str, str]:
+    """Name of an option -> what a table of `fio_options.toml` says of it."""
+    return {name: said for said, names in _TABLES[table].items() for name in names.split()}
+
+
+ALIASES = by_name("aliases")
 
 
 @functools.cache
@@ -91,7 +78,9 @@ class Names:
                 raise StudyError(_OF_CLIENTS_REFUSED, key=f"params.{name}")
         if not self._options:
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
-        known = self._options.union(_UNLISTED, *(self._engine_options.get(engine, ()) for engine in engines))
+        known = self._options.union(
+            _TABLES["unlisted"].split(), *(self._engine_options.get(engine, ()) for engine in engines)
+        )
         if not self._engine_options.keys() >= set(engines):
             # An engine's own options are not known: only what is another engine's alone is none of its.
             others = frozenset().union(*self._engine_options.values())
@@ -151,7 +140,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, list | tuple) and value:
-        return (":" if name in _COLON_LISTS else ",").join(_text(name, item) for item in value)
+        return (":" if name in _TABLES["colon_lists"].split() else ",").join(_text(name, item) for item in value)
     if isinstance(value, int | float | str):
         return str(value).strip()
     raise StudyError(f"is {value!r}; expected a number, a text or a list of them", key=f"params.{name}")
@@ -231,32 +220,20 @@ def _time(unit_s: float, suffix: str) -> Callable[[str], str]:
     return convert
 
 
-_COLON_LISTS = {"percentile_list", "file_service_type", "ignore_error"}
-_WRITERS: dict[str, Callable[[str], str]] = {
-    name: convert
-    for convert, names in (
-        (_size_each, "bs ba rate rate_min"),
-        (
-            _size,
-            "size io_size offset offset_increment offset_align zonesize zonecapacity zonerange zoneskip lockmem "
-            "log_compression hugepage-size replay_align verify_interval verify_offset buffer_compress_chunk "
-            "window_size iomem_align",
-        ),
-        (_time(1.0, "us"), "runtime ramp_time steadystate_duration steadystate_ramp_time grace_time"),
-        (
-            _time(1e-6, ""),
-            "thinktime thinktime_spin thinktime_iotime max_latency latency_target latency_window flow_sleep cpuchunks",
-        ),
-        (_time(1e-3, ""), "rate_cycle log_avg_msec log_hist_msec bwavgtime iopsavgtime"),
-        (lambda text: _range(text) if "-" in text else _size(text), "filesize"),
-        (lambda text: ",".join(map(_range, text.split(","))), "bsrange"),
-        (lambda text: "-".join(_time(1.0, "us")(part.strip()) for part in text.split("-")), "startdelay"),
-        (_split, "bssplit cmdprio_bssplit"),
-        (_pattern, "rw"),
-        (_distribution, "random_distribution"),
-    )
-    for name in names.split()
+_KINDS: dict[str, Callable[[str], str]] = {
+    "sizes_by_direction": _size_each,
+    "size": _size,
+    "size_or_range": lambda text: _range(text) if "-" in text else _size(text),
+    "ranges": lambda text: ",".join(map(_range, text.split(","))),
+    "seconds": _time(1.0, "us"),
+    "milliseconds": _time(1e-3, ""),
+    "microseconds": _time(1e-6, ""),
+    "range_of_seconds": lambda text: "-".join(_time(1.0, "us")(part.strip()) for part in text.split("-")),
+    "split": _split,
+    "pattern": _pattern,
+    "distribution": _distribution,
 }
+_WRITERS = {name: _KINDS[kind] for name, kind in by_name("kinds").items()}
 
 
 COMPUTED = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
@@ -280,11 +257,6 @@ PATTERNS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("trimwrite", "randtrimwrite"), frozenset({"trim", "write"})),
 }
 """Directions of each `rw` pattern."""
-_STOPS_EARLY = words(
-    "io_size number_ios exitall exitall_on_error exit_what steadystate fill_device latency_target create_only "
-    "read_iolog"
-)
-"""Options that may end a job before its run time."""
 _KILO = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _TIME_S = {"us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "": 1.0}
 _TIME_S |= {"m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -428,9 +400,9 @@ class Section:
     @property
     def must_run_s(self) -> float | None:
         """The run time that a proper result shows; None when something else may end the job."""
-        if not self.time_based or self.engine in DIRECTIONLESS or any(name in self.options for name in _STOPS_EARLY):
-            return None
-        return self.seconds("runtime")
+        ends_early = self.options.keys() & {*_TABLES["stops_early"].split()}
+        known = self.time_based and self.engine not in DIRECTIONLESS and not ends_early
+        return self.seconds("runtime") if known else None
 
     def block_sizes_bytes(self) -> list[int]:
         """Every request size that is named; of a range its two ends."""

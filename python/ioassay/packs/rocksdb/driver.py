@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,40 +174,14 @@ _SLOWEST_US = 20.0
 """Of an operation, as a forecast: compaction of a large database included."""
 _COPIES = 4
 """How often a value is written: to the log, to a table, and by compactions."""
-_META = frozenset(
-    words(
-        "compact compactall compact0 compact1 waitforcompaction flush stats resetstats levelstats memstats "
-        "sstables heapprofile cachestats cleanup"
-    )
-)
-"""Benchmarks that have no line of results."""
-_NEW_DATABASE = frozenset(
-    words(
-        "fillseq fillrandom filluniquerandom fillbatch fillsync fill100K fillseqdeterministic "
-        "filluniquerandomdeterministic fillseekseq timeseries"
-    )
-)
-"""Benchmarks that begin with an empty database of their own."""
+_TABLES = tomllib.loads(Path(__file__).with_name("db_bench.toml").read_text(encoding="utf-8"))
+_META, _NEW_DATABASE, UNLISTED = (frozenset(words(_TABLES[name])) for name in ("meta", "new_database", "unlisted"))
+_REFUSED = {flag: why for why, flags in _TABLES["refused"].items() for flag in words(flags)}
 _OWN = ("benchmarks", "prepare", "process_per_load", "cold_cache")
 """Parameters that are no flags."""
 _SEED_STEP = 1_000_003
 """Between the seeds of two processes. With the same seed, reads would draw the keys in the order in which fillrandom
 drew them, and find them all."""
-_OUTPUT = "the lab reads db_bench's output and asks for what it needs"
-_PLACE = "the database lies in the study's target: use [target] kind = 'folder'"
-_REFUSED = {
-    **dict.fromkeys(words("db wal_dir secondary_path backup_dir restore_dir fs_uri env_uri"), _PLACE),
-    **dict.fromkeys(words("histogram help version progress_reports stats_interval report_file"), _OUTPUT),
-    **dict.fromkeys(words("flagfile fromenv tryfromenv undefok"), "the study says all that holds for a trial"),
-    **dict.fromkeys(
-        words(
-            "trace_file block_cache_trace_file block_cache_trace_path human_readable_trace_file_path "
-            "block_cache_analysis_result_dir block_cache_sim_config_path persistent_cache_path"
-        ),
-        "writes outside of the study's target",
-    ),
-    "use_existing_db": "each trial has a database of its own: name what fills it in prepare",
-}
 _SUFFIX = re.compile(r"^(?P<name>\w+?)(?:\[(?:[XW]\d+-?)+\])?$")
 
 
@@ -353,14 +328,6 @@ _TYPE = re.compile(r"\)\s+type:\s+(\w+)")
 _OF_IO_URING = "io_uring_submit error"
 """In a message that RocksDB has with io_uring only (PosixRandomAccessFile::ReadAsync in env/io_posix.cc)."""
 _BENCHMARK = re.compile(r"^\s*\t(\w+)\s+--? ", re.M)
-UNLISTED = frozenset(
-    words(
-        "approximatesizerandom compress fillanddeleteuniquerandom fillbatch filluniquerandom mixgraph "
-        "multireadrandom newiteratorwhilewriting randomwithverify readrandomfast readrandomsmall readtorowcache "
-        "uncompress verify verifychecksum verifyfilechecksums"
-    )
-)
-"""Benchmarks that db_bench runs and its help does not name (7.8; Benchmark::Run in db_bench_tool.cc)."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from ioassay.packs.fio.claims.fio_results import (
     Job,
     Latency,
     Results,
-    SteadyState,
     by_client,
     client_name,
 )
@@ -233,7 +232,7 @@ def _results(text: str, source: str, messages: str) -> Results:
         return _run(document, jobs, messages, None)
     unattributed: list[str] = []
     if (clients := len({_client(entry) for entry in document["client_stats"]})) > 1:
-        shared, unattributed = _shared_options(_repeated_options(text), clients)
+        shared, unattributed = _shared_options(text, clients)
     return _of_clients(document, messages, {}, shared, unattributed)
 
 
@@ -282,7 +281,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
     own = "usr_cpu" in job  # other programs print what is read of fio's results, and compute it in other ways
     directions = {name: _direction(job[name], own) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
     runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
-    error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate")
+    error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate") or {}
     return Job(
         name=job.get("jobname", ""),
         group=job.get("groupid", 0),
@@ -294,7 +293,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         errors=job.get("total_err", int(bool(error))),
         syncs=sync.get("total_ios", 0) if sync else None,
         sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,
-        steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
+        unsteady="" if steady.get("attained", 1) else steady.get("ss", "?"),
     ).with_options({**shared, **(job.get("job options") or {})})
 
 
@@ -360,20 +359,17 @@ _UNREACHED = re.compile(r"^fio: failed to connect to (.+):(\d+)$", re.M)
 _GONE = re.compile(r"^(?:client: host=(.+) disconnected|fio: client (.+?)(?: timed out|, timeout on cmd .*))$", re.M)
 
 
-def _repeated_options(text: str) -> Sequence[tuple[str, str]]:
-    """The pairs of a document's global options, which fio repeats for each client in one table before version 3.39."""
+def _shared_options(text: str, clients: int) -> tuple[dict[str, str], list[str]]:
+    """The global options that all clients were given, and those of which a document does not say whose they are.
+
+    fio repeats them for each client in one table before version 3.39.
+    """
     place = _OPTIONS_OF_ALL.search(text)
-    if place is None:
-        return ()
-    pairs, _ = json.JSONDecoder(object_pairs_hook=list).raw_decode(text, place.end())
-    return [(key, value) for key, value in pairs if isinstance(value, str)]
-
-
-def _shared_options(pairs: Sequence[tuple[str, str]], clients: int) -> tuple[dict[str, str], list[str]]:
-    """The options that all clients were given, and those of which the repeated table does not say whose they are."""
+    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(text, place.end())[0] if place else ()
     values: dict[str, list[str]] = {}
     for key, value in pairs:
-        values.setdefault(key, []).append(value)
+        if isinstance(value, str):
+            values.setdefault(key, []).append(value)
     shared = {key: own[0] for key, own in values.items() if len(own) >= clients and len(set(own)) == 1}
     return shared, [key for key in values if key not in shared]
 

@@ -93,14 +93,6 @@ class CpuUse:
 
 
 @dataclass(frozen=True)
-class SteadyState:
-    """What became of a job's option `steadystate`."""
-
-    criterion: str
-    attained: bool
-
-
-@dataclass(frozen=True)
 class Job:
     """One entry of fio's results: one process, or a whole group with group_reporting."""
 
@@ -117,7 +109,8 @@ class Job:
     """Their number with continue_on_error; else fio stops at the first."""
     syncs: int | None = None
     sync_latency: Latency | None = None
-    steady: SteadyState | None = None
+    unsteady: str = ""
+    """The criterion of its option `steadystate`, where it was not attained."""
     processes: int = 1
     """At most."""
     misfits: Sequence[Misfit] = ()

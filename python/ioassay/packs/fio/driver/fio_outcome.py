@@ -172,11 +172,9 @@ def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) ->
     if failed := [job for job in done if job.error and _goes_on(job)]:
         text = f"job {failed[0].name} continued after errors, the first of which was: {os.strerror(failed[0].error)}"
         yield Warning_("requests-failed", text, "the record's claims have their number; dmesg may have the cause")
-    for job in done:
-        if job.steady is not None and not job.steady.attained:
-            text = f"job {job.name}: steady state ({job.steady.criterion}) was not attained"
-            yield Warning_("steady-state-not-attained", text, "raise runtime, or precondition the drive first")
-            break
+    if unsteady := next((job for job in done if job.unsteady), None):
+        text = f"job {unsteady.name}: steady state ({unsteady.unsteady}) was not attained"
+        yield Warning_("steady-state-not-attained", text, "raise runtime, or precondition the drive first")
     for job, wanted_s in _timed(done, asked):
         if _ran_s(job) > _MOST_SHARE_OF_RUNTIME * wanted_s + _MOST_OVERRUN_S:
             text = f"job {job.name} ran {_ran_s(job):.3g} s instead of {wanted_s:.3g} s: requests took very long"

@@ -17,31 +17,15 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import ConditionError, IoassayError, StudyError, ToolError
 from ioassay.hints import nearest
-from ioassay.pack import words
 from ioassay.packs.fio.claims import fio_logs
 from ioassay.packs.fio.claims.fio_logs import LATENCIES
-from ioassay.packs.fio.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, canonical, write
+from ioassay.packs.fio.fio_options import ELSEWHERE, PATTERNS, SPDK, SYNCHRONOUS, Section, by_name, canonical, write
 from ioassay.records.record import Series, Warning_
 from ioassay.roles import Load, Trial
 
 OURS = frozenset({"logs", "log_interval"})
 """Parameters that are not fio's."""
-_OF_TARGET = words("filename directory filename_format unique_filename opendir nrfiles filesize openfiles")
-_OF_JOB_FILES = words("read_iolog write_iolog merge_blktrace_file replay_redirect stonewall wait_for new_group")
-_OF_LOGS = words(
-    "write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_hist_msec log_hist_coarseness "
-    "per_job_logs log_offset log_max_value log_compression log_store_compressed log_unix_epoch bwavgtime iopsavgtime"
-)
-_RESERVED: dict[str, str] = {
-    **dict.fromkeys(_OF_TARGET, "belongs to the target: write it under [target]"),
-    **dict.fromkeys(_OF_JOB_FILES, "is for job files with several jobs: run a .fio file instead"),
-    **dict.fromkeys(_OF_LOGS, "is set by `logs` and `log_interval`: for example logs = ['bw'], log_interval = '100ms'"),
-    **dict.fromkeys(("file_append", "fill_device", "unlink", "unlink_each_loop"), "would change the target's file"),
-    "create_only": "measures nothing; the target makes its own file",
-    "name": "is given by the lab",
-    "profile": "replaces the whole job: run a .fio file instead",
-    "unified_rw_reporting": "hides the directions, which are reported separately and in total",
-}
+_RESERVED = by_name("reserved")
 _IN_FOLDER = "fio"
 """Name of the file that is loaded where the target is a folder."""
 _NO_LOAD_BYTES = 2**30
