@@ -62,40 +62,30 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that requires root and BPF.
     """
-    how: dict[str, Any] = {"to": to, "everybody": everybody, "device": device, "lose": lose, "force": force}
-    return run(words(command), Path(output), watch_quietly, **how)
+    how: dict[str, Any] = {"to": to, "lose": lose, "force": force}
+    return run(words(command), Path(output), watch_quietly, everybody=everybody, device=device, **how)
 
 
 def run(
-    command: Sequence[str],
-    output: Path,
-    watch: Watch,
-    *,
-    to: str | None,
-    everybody: bool,
-    device: str | None,
-    lose: Sequence[str],
-    force: bool,
+    command: Sequence[str], output: Path, watch: Watch, *, everybody: bool, device: str | None, **how: Any
 ) -> Recording:
-    """As `record`, by any way to watch a command."""
+    """As `record`, by any way to watch a command; `how` is as in `traces.convert`."""
     conditions.remove_leftovers()
     number = _number(device)
-    traces.check_output(output, to, force=force)
+    traces.check_output(output, how["to"], force=how["force"])
     to_standard_output = str(output) == STANDARD_OUTPUT
     beside = None if to_standard_output else output.absolute().parent  # a recording may need more room than /tmp has
     with supervisor.temporary_folder(".ioassay-record-", beside) as folder:
         watched = _watched(command, folder, watch)
         recording = {"path": str(folder / "requests.bin"), "own": not everybody}
         described = {"recording": {**recording, "device": number} if number else recording}
-        return Recording(output, watched, _written(described, output, to, lose, force=force))
+        return Recording(output, watched, _written(described, output, **how))
 
 
-def _written(
-    described: Mapping[str, Any], output: Path, to: str | None, lose: Sequence[str], *, force: bool
-) -> dict[str, Any]:
+def _written(described: Mapping[str, Any], output: Path, **how: Any) -> dict[str, Any]:
     """Write the trace. Where its format cannot hold it, nothing is lost: the command may have run for hours."""
     try:
-        return traces.convert(described, output, to=to, lose=lose, force=force, empty=True)
+        return traces.convert(described, output, empty=True, **how)
     except UsageError as error:
         if str(output) == STANDARD_OUTPUT:
             raise

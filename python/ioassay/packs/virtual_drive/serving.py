@@ -210,30 +210,24 @@ def metrics(counted: Mapping[str, Any], page_bytes: int | None = None) -> dict[s
 
     `page_bytes` is what the drive said when it was ready; without it nothing is said of bytes of flash.
     """
-    found: dict[str, float | None] = {}
+    found: dict[str, float | None] = dict(_volumes(counted))
     for direction, key in _OPS.items():
         one = counted[key]
-        found[f"drive.{direction}.ios"] = one["commands"]
-        if direction != "flush":
-            found[f"drive.{direction}.bytes"] = one["bytes"]
         for name, statistic in _STATISTICS.items():
             found[f"drive.{direction}.lat.{name}"] = one["latency_ns"][statistic] if one["commands"] else None
     found["drive.errors"] = sum(counted[key]["errors"] for key in _OPS.values())
     found["drive.faults"] = counted["faults_fired"] if counted["faults"] or counted["faults_fired"] else None
     found["drive.depth"] = counted["depth"]["mean"]
     found |= {f"drive.late.{name}": counted["late_ns"][key] for name, key in _STATISTICS.items()}
-    buffer, flash = counted.get("buffer") or {}, counted.get("flash") or {}
-    written, read = buffer.get("written_pages", 0), buffer.get("read_pages", 0)
+    buffer, flash, mapping = (counted.get(part) or {} for part in ("buffer", "flash", "mapping"))
     programmed = flash.get("written_pages", 0) + flash.get("moved_pages", 0)
-    mapping = counted.get("mapping") or {}
-    mapped = mapping.get("hits", 0) + mapping.get("misses", 0)
     found |= {
         "drive.flash.bytes": programmed * page_bytes if flash and page_bytes else None,
-        "drive.hit_ratio": buffer["write_hits"] / written if written else None,
-        "drive.read_hit_ratio": buffer["read_hits"] / read if read else None,
+        "drive.hit_ratio": _share(buffer.get("write_hits", 0), buffer.get("written_pages", 0)),
+        "drive.read_hit_ratio": _share(buffer.get("read_hits", 0), buffer.get("read_pages", 0)),
         "drive.write_amplification": flash.get("write_amplification"),
         "drive.erases": flash.get("erases"),
-        "drive.mapping_hit_ratio": mapping["hits"] / mapped if mapped else None,
+        "drive.mapping_hit_ratio": _share(mapping.get("hits", 0), mapping.get("hits", 0) + mapping.get("misses", 0)),
         "drive.translation_reads": mapping.get("translation_reads"),
         "drive.translation_writes": mapping.get("translation_writes"),
     }
@@ -244,17 +238,22 @@ def metrics_between(
     before: Mapping[str, Any], after: Mapping[str, Any], page_bytes: int | None = None
 ) -> dict[str, float]:
     """What was counted between two answers to `stats`: bytes, requests and what became of them in flash, no times."""
-    found: dict[str, float | None] = {}
-    for direction, key in _OPS.items():
-        found[f"drive.{direction}.ios"] = after[key]["commands"] - before[key]["commands"]
-        if direction != "flush":
-            found[f"drive.{direction}.bytes"] = after[key]["bytes"] - before[key]["bytes"]
-    flash, earlier = after.get("flash") or {}, before.get("flash") or {}
-    if flash:
-        written, moved, erased = (
-            flash.get(name, 0) - earlier.get(name, 0) for name in ("written_pages", "moved_pages", "erases")
-        )
+    earlier = _volumes(before)
+    found: dict[str, float | None] = {name: value - earlier[name] for name, value in _volumes(after).items()}
+    if flash := after.get("flash") or {}:
+        was, names = before.get("flash") or {}, ("written_pages", "moved_pages", "erases")
+        written, moved, erased = (flash.get(name, 0) - was.get(name, 0) for name in names)
         found["drive.flash.bytes"] = (written + moved) * page_bytes if page_bytes else None
         found["drive.erases"] = erased
-        found["drive.write_amplification"] = (written + moved) / written if written else None
+        found["drive.write_amplification"] = _share(written + moved, written)
     return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _volumes(counted: Mapping[str, Any]) -> dict[str, float]:
+    """Requests of each kind, and bytes of those that move some."""
+    found = {f"drive.{direction}.ios": counted[key]["commands"] for direction, key in _OPS.items()}
+    return found | {f"drive.{name}.bytes": counted[key]["bytes"] for name, key in _OPS.items() if name != "flush"}
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

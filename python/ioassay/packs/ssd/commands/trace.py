@@ -225,7 +225,7 @@ def cache(
     """List the parsed traces that are kept, or remove them."""
     console.use_json(json)
     freed = traces.clear_cache() if clear else 0
-    kept = {
+    kept: dict[str, Any] = {
         "folder": str(traces.cache_folder()),
         "limit_bytes": traces.cache_limit_bytes(),
         "entries": traces.cache_entries(),
@@ -235,7 +235,16 @@ def cache(
     elif clear:
         console.line(f"{format_size(freed)} of parsed traces removed")
     else:
-        _say_cache(kept)
+        total_bytes = sum(entry["bytes"] for entry in kept["entries"])
+        limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
+        number = console.count(len(kept["entries"]), "trace")
+        console.line(f"{kept['folder']}: {number}, {format_size(total_bytes)} {limit}")
+        rows = [
+            [entry["name"], format_size(entry["bytes"]), f"{datetime.fromtimestamp(entry['used_s']):%Y-%m-%d %H:%M}"]
+            for entry in kept["entries"]
+        ]
+        if rows:
+            console.table(["name", "size", "last use"], rows)
 
 
 def cache_note(done: Mapping[str, Any]) -> None:
@@ -346,20 +355,6 @@ def miss_ratio_curve(trace: str, of: str, curve: Mapping[str, Any]) -> None:
         rows.append([*cells, "█" * round(BAR_COLUMNS * ratio)])
     columns = ["buffer", "pages", "miss ratio", *(["error"] if sampled else []), *(["exact"] if exact else []), ""]
     console.table(columns, rows)
-
-
-def _say_cache(kept: Mapping[str, Any]) -> None:
-    total_bytes = sum(entry["bytes"] for entry in kept["entries"])
-    limit = f"of at most {format_size(kept['limit_bytes'])}" if kept["limit_bytes"] else "and off"
-    console.line(
-        f"{kept['folder']}: {console.count(len(kept['entries']), 'trace')}, {format_size(total_bytes)} {limit}"
-    )
-    if kept["entries"]:
-        rows = [
-            [entry["name"], format_size(entry["bytes"]), f"{datetime.fromtimestamp(entry['used_s']):%Y-%m-%d %H:%M}"]
-            for entry in kept["entries"]
-        ]
-        console.table(["name", "size", "last use"], rows)
 
 
 def written(output: Path, done: Mapping[str, Any], *, json: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -158,18 +158,11 @@ def convert(
     """
     described = source(trace, **how)
     name, compress = format_of(output, to, formats())
-    with core_errors(described):
-        if str(output) == "-":
-            done = _core.trace_write(described, None, name, compress=compress, lose=list(lose))
-            return done if empty else _filled(done, described)
-        with replaced(Path(output), force=force) as unfinished:
-            done = _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
-            return done if empty else _filled(done, described)
-
-
-def _filled(done: dict[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    if reason := nothing_left(done["changes"], described.get("prepare")):
-        raise UsageError(f"{described['path']}: {reason}" if "path" in described else reason)
+    place = nullcontext() if str(output) == "-" else replaced(Path(output), force=force)
+    with core_errors(described), place as unfinished:
+        done = _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+        if not empty and (reason := nothing_left(done["changes"], described.get("prepare"))):
+            raise UsageError(f"{described['path']}: {reason}" if "path" in described else reason)
     return done
 
 
