@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypedDict
 
 from ioassay.analysis import CASES, alternatives, one_factor, optimum
 from ioassay.analysis.alternatives import Choice
@@ -20,6 +20,7 @@ from ioassay.analysis.one_factor import AverageChange, Effect, average_change
 from ioassay.analysis.optimum import Peak
 from ioassay.factors import CASE, same_level
 from ioassay.records.record import Scalar
+from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -35,6 +36,17 @@ class Mean:
     interval: Interval | Undefined
 
 
+class RatioRow(TypedDict):
+    """What was compared: a mean at `level`, or on average there, divided by that at another."""
+
+    response: str
+    factor: str
+    where: Mapping[str, Scalar]
+    level: Scalar
+    against: Scalar
+    ratio: Ratio
+
+
 @dataclass(frozen=True)
 class CasePart:
     """What a pack makes of cases of a response (`CASES`): its own statements, and rows of the table of ratios."""
@@ -44,7 +56,7 @@ class CasePart:
     def statements(self) -> Iterator[Any]:
         raise NotImplementedError
 
-    def ratios(self) -> Iterator[dict[str, Any]]:
+    def ratios(self) -> Iterator[RatioRow]:
         raise NotImplementedError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ioassay.analysis.conclusion import CasePart, Conclusion, Focus, Mean, Part
+from ioassay.analysis.conclusion import CasePart, Conclusion, Focus, Mean, Part, RatioRow
 from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
 from ioassay.analysis.optimum import SEPARATE_SLICES
 from ioassay.narrative import choice_text, effect_text, peak_text, phrases
@@ -104,12 +104,12 @@ def _ratio(found: MeasuredRatio) -> Ratio:
     return Ratio(found.ratio, found.interval)
 
 
-def _ratios(part: Part) -> Iterator[dict[str, Any]]:
-    """What was compared: a mean at `level`, or on average there, divided by that at another."""
+def _ratios(part: Part) -> Iterator[RatioRow]:
     if isinstance(part, AverageChange):
         first, second = part.levels
-        known: dict[str, Any] = {"response": part.cells.response, "factor": part.factor, "where": {}}
-        yield {**known, "level": second, "against": first, "ratio": part.ratio}
+        yield RatioRow(
+            response=part.cells.response, factor=part.factor, where={}, level=second, against=first, ratio=part.ratio
+        )
     elif isinstance(part, CasePart):
         yield from part.ratios()
 

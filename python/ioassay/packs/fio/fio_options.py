@@ -38,6 +38,12 @@ def by_name(table: str) -> dict[str, str]:
     return {name: said for said, names in _TABLES[table].items() for name in names.split()}
 
 
+@functools.cache
+def option_list(name: str) -> frozenset[str]:
+    """The options of a list of `fio_options.toml`."""
+    return frozenset(_TABLES[name].split())
+
+
 ALIASES = by_name("aliases")
 
 
@@ -79,7 +85,7 @@ class Names:
         if not self._options:
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
         known = self._options.union(
-            _TABLES["unlisted"].split(), *(self._engine_options.get(engine, ()) for engine in engines)
+            option_list("unlisted"), *(self._engine_options.get(engine, ()) for engine in engines)
         )
         if not self._engine_options.keys() >= set(engines):
             # An engine's own options are not known: only what is another engine's alone is none of its.
@@ -140,7 +146,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, list | tuple) and value:
-        return (":" if name in _TABLES["colon_lists"].split() else ",").join(_text(name, item) for item in value)
+        return (":" if name in option_list("colon_lists") else ",").join(_text(name, item) for item in value)
     if isinstance(value, int | float | str):
         return str(value).strip()
     raise StudyError(f"is {value!r}; expected a number, a text or a list of them", key=f"params.{name}")
@@ -400,7 +406,7 @@ class Section:
     @property
     def must_run_s(self) -> float | None:
         """The run time that a proper result shows; None when something else may end the job."""
-        ends_early = self.options.keys() & {*_TABLES["stops_early"].split()}
+        ends_early = self.options.keys() & option_list("stops_early")
         known = self.time_based and self.engine not in DIRECTIONLESS and not ends_early
         return self.seconds("runtime") if known else None
 

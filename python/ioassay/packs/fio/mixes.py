@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.conclusion import CasePart
+from ioassay.analysis.conclusion import CasePart, RatioRow
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import LevelFamily, Outcome, pair_outcome
 from ioassay.factors import CASE, level_number
@@ -68,13 +68,16 @@ class Mix(CasePart):
         if not self.against:
             yield Say("conclude.mix_few", known, where)
 
-    def ratios(self) -> Iterator[dict[str, Any]]:
+    def ratios(self) -> Iterator[RatioRow]:
         point = self.cell.point
         where = {name: level for name, level in point.items() if name != CASE}
-        known = {"response": self.cells.response, "factor": CASE, "where": where, "level": point[CASE]}
-        yield from ({**known, "against": case, "ratio": ratio} for case, ratio in self.against.items())
+        known = dict(self.against)
         if isinstance(self.predicted, Ratio):
-            yield {**known, "against": str(say("conclude.prediction")), "ratio": self.predicted}
+            known[str(say("conclude.prediction"))] = self.predicted
+        for case, ratio in known.items():
+            yield RatioRow(
+                response=self.cells.response, factor=CASE, where=where, level=point[CASE], against=case, ratio=ratio
+            )
 
 
 def _shown(ratio: Ratio) -> dict[str, Any]:

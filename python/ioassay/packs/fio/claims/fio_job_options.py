@@ -13,29 +13,13 @@ from functools import partial
 from typing import TypeVar
 
 from ioassay.formats import tool_runs
-from ioassay.pack import words
 from ioassay.packs.fio.claims.fio_results import Job, client_name
-from ioassay.packs.fio.fio_options import Section, canonical, engines, fio_bytes
+from ioassay.packs.fio.fio_options import Section, canonical, engines, fio_bytes, option_list
 from ioassay.records.record import RANDOM, SEQUENTIAL
 
 T = TypeVar("T")
 
 _MOST_PATHS = 1000
-_ELSEWHERE = frozenset(
-    words(
-        "zonemode zonesize zonerange zoneskip read_iolog rw_sequencer percentage_random perc_rand experimental_verify "
-        "trim_percentage trim_backlog"
-    )
-)
-"""Options with which requests go elsewhere than `rw` says alone."""
-_VERIFYING = frozenset(words("verify do_verify verify_only verify_backlog"))
-_PLACING = frozenset(
-    words(
-        "offset start_offset offset_increment offset_align filesize fill_device file_append file_service_type "
-        "random_distribution opendir ba bs_unaligned loops openfiles"
-    )
-)
-"""Options with which `size` alone does not say what is reached, or not each part as often. Loops repeat their order."""
 _WITHOUT_FILES = engines("fileless")
 
 
@@ -152,9 +136,9 @@ def _pattern(kind: str, one: Section) -> str:
     Verification reads what was written in an order of its own.
     """
     rw = one.options.get("rw", "read")
-    if ":" in rw or "trim" in rw or one.options.keys() & _ELSEWHERE:
+    if ":" in rw or "trim" in rw or one.options.keys() & option_list("redirecting"):
         return ""
-    if kind == "read" and one.options.keys() & _VERIFYING:
+    if kind == "read" and one.options.keys() & option_list("verifying"):
         return ""
     return RANDOM if rw.startswith("rand") else SEQUENTIAL
 
@@ -164,9 +148,8 @@ def _working_set_bytes(sections: Sequence[Section]) -> int | None:
 
     Reads and writes of one job share it: each pass begins again once both together moved so much.
     """
-    placed = any(
-        one.options.keys() & _PLACING or ("time_based" in one.options and len(one.directions) > 1) for one in sections
-    )
+    placed = any(one.options.keys() & option_list("placing") for one in sections)
+    placed = placed or any("time_based" in one.options and len(one.directions) > 1 for one in sections)
     size = None if placed else _one(sections, lambda one: one.bytes("size"))
     if size is None:
         return None
@@ -236,13 +219,6 @@ def _verifies(one: Section) -> bool:
 
 _OPTION = re.compile(r"--?([a-zA-Z][\w-]*)(?:=(.*))?", re.S)
 _KIND = re.compile(r"^(?:ip[46]?|sock):")
-_VALUED = {
-    *("name", "filename", "directory", "rw", "readwrite", "bs", "blocksize", "size", "ioengine", "iodepth", "numjobs"),
-    *("runtime", "direct", "output", "output-format", "fsync", "fdatasync", "end_fsync", "offset", "io_size", "rate"),
-}
-"""Options whose value may be the next word."""
-
-
 is_fio = partial(tool_runs.is_program_of, "fio")
 
 
@@ -279,7 +255,7 @@ def jobs_of(words: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         if match is None:
             return {}
         name, value = match[1], match[2]
-        if value is None and name in _VALUED:
+        if value is None and name in option_list("valued"):
             value = next(rest, "")
         if name == "section":
             return {}
