@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ioassay import _core, units
-from ioassay.errors import UsageError
+from ioassay.errors import StudyError, UsageError
 from ioassay.hints import nearest, suggestion
 
 DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION = "drive", "controller", "buffer", "feed", "precondition"
@@ -67,6 +67,19 @@ def known(name: str) -> Option:
         return NAMES[name]
     hint = suggestion(name, NAMES, f"expected one of {', '.join(NAMES)}")
     raise UsageError(f"no option of a simulation is called '{name}'; {hint}")
+
+
+@contextmanager
+def of_key(key: str) -> Iterator[None]:
+    """What is wrong with a value, with its key in the study; what has its key already stays as it is."""
+    try:
+        yield
+    except StudyError:
+        raise
+    except UsageError as error:
+        raise StudyError(str(error), key=key) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise StudyError(f"a value is of the wrong kind: {error}", key=key) from None
 
 
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import os
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from ioassay.packs.ssd.simulator import OfflineOptimum, Simulation
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
 from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Portable, Touch, Trial
 from ioassay.simulation import drive_files
-from ioassay.simulation.options import DRIVE, NAMES, OPTIONS, PADDED
+from ioassay.simulation.options import DRIVE, NAMES, OPTIONS, PADDED, of_key
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
 
@@ -364,7 +363,7 @@ _ANY_TRACE, _PAGE_BYTES = "web", 4096
 def check(wanted: Settings) -> None:
     """StudyError for what cannot be simulated, with its key; the drive, the recipe and the preparation are tried."""
     for name, value in wanted.options.items():
-        with _named(f"params.{name}"):
+        with of_key(f"params.{name}"):
             simulator.setup({name: value})
     try:
         drive(wanted)
@@ -373,7 +372,7 @@ def check(wanted: Settings) -> None:
         words = (word.rpartition(".")[2] for word in re.findall(r"[\w.]+", str(error)))
         key = next((f"params.{word}" for word in words if word in NAMES), "params")
         raise StudyError(str(error), key=key) from None
-    with _named("params.prepare"):
+    with of_key("params.prepare"):
         prepare = prepared(wanted)
         _try({**traces.recipe(range=_PAGE_BYTES), "requests": 1}, prepare)
     if wanted.make is not None:
@@ -381,28 +380,15 @@ def check(wanted: Settings) -> None:
             if getattr(wanted, name) is not None:
                 raise StudyError("is about trace files, and the trace is made", key=f"params.{name}")
         trace_of(wanted, 0)
-        with _named("params.make"):
+        with of_key("params.make"):
             _try({**made(wanted.make, 0), "requests": 1}, prepare)
         return
     if wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
         hint = suggestion(wanted.format, names)
         raise StudyError(f"'{wanted.format}' is no format of traces; {hint}", key="params.format")
     if wanted.read:
-        with _named("params.read"):
+        with of_key("params.read"):
             _try(_ANY_TRACE, {"first": 1}, wanted.read)
-
-
-@contextmanager
-def _named(key: str) -> Iterator[None]:
-    """What the core says of a value, with the key in the study; what has its key already stays as it is."""
-    try:
-        yield
-    except StudyError:
-        raise
-    except UsageError as error:
-        raise StudyError(str(error), key=key) from None
-    except (TypeError, AttributeError, ValueError) as error:
-        raise StudyError(f"a value is of the wrong kind: {error}", key=key) from None
 
 
 def _try(trace: traces.Trace, prepare: Mapping[str, Any] | None, read: Mapping[str, Any] | None = None) -> None:

@@ -262,20 +262,13 @@ class SampledHits:
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers with their units in their names; None where there is none."""
+        counts = ("requests", "written_pages", "read_pages", "sampled_pages")
+        numbers: dict[str, float | None] = {name: getattr(self, name) for name in counts}
+        numbers |= {"sample_rate": self.rate, "sample_slots": self.slots}
         ratios = {"hit_ratio": self.hit_ratio, "read_hit_ratio": self.read_hit_ratio, "optimum_hit_ratio": self.optimum}
-        numbers: dict[str, float | None] = {}
         for name, ratio in ratios.items():
-            numbers[name] = ratio.value if ratio else None
-            numbers[f"{name}_error"] = ratio.error if ratio else None
-        return {
-            "requests": self.requests,
-            "written_pages": self.written_pages,
-            "read_pages": self.read_pages,
-            "sampled_pages": self.sampled_pages,
-            "sample_rate": self.rate,
-            "sample_slots": self.slots,
-            **numbers,
-        }
+            numbers |= {name: ratio.value if ratio else None, f"{name}_error": ratio.error if ratio else None}
+        return numbers
 
     @property
     def warnings(self) -> list[Warning_]:

@@ -36,7 +36,7 @@ from ioassay.process import supervisor
 from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Load, StepCounter, Trial
-from ioassay.simulation.options import NAMES
+from ioassay.simulation.options import NAMES, of_key
 from ioassay.targets import filesystem, fill
 from ioassay.targets.target_table import PositiveSize, Settings, SimpleTarget, read_settings
 
@@ -105,11 +105,11 @@ class VirtualTarget(SimpleTarget):
                     name, [*VirtualSettings.model_fields, *NAMES], document("targets") + " lists the keys"
                 )
                 raise StudyError(f"unknown key; {hint}", key=f"target.{name}")
-        with _named("target.drive"):
+        with of_key("target.drive"):
             self._model = {**drive_options.of_drive(self._settings.drive), **own}
-        with _named("target.precondition"):
+        with of_key("target.precondition"):
             self._used = drive_options.is_used(self._settings.precondition)
-        with _named("target"):
+        with of_key("target"):
             drive_options.described(self._model)
         models = dict(_core.device_models())
         if self._settings.model not in models:
@@ -121,7 +121,7 @@ class VirtualTarget(SimpleTarget):
             if tuple(self._ways) != ("nvme-tcp",):
                 said = "has zones, which only NVMe over TCP knows; expected target.ways = ['nvme-tcp']"
                 raise StudyError(said, key="target.zones")
-            with _named("target.zones"):
+            with of_key("target.zones"):
                 drive_options.zones(zones)
 
     @cached_property
@@ -286,20 +286,11 @@ class VirtualTarget(SimpleTarget):
             raise ToolError(f"the virtual drive could not be served: {error}") from None
 
 
-@contextmanager
-def _named(key: str) -> Iterator[None]:
-    """What is wrong with a value, with its key in the study."""
-    try:
-        yield
-    except UsageError as error:
-        raise StudyError(str(error), key=key) from None
-
-
 def _planned(file: str) -> list[dict[str, Any]]:
     """The faults of a file. StudyError for what is wrong in it, and for what would keep a trial from its end."""
     if file == "none":
         return []
-    with _named("target.faults"):
+    with of_key("target.faults"):
         faults = drive_options.read_faults(Path(file))
     if any(fault["kind"] == "stuck" and "for_us" not in fault for fault in faults):
         said = f"{file}: a fault 'stuck' without 'for' would keep a trial from its end; expected for how long"
