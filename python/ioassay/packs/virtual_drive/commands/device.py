@@ -120,7 +120,6 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
 
 
 def _of_options(given: dict[str, Any], folders: ExitStack) -> dict[str, Any]:
-    from ioassay.host import drive_folders
     from ioassay.packs.virtual_drive import drive_options
 
     ways = [part for text in given.pop("transport") or () for part in drive_options.transports(text)]
@@ -131,8 +130,7 @@ def _of_options(given: dict[str, Any], folders: ExitStack) -> dict[str, Any]:
     of_model = drive_options.settings(given.pop("set_") or ())
     faults = [fault for path in given.pop("faults") or () for fault in drive_options.read_faults(path)]
     given["stats_socket"] = given["stats_socket"] or _new_socket(folders)
-    if not ways:
-        ways = [f"nbd:unix:{_new_socket(folders).with_name(drive_folders.NBD)}"]
+    ways = ways or [f"nbd:unix:{_new_socket(folders, of_drive=True)}"]
     return drive_options.of_options(ways, set_=of_model, namespaces=parts, faults=faults, **given)
 
 
@@ -152,11 +150,12 @@ def _of_file(config: Path, given: Mapping[str, Any], folders: ExitStack) -> list
     return drives
 
 
-def _new_socket(folders: ExitStack) -> Path:
-    """Where a drive answers that was told no place: in a folder of its own that goes with it."""
+def _new_socket(folders: ExitStack, *, of_drive: bool = False) -> Path:
+    """For the answers of a drive that was told no place, or for the drive itself: in a folder that goes with it."""
     from ioassay.host import drive_folders
 
-    return folders.enter_context(drive_folders.socket_of_this_process())
+    socket = folders.enter_context(drive_folders.socket_of_this_process())
+    return socket.with_name(drive_folders.NBD) if of_drive else socket
 
 
 def _require_mount(ways: Sequence[str]) -> None:
