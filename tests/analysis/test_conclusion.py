@@ -69,7 +69,7 @@ def test_cases_that_are_no_mix_have_best_and_worst(lab: Any) -> None:
     rng = np.random.default_rng(4)
     answer = concluded(lab, study, lambda p, _: {"read.bw": (1 if p["case"] == "depth 1" else 9) * rng.normal(100, 1)})
     (change,) = changes(answer)
-    assert change.extremes.best.label == "depth 32" and change.line is None
+    assert change.best.label == "depth 32" and change.line is None
 
 
 def test_what_shows_no_difference_is_quiet(lab: Any) -> None:

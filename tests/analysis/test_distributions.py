@@ -22,16 +22,12 @@ def test_student_s_distribution_and_its_quantiles(df: float) -> None:
 
 @pytest.mark.parametrize("df", FREEDOMS)
 @pytest.mark.parametrize("df_one", [1, 2, 4, 17.5, 200])
-def test_the_f_distribution_and_its_quantiles(df_one: float, df: float) -> None:
+def test_the_f_distribution(df_one: float, df: float) -> None:
     for f in (0, 1e-4, 0.1, 0.9, 1, 1.5, 4, 30, 1000):
         assert distributions.f_sf(f, df_one, df) == pytest.approx(stats.f.sf(f, df_one, df), rel=1e-8, abs=1e-290)
-    for p in (0.025, 0.5, 0.95, 0.975, 0.999):
-        assert distributions.f_ppf(p, df_one, df) == pytest.approx(stats.f.ppf(p, df_one, df), rel=1e-8)
 
 
 def test_the_normal_distribution() -> None:
-    for z in (-9.0, -1.5, 0.0, 0.3, 2.0, 8.0, 30.0):
-        assert distributions.normal_sf(z) == pytest.approx(stats.norm.sf(z), rel=1e-14)
     for p in (0.0, 1e-12, 0.3, 0.5, 0.999, 1.0):
         assert distributions.normal_ppf(p) == pytest.approx(stats.norm.ppf(p), rel=1e-12)
 
@@ -40,13 +36,10 @@ def test_what_has_no_answer_is_not_a_number() -> None:
     assert math.isnan(distributions.t_sf(math.nan, 3))
     assert math.isnan(distributions.t_sf(1.0, 0))
     assert math.isnan(distributions.t_ppf(1.0, 3))
-    assert math.isnan(distributions.f_ppf(0.5, 0, 3))
-    for quantile in (lambda p: distributions.t_ppf(p, 3), lambda p: distributions.f_ppf(p, 2, 3)):
-        assert all(math.isnan(quantile(p)) for p in (-0.1, 0, 1, 1.5)) and quantile(0.999) > quantile(0.001)
+    assert all(math.isnan(distributions.t_ppf(p, 3)) for p in (-0.1, 0, 1, 1.5))
+    assert distributions.t_ppf(0.999, 3) > distributions.t_ppf(0.001, 3)
     for df_one, df_two in ((0, 3), (2, 0), (2, -1)):
-        assert math.isnan(distributions.f_sf(1.0, df_one, df_two)) and math.isnan(
-            distributions.f_ppf(0.5, df_one, df_two)
-        )
+        assert math.isnan(distributions.f_sf(1.0, df_one, df_two))
     assert math.isnan(distributions.f_sf(math.nan, 2, 3))
     assert math.isnan(distributions.normal_ppf(1.5))
     assert distributions.f_sf(math.inf, 2, 3) == 0

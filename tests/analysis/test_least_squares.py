@@ -26,7 +26,7 @@ def test_lack_of_fit_of_the_bank_example() -> None:
     found = line(DEPOSIT, ACCOUNTS)
     assert (found.intercept, found.slope) == (pytest.approx(50.7225, abs=5e-5), pytest.approx(0.48670, abs=5e-6))
     assert found.ss_residual == pytest.approx(14741.6, abs=0.05)
-    lack = lack_of_fit(DEPOSIT, ACCOUNTS, found)
+    lack = lack_of_fit(DEPOSIT, ACCOUNTS, found.ss_residual)
     assert isinstance(lack, LackOfFit)
     assert (lack.df_lack, lack.df_pure) == (4, 5)
     assert lack.f == pytest.approx(14.80, abs=0.005)
@@ -88,9 +88,9 @@ def test_degenerate_lines_are_named() -> None:
 def test_no_lack_of_fit_without_repetitions_or_with_two_levels() -> None:
     x = np.arange(5.0)
     y = x + np.array([0.1, -0.1, 0.2, 0.0, -0.1])
-    assert isinstance(lack_of_fit(x, y, line(x, y)), Undefined)
+    assert isinstance(lack_of_fit(x, y, line(x, y).ss_residual), Undefined)
     two = np.array([1.0, 1.0, 2.0, 2.0])
-    assert isinstance(lack_of_fit(two, y[:4], line(two, y[:4])), Undefined)
+    assert isinstance(lack_of_fit(two, y[:4], line(two, y[:4]).ss_residual), Undefined)
 
 
 def test_slope_interval_covers_as_often_as_it_says() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import factor_effects
+from ioassay.analysis import factor_effects, one_factor
 from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.factor_effects import JointEffects
 from ioassay.analysis.measurements.cells import cells
-from ioassay.analysis.one_factor import Effect, FactorEffects, Outcome, extremes, level_families
+from ioassay.analysis.one_factor import Effect, FactorEffects, Outcome, level_families
 from ioassay.stats.contrasts import Contrasts
 
 
@@ -31,11 +31,10 @@ def test_an_effect_has_a_size_and_not_only_a_p(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4KiB", "16KiB", "64KiB"]})
     level = {"4KiB": 1e8, "16KiB": 2e8, "64KiB": 4e8}
     effect = only_effect(lab, study, lambda p, _: {"read.bw": level[p["bs"]] * rng.lognormal(0, 0.02)})
-    extremes = effect.extremes
     assert effect.outcome == Outcome.DIFFERENCE and effect.p is not None and effect.p < 1e-6
-    assert (extremes.best.point, extremes.worst.point) == ({"bs": "64KiB"}, {"bs": "4KiB"})
-    assert extremes.ratio == pytest.approx(4, rel=0.05)
-    assert extremes.pair is not None and extremes.pair.interval.low < 4 < extremes.pair.interval.high
+    assert (effect.best.point, effect.worst.point) == ({"bs": "64KiB"}, {"bs": "4KiB"})
+    assert effect.ratio == pytest.approx(4, rel=0.05)
+    assert effect.pair is not None and effect.pair.interval.low < 4 < effect.pair.interval.high
 
 
 def test_lower_is_better_for_latencies(lab: Any) -> None:
@@ -43,7 +42,7 @@ def test_lower_is_better_for_latencies(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4KiB", "64KiB"]}, responses=["read.lat.p99"])
     level = {"4KiB": 1e5, "64KiB": 4e5}
     effect = only_effect(lab, study, lambda p, _: {"read.lat.p99": level[p["bs"]] * rng.lognormal(0, 0.02)})
-    assert effect.extremes.best.point == {"bs": "4KiB"}
+    assert effect.best.point == {"bs": "4KiB"}
 
 
 def test_noise_has_no_effect_and_an_interval(lab: Any) -> None:
@@ -51,7 +50,7 @@ def test_noise_has_no_effect_and_an_interval(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4KiB", "16KiB", "64KiB"]})
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, 0.1)})
     assert effect.outcome == Outcome.UNDECIDED
-    assert effect.extremes.pair is not None and effect.extremes.pair.interval.low < 1
+    assert effect.pair is not None and effect.pair.interval.low < 1
     assert effect.needed is not None and effect.needed > 8
 
 
@@ -80,7 +79,7 @@ def test_the_interval_of_best_against_worst_holds_although_they_were_picked(lab:
     for _ in range(60):
         records = lab.records(lab.run(study, lambda *_: {"read.bw": 100 * rng.lognormal(0, 0.05)}, 6))
         (family,) = level_families(cells(records, study, "read.bw"), "bs", 0.95)
-        pair = extremes(family).pair
+        pair = one_factor.effect(family, 0.95).pair
         assert pair is not None
         hits += pair.interval.low <= 1
     assert hits >= 52
@@ -126,13 +125,13 @@ def test_a_factor_is_tested_in_every_place(lab: Any) -> None:
 def test_identical_repetitions_differ_exactly(lab: Any) -> None:
     study = lab.study(factors={"bs": [1, 2]}, driver="simulate")
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 100.0 * p["bs"]}, 3)
-    assert (effect.outcome, effect.p, effect.extremes.ratio) == (Outcome.DIFFERENCE, 0.0, 2.0)
+    assert (effect.outcome, effect.p, effect.ratio) == (Outcome.DIFFERENCE, 0.0, 2.0)
 
 
 def test_single_repetitions_give_means_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"bs": [1, 2, 4]})
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 100.0 * p["bs"]}, 1)
-    assert (effect.outcome, effect.extremes.ratio, effect.extremes.pair) == (Outcome.NOT_TESTED, 4.0, None)
+    assert (effect.outcome, effect.ratio, effect.pair) == (Outcome.NOT_TESTED, 4.0, None)
 
 
 def test_a_study_without_factors_has_no_effects(lab: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioassay.stats.result import Undefined
-from ioassay.stats.stationarity import SteadyState, steady_state
+from ioassay.stats.sample import SteadyState, steady_state
 
 
 def judged(values: list[float]) -> SteadyState:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioassay.stats.result import Undefined
-from ioassay.stats.stationarity import Kendall, mann_kendall
+from ioassay.stats.sample import Kendall, mann_kendall
 
 
 def kendall(*sequences: list[float]) -> Kendall:

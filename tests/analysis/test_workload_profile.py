@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import descriptive
-from ioassay.analysis.descriptive import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
+from ioassay.analysis.descriptive import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, ConditionMean
 from ioassay.narrative import describe_text
 from ioassay.packs.fio.commands import quick
 from ioassay.report import study_sections, tables
@@ -52,7 +52,9 @@ def test_every_case_has_a_row_in_the_order_of_the_study(lab: Any) -> None:
             assert profile.values[name].mean == pytest.approx(np.percentile(every, percent), rel=0.002)
         assert profile.latencies is not None and profile.latencies.count == every.size
         # Student's t of 1000, 1001 and 1002: 4.302653 / sqrt(3).
-        assert profile.values[RATE].half_width == pytest.approx(np.expm1(4.302653 / 3**0.5 / 1001.0), rel=1e-6)
+        mean, ends = profile.values[RATE].mean, profile.values[RATE].ci95
+        assert ends is not None
+        assert (ends[1] - mean) / mean == pytest.approx(np.expm1(4.302653 / 3**0.5 / 1001.0), rel=1e-6)
 
 
 def test_reads_and_writes_of_one_workload_are_two_rows(lab: Any) -> None:
@@ -72,7 +74,7 @@ def test_what_sweeps_a_factor_has_a_figure_instead(lab: Any) -> None:
 def test_a_single_condition_is_a_row(lab: Any) -> None:
     study, records, _ = measured(lab, repetitions=1)
     (profile,) = descriptive.profiles(records, study)
-    assert profile.values[RATE].ci95 is None and profile.values[RATE].half_width is None
+    assert profile.values[RATE].ci95 is None
     screen = study_sections.first_screen(records, [])
     assert screen.profile is not None and screen.layout == "below"
 
@@ -111,9 +113,11 @@ def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
 
 
 def test_a_wide_interval_is_told_by_its_ends() -> None:
-    shown = {high: describe_text.half_width("read.iops", Value(100.0, (40.0, high))) for high in (104.2, 240.0)}
-    assert shown == {104.2: "± 4.2 %", 240.0: "40 to 240"}
-    assert describe_text.half_width("read.iops", Value(100.0, None)) == ""
+    def shown(ends: tuple[float, float] | None) -> str:
+        mean = ConditionMean("study", "case", {}, "read.iops", "IOPS", 100.0, 100.0, ends, 3)
+        return describe_text.half_width("read.iops", mean)
+
+    assert (shown((40.0, 104.2)), shown((40.0, 240.0)), shown(None)) == ("± 4.2 %", "40 to 240", "")
 
 
 def test_the_terminal_has_the_same_rows(lab: Any) -> None:

@@ -51,7 +51,7 @@ def peak(lab: Any) -> Peak:
 def explained(peak: Peak, cause: Cause) -> Peak:
     readings = {reading.counter: reading for reading in (BUSY, WAIT, OTHERS, *EVIDENCE[cause])}
     lock = "futex" if cause is Cause.LOCK else ""
-    return replace(peak, explanation=Explanation(cause, 1, 0, 2, EVIDENCE[cause], readings, lock))
+    return replace(peak, explanation=Explanation(cause, 1, 0, 2, EVIDENCE[cause], readings, lock, OTHERS.end))
 
 
 def test_sentences(peak: Peak) -> None:

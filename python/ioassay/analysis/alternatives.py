@@ -22,7 +22,7 @@ from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.one_factor import lower_is_better
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
-from ioassay.stats.condition_means import ConditionMeans, average, fit
+from ioassay.stats.condition_means import ConditionMeans, average
 from ioassay.stats.contrasts import Contrasts, Pair, best_level, repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
@@ -168,10 +168,9 @@ def together(records: Dataset) -> list[StudyChoice]:
 @memoized
 def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     """None where fewer than two cases have values, or a mean is not above 0."""
-    found = cells(records, study, response)
+    found, confidence = cells(records, study, response), study.analysis.confidence
     options = found.factors.get(CASE, ())
-    confidence, exact = study.analysis.confidence, not records.is_measured(study)
-    whole = _among(found, options, confidence, exact)
+    whole = _among(found, options, confidence)
     if whole is None:
         return None
     groups: dict[str, list[Scalar]] = {}  # by their settings of the target
@@ -182,24 +181,22 @@ def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     alike = sorted(groups.values(), key=len)[-1] if groups else []
     if len(alike) in (1, len(options)):
         return whole
-    return replace(whole, alike=_among(found, alike, confidence, exact))
+    return replace(whole, alike=_among(found, alike, confidence))
 
 
-def _among(found: Cells, options: Sequence[Scalar], confidence: float, exact: bool) -> Choice | None:
+def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice | None:
     """Of some options; the average is of those that were measured in all places."""
     wanted = replace(found, cells=tuple(cell for cell in found.cells if cell.point[CASE] in options))
     places = [part for part in wanted.slices(CASE) if len(part.cells) > 1]
-    compared = [cell for part in places for cell in part.cells]
-    means = [mean_of(cell.values) for cell in compared]
-    if len(options) < 2 or not compared or min(means) <= 0:
+    compared = replace(wanted, cells=tuple(cell for part in places for cell in part.cells))
+    means = [mean_of(values) for values in compared.groups]
+    if len(options) < 2 or not means or min(means) <= 0:
         return None
-    index = {id(cell): number for number, cell in enumerate(compared)}
-    rows = [{cell.point[CASE]: index[id(cell)] for cell in part.cells} for part in places]
+    rows = [{compared.cells[index].point[CASE]: index for index in row.values()} for row in compared.grid(CASE)]
     everywhere = [option for option in options if all(option in row for row in rows)]
     if len(everywhere) < 2:
         return None
-    model = fit([cell.values for cell in compared], [cell.repetition for cell in compared], exact=exact)
-    standings, lower = [], lower_is_better(found.response)
+    model, standings, lower = compared.fit(), [], lower_is_better(found.response)
     for part, row in zip(places, rows, strict=True):
         own = model if isinstance(model, Undefined) else model.part(list(row.values()))
         known = {option: means[number] for option, number in row.items()}
@@ -208,7 +205,7 @@ def _among(found: Cells, options: Sequence[Scalar], confidence: float, exact: bo
     whole = model if isinstance(model, Undefined) else average(model, table)
     centres = [float(np.exp(np.mean([np.log(means[number]) for number in numbers]))) for numbers in table]
     overall = _standing({}, dict(zip(everywhere, centres, strict=True)), whole, lower, confidence, 1)
-    return Choice(found, replace(overall, means={}), tuple(standings), min(cell.values.size for cell in compared))
+    return Choice(found, replace(overall, means={}), tuple(standings), min(values.size for values in compared.groups))
 
 
 def _standing(

@@ -96,8 +96,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, lead: Focus | None) 
             yield from own
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             first, second = measured.factors[factor]
-            exact = not records.is_measured(study)
-            change = average_change(measured, factor, (first, second), confidence, exact=exact)
+            change = average_change(measured, factor, (first, second), confidence)
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it

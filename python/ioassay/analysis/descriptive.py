@@ -178,24 +178,25 @@ def headline(records: Dataset, studies: Sequence[Study]) -> list[ConditionMean]:
     """The rows that a person wants to see first, one for each study, condition and response, conditions outermost."""
     rows = []
     for study in studies:
-        own = []
-        for found in (cells(records, study, response) for response in records.responses(study)):
-            for cell in found.cells:
-                known = interval(found.response, cell)
-                row = ConditionMean(
-                    study=found.study,
-                    workload=cell.label,
-                    point=dict(cell.point),
-                    metric=found.response,
-                    unit=metrics.metric(found.response).unit,
-                    mean=mean_of(cell.values),
-                    median=moments(cell.measured).median,
-                    ci95=None if isinstance(known, Undefined) else (known.low, known.high),
-                    repetitions=int(cell.values.size),
-                )
-                own.append(row)
+        each = [cells(records, study, response) for response in records.responses(study)]
+        own = [_mean(found, cell) for found in each for cell in found.cells]
         rows += sorted(own, key=lambda row: study.design.place(row.point))
     return rows
+
+
+def _mean(found: Cells, cell: Cell) -> ConditionMean:
+    known = interval(found.response, cell)
+    return ConditionMean(
+        study=found.study,
+        workload=cell.label,
+        point=dict(cell.point),
+        metric=found.response,
+        unit=metrics.metric(found.response).unit,
+        mean=mean_of(cell.values),
+        median=moments(cell.measured).median,
+        ci95=None if isinstance(known, Undefined) else (known.low, known.high),
+        repetitions=int(cell.values.size),
+    )
 
 
 def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.95) -> float:
@@ -254,26 +255,13 @@ MOST_WORKLOADS = 12
 
 
 @dataclass(frozen=True)
-class Value:
-    """A mean over repetitions, or a percentile of all requests, in the metric's unit; 95 % interval."""
-
-    mean: float
-    ci95: tuple[float, float] | None
-
-    @property
-    def half_width(self) -> float | None:
-        """Of the interval's wider side, as a share of the mean; None where there is no interval, or the mean is 0."""
-        return None if self.ci95 is None or not self.mean else (self.ci95[1] - self.mean) / self.mean
-
-
-@dataclass(frozen=True)
 class Profile:
     """One direction of one workload. `values` by RATE, VOLUME and LATENCIES, as far as they were measured."""
 
     workload: str
     direction: str
     repetitions: int
-    values: Mapping[str, Value]
+    values: Mapping[str, ConditionMean]
     latencies: Histogram | None
     """Of all requests of all repetitions."""
 
@@ -287,28 +275,23 @@ def profiles(records: Dataset, study: Study) -> list[Profile]:
     varied = {name for name, levels in study.levels.items() if len(levels) > 1}
     if varied - {CASE} or records.tuning is not None:
         return []
-    rows: dict[tuple[str, str], dict[str, Cell]] = {}
-    places: dict[str, tuple[int, ...]] = {}
-    for direction in DIRECTIONS:
-        for quantity in (RATE, VOLUME, *LATENCIES):
-            for cell in cells(records, study, f"{direction}.{quantity}").cells:
-                rows.setdefault((cell.label, direction), {})[quantity] = cell
-                places[cell.label] = study.design.place(cell.point)
+    rows: dict[tuple[str, str], dict[str, tuple[ConditionMean, Cell]]] = {}
+    for direction, quantity in itertools.product(DIRECTIONS, (RATE, VOLUME, *LATENCIES)):
+        found = cells(records, study, f"{direction}.{quantity}")
+        for cell in found.cells:
+            rows.setdefault((cell.label, direction), {})[quantity] = _mean(found, cell), cell
     complete = []
-    for (workload, direction), measured in sorted(rows.items(), key=lambda item: places[item[0][0]]):
+    for (workload, direction), measured in rows.items():
         if RATE not in measured or LATENCIES[0] not in measured:
             continue
-        values = {}
-        for quantity, cell in measured.items():
-            found = interval(f"{direction}.{quantity}", cell)
-            ends = None if isinstance(found, Undefined) else (found.low, found.high)
-            values[quantity] = Value(mean_of(cell.values), ends)
         # The depth of a case whose name leaves it out: a median latency means nothing without it.
         depth = next((case.get("iodepth", 1) for case in study.case if case.get("name") == workload), 1)
         title = f"{workload}, depth {depth}" if depth != 1 and "depth" not in workload else workload
-        parts = measured[LATENCIES[0]].histograms
+        parts = measured[LATENCIES[0]][1].histograms
         merged = merge_histograms(parts) if parts else None
-        complete.append(Profile(title, direction, int(measured[RATE].values.size), values, merged))
+        values = {quantity: mean for quantity, (mean, _) in measured.items()}
+        complete.append(Profile(title, direction, values[RATE].repetitions, values, merged))
+    complete.sort(key=lambda profile: study.design.place(profile.values[RATE].point))
     return complete if len(complete) <= MOST_WORKLOADS else []
 
 

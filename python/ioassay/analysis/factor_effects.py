@@ -21,9 +21,9 @@ from ioassay.analysis import one_factor
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, samples
 from ioassay.analysis.one_factor import FactorEffects
-from ioassay.factors import LevelIndex
+from ioassay.factors import level_key
 from ioassay.records.record import Scalar
-from ioassay.stats.condition_means import ConditionMeans, average, fit
+from ioassay.stats.condition_means import ConditionMeans, average
 from ioassay.stats.contrasts import Pair
 from ioassay.stats.linear_models import Factorial, Interaction, OneWay, factorial, interaction, one_way
 from ioassay.stats.result import Floats, Undefined
@@ -103,7 +103,7 @@ class JointEffects:
         )
 
 
-def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> JointEffects | None:
+def joint_effects(found: Cells, confidence: float) -> JointEffects | None:
     """All factors together; None where fewer than two vary, or no analysis is possible."""
     names = found.varying()
     if len(names) < 2:
@@ -116,35 +116,26 @@ def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> Jo
         sums = factorial(values, columns, block=passes, interactions=False)
     if isinstance(sums, Undefined):
         return None
-    model, pairs = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact), []
-    crossed = list(itertools.combinations(names, 2))
+    model, pairs = found.fit(), []
+    ranks = {name: [level_key(name, level) for level in found.factors[name]] for name in names}
+    crossed = list(itertools.combinations(names, 2)) if isinstance(model, ConditionMeans) else []
     for factors in crossed:
-        if isinstance(model, Undefined):
-            break
-        means, grid = _averaged(found, factors, model)
-        if grid and (known := interaction(means, grid, confidence, share=len(crossed))):
-            one, other = (
+        # Means over the places of all other factors, by levels of the two: where each of these places has them.
+        rows = found.grid(*factors)
+        corners = itertools.product(*(ranks[name] for name in factors))
+        shared = [corner for corner in corners if all(corner in row for row in rows)]
+        if not shared or isinstance(model, Undefined):
+            continue
+        one, other = (ranks[name] for name in factors)
+        grid = {(one.index(first), other.index(second)): at for at, (first, second) in enumerate(shared)}
+        means = average(model, [[row[corner] for row in rows] for corner in shared])
+        if known := interaction(means, grid, confidence, share=len(crossed)):
+            ends = [
                 (found.factors[name][low], found.factors[name][high])
                 for name, (low, high) in zip(factors, known.levels, strict=True)
-            )
-            pairs.append(FactorPair(factors, (one, other), known))
+            ]
+            pairs.append(FactorPair(factors, (ends[0], ends[1]), known))
     return JointEffects(found, tuple(names), sums, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
-
-
-def _averaged(
-    found: Cells, factors: tuple[str, str], model: ConditionMeans
-) -> tuple[ConditionMeans, dict[tuple[int, int], int]]:
-    """Means over the places of all other factors, by levels of the two: where each of these places has them."""
-    others = [name for name in found.factors if name not in factors]
-    design, places = LevelIndex(found.factors), dict[tuple[int, ...], dict[tuple[int, int], int]]()
-    for index, cell in enumerate(found.cells):
-        first, second = (design.rank(name, cell.point[name]) for name in factors)
-        places.setdefault(tuple(design.rank(name, cell.point[name]) for name in others), {})[first, second] = index
-    shared = sorted(set.intersection(*(set(place) for place in places.values())))
-    if not shared:
-        return model, {}
-    table = [[place[corner] for place in places.values()] for corner in shared]
-    return average(model, table), {corner: index for index, corner in enumerate(shared)}
 
 
 Answer = FactorEffects | JointEffects | AnovaVariants
@@ -152,13 +143,12 @@ Answer = FactorEffects | JointEffects | AnovaVariants
 
 def analyse(records: Dataset, study: Study) -> list[Answer]:
     """Answers for each response that has values in two conditions or more."""
-    confidence, exact = study.analysis.confidence, not records.is_measured(study)
-    answers: list[Answer | None] = []
+    confidence, answers = study.analysis.confidence, list[Answer | None]()
     for response in records.responses(study):
         measured = cells(records, study, response)
         if len(measured.cells) > 1:
             answers += one_factor.effects(records, study, response)
-            answers.append(joint_effects(measured, confidence, exact=exact))
+            answers.append(joint_effects(measured, confidence))
             answers.append(_variants(measured, samples(records, study, response), confidence))
     return [answer for answer in answers if answer is not None]
 

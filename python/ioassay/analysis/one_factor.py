@@ -26,7 +26,7 @@ from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.factors import HOST, level_axis_numbers, level_key
 from ioassay.records.record import Scalar
-from ioassay.stats.condition_means import Scale, average, fit
+from ioassay.stats.condition_means import Scale, average
 from ioassay.stats.contrasts import (
     Contrasts,
     Pair,
@@ -44,7 +44,6 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 LINEAR, LOGARITHMIC = "linear", "log2"
-FEWEST_FOR_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,6 @@ class LevelFamily:
         return lower_is_better(self.part.response)
 
 
-@dataclass(frozen=True)
-class Extremes:
-    """`best` and `worst` by mean, in the response's better direction (higher where it has none).
-
-    `ratio`: larger mean divided by the smaller; `pair` that with its interval and p; None where unknown.
-    """
-
-    best: Cell
-    worst: Cell
-    ratio: float | None
-    pair: Pair | None
-
-
 def lower_is_better(response: str) -> bool:
     return metrics.metric(response).better == "lower"
 
@@ -89,25 +75,26 @@ def families(records: Dataset, study: Study, response: str) -> dict[str, list[Le
 
     The hosts that measure are places: how they differ is a question of its own (`hosts`).
     """
-    found, exact = cells(records, study, response), not records.is_measured(study)
+    found = cells(records, study, response)
     factors = [factor for factor in found.varying() if factor != HOST]
-    each = {factor: level_families(found, factor, study.analysis.confidence, exact=exact) for factor in factors}
+    each = {factor: level_families(found, factor, study.analysis.confidence) for factor in factors}
     return {factor: group for factor, group in each.items() if group}
 
 
-def level_families(found: Cells, factor: str, confidence: float, *, exact: bool = False) -> list[LevelFamily]:
+def level_families(found: Cells, factor: str, confidence: float) -> list[LevelFamily]:
     """A family for each place of `found` where `factor` has two levels or more."""
     slices = [part for part in found.slices(factor) if len(part.cells) > 1]
-    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
-    places = {id(cell): place for place, cell in enumerate(found.cells)}
+    model, places = found.fit(), {id(cell): place for place, cell in enumerate(found.cells)}
     made = []
     for part in slices:
-        ordered, numbers = ascending(part, factor)
-        kinds = regressors(numbers)
+        # By the numbers behind the levels, whatever the order in which the study lists them; words as listed.
+        known = level_axis_numbers(factor, [cell.point[factor] for cell in part.cells])
+        numbers = None if known is None else tuple(sorted(known))
+        ordered = part.cells if known is None else tuple(part.cells[at] for at in np.argsort(known, kind="stable"))
         if isinstance(model, Undefined):
             made.append(LevelFamily(factor, part, ordered, numbers, model))
             continue
-        means = model.part([places[id(cell)] for cell in ordered])
+        kinds, means = regressors(numbers), model.part([places[id(cell)] for cell in ordered])
         contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds))
         lines = {kind: slope(contrasts, x) for kind, x in kinds.items()}
         made.append(LevelFamily(factor, part, ordered, numbers, contrasts, lines))
@@ -116,32 +103,12 @@ def level_families(found: Cells, factor: str, confidence: float, *, exact: bool 
 
 def regressors(numbers: tuple[float, ...] | None) -> dict[str, tuple[float, ...]]:
     """What lines are fitted over; none for words and fewer than three numbers."""
-    if numbers is None or len(numbers) < FEWEST_FOR_LINES:
+    if numbers is None or len(numbers) < 3:
         return {}
     kinds = {LINEAR: numbers}
     if min(numbers) > 0:
         kinds[LOGARITHMIC] = tuple(float(number) for number in np.log2(numbers))
     return kinds
-
-
-def ascending(part: Cells, factor: str) -> tuple[tuple[Cell, ...], tuple[float, ...] | None]:
-    """By the numbers behind the levels, whatever the order in which the study lists them; words as listed."""
-    known = level_axis_numbers(factor, [cell.point[factor] for cell in part.cells])
-    if known is None:
-        return part.cells, None
-    pairs = sorted(zip(known, part.cells, strict=True), key=lambda pair: pair[0])
-    return tuple(cell for _, cell in pairs), tuple(number for number, _ in pairs)
-
-
-def extremes(family: LevelFamily) -> Extremes:
-    """Best and worst of at least two conditions."""
-    means = as_floats([mean_of(cell.values) for cell in family.cells])
-    low, high = best_place(means, lower=True), best_place(means, lower=False)
-    best, worst = (low, high) if family.lower else (high, low)
-    ratio = float(means[high] / means[low]) if means[low] > 0 else None
-    known = isinstance(family.contrasts, Contrasts) and family.contrasts.means.scale == Scale.LOG
-    pair = family.contrasts.pair(high, low) if known and isinstance(family.contrasts, Contrasts) else None
-    return Extremes(family.cells[best], family.cells[worst], ratio, pair)
 
 
 class ShapeKind(StrEnum):
@@ -192,17 +159,19 @@ def shape(family: LevelFamily) -> Shape | None:
     if isinstance(contrasts, Undefined) or contrasts.means.scale != Scale.LOG:
         return None
     kind, tendency, means = direction(contrasts), None, contrasts.means.means
-    if kind == ShapeKind.UNCLEAR and (steepest := _steepest(family, contrasts)) is not None:
-        kind, tendency = steepest
-    flat = None
+    clear = [line for line in family.lines.values() if line.direction]
+    if kind == ShapeKind.UNCLEAR and len({line.direction for line in clear}) == 1:
+        # The clearest line, where all that have a direction agree, and no pair and no mean contradicts it.
+        line = min(clear, key=lambda one: one.p)
+        against = contrasts.falls if line.direction > 0 else contrasts.rises
+        if _goes(line.direction * contrasts.means.estimates) and not against.any():
+            kind, tendency = ShapeKind.UP if line.direction > 0 else ShapeKind.DOWN, line.p
+    start, end, flat = 0, len(ordered) - 1, None
     if tendency is None and kind in (ShapeKind.UP, ShapeKind.DOWN):
         flat = plateau(contrasts, lower=kind == ShapeKind.DOWN)
-        if flat and (flat.last != len(ordered) - 1 or not 0 < flat.first < flat.last):
-            flat = None
-        if flat and not levels_off(contrasts, family.numbers, flat):
-            flat = None
+        ends = flat and flat.last == end and 0 < flat.first < end
+        flat = flat if flat and ends and levels_off(contrasts, family.numbers, flat) else None
     lowest, highest = best_place(means, lower=True), best_place(means, lower=False)
-    start, end = 0, len(ordered) - 1
     if kind in (ShapeKind.UP, ShapeKind.DOWN):
         low, high = (start, end) if kind == ShapeKind.UP else (end, start)
         low = low if means[low] <= (1 + contrasts.margin) * means[lowest] else lowest
@@ -248,17 +217,6 @@ def _goes(estimates: Floats) -> bool:
     return float(estimates[-1] - estimates[0]) > back
 
 
-def _steepest(family: LevelFamily, contrasts: Contrasts) -> tuple[ShapeKind, float] | None:
-    """The direction of the clearest line, where all that have one agree, and no pair and no mean contradicts it."""
-    clear = [line for line in family.lines.values() if line.direction]
-    if not clear or len({line.direction for line in clear}) > 1:
-        return None
-    line, estimates = min(clear, key=lambda one: one.p), contrasts.means.estimates
-    if line.direction > 0:
-        return (ShapeKind.UP, line.p) if _goes(estimates) and not contrasts.falls.any() else None
-    return (ShapeKind.DOWN, line.p) if _goes(-estimates) and not contrasts.rises.any() else None
-
-
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
 
@@ -275,63 +233,46 @@ class LineOutcome(Enum):
 
 
 @dataclass(frozen=True)
-class Model:
-    """One line over `kind` of x (LINEAR or LOGARITHMIC), with the test of its shape."""
-
-    kind: str
-    line: Line
-    lack: LackOfFit | Undefined
-
-    def fits(self, confidence: float) -> bool:
-        """Return False where the means leave the line by more than repetitions scatter."""
-        return not isinstance(self.lack, LackOfFit) or self.lack.p >= 1 - confidence
-
-
-@dataclass(frozen=True)
 class Regression:
-    """Both models of one factor where all others are fixed. `better` is a kind, or '' when AIC cannot tell."""
+    """The better line of one factor where all others are fixed, over `kind` of its numbers, with the test of its shape.
+
+    `better` is the kind, or '' when AIC cannot tell: the line is the linear one then.
+    """
 
     factor: str
     cells: Cells
-    models: tuple[Model, ...]
+    kind: str
     better: str
-    confidence: float
-    turns: bool = False
-    """A certain rise and a certain fall."""
-
-    @property
-    def preferred(self) -> Model:
-        """The better model; the linear one when neither is."""
-        return next((model for model in self.models if model.kind == self.better), self.models[0])
-
-    @property
-    def outcome(self) -> LineOutcome:
-        if self.turns:
-            return LineOutcome.TURNS
-        bounds = self.preferred.line.slope_interval
-        if bounds.low <= 0 <= bounds.high:
-            return LineOutcome.NO_SLOPE
-        return LineOutcome.STRAIGHT if self.preferred.fits(self.confidence) else LineOutcome.CURVED
+    line: Line
+    lack: LackOfFit | Undefined
+    outcome: LineOutcome
 
 
 def regression(family: LevelFamily, confidence: float) -> Regression | None:
-    """Both models of one factor; None where it has no three numbers, or no repetitions."""
-    y = np.concatenate([cell.values for cell in family.cells])
-    models = []
+    """None where the factor has no three numbers, or no repetitions."""
+    models = dict[str, tuple[Line, LackOfFit | Undefined]]()
+    y, sizes = np.concatenate([cell.values for cell in family.cells]), [cell.values.size for cell in family.cells]
     for kind, known in family.lines.items():
-        x = np.repeat(np.array(regressors(family.numbers)[kind]), [cell.values.size for cell in family.cells])
+        x = np.repeat(np.array(regressors(family.numbers)[kind]), sizes)
         line = fit_line(x, y, confidence)
-        if not isinstance(line, Line):
-            continue
-        own = replace(line, slope_se=known.error, slope_interval=known.interval, p=known.p)
-        models.append(Model(kind, own, lack_of_fit(x, y, line)))
+        if isinstance(line, Line):
+            own = replace(line, slope_se=known.error, slope_interval=known.interval, p=known.p)
+            models[kind] = own, lack_of_fit(x, y, line.ss_residual)
     if not models:
         return None
-    first, *others = sorted(models, key=lambda model: -math.inf if model.line.aic is None else model.line.aic)
-    clear = not others or first.line.aic is None or (others[0].line.aic or 0.0) - first.line.aic >= CLEARLY_BETTER
-    found = family.contrasts
-    turns = isinstance(found, Contrasts) and bool(found.rises.any() and found.falls.any())
-    return Regression(family.factor, family.part, tuple(models), first.kind if clear else "", confidence, turns)
+    criteria = {kind: -math.inf if line.aic is None else line.aic for kind, (line, _) in models.items()}
+    first, *others = sorted(criteria, key=lambda kind: criteria[kind])
+    clear = not others or criteria[others[0]] - criteria[first] >= CLEARLY_BETTER
+    kind = first if clear else next(iter(models))
+    (line, lack), found = models[kind], family.contrasts
+    bounds, outcome = line.slope_interval, LineOutcome.STRAIGHT
+    if isinstance(found, Contrasts) and found.rises.any() and found.falls.any():
+        outcome = LineOutcome.TURNS
+    elif bounds.low <= 0 <= bounds.high:
+        outcome = LineOutcome.NO_SLOPE
+    elif isinstance(lack, LackOfFit) and lack.p < 1 - confidence:
+        outcome = LineOutcome.CURVED
+    return Regression(family.factor, family.part, kind, first if clear else "", line, lack, outcome)
 
 
 class Outcome(Enum):
@@ -356,13 +297,18 @@ class Effect:
 
     `p` is that of the pair of levels that differs most clearly, adjusted for all pairs and all places of the factor.
     `needed`: the repetitions that would show a difference of the margin. `explained`: the share of the variation
-    between trials that the factor explains (omega²), None where no analysis of variance is possible. `shape` is None
-    where fewer than three levels are numbers, or where it has none; `line` is the regression over three levels or more.
+    between trials that the factor explains (omega²), None where no analysis of variance is possible. `best` and `worst`
+    are by mean, in the response's better direction (higher where it has none); `ratio`: the larger mean divided by the
+    smaller, `pair` that with its interval and p, None where unknown. `shape` is None where fewer than three levels are
+    numbers, or where it has none; `line` is the regression over three levels or more.
     """
 
     family: LevelFamily
     explained: float | None
-    extremes: Extremes
+    best: Cell
+    worst: Cell
+    ratio: float | None
+    pair: Pair | None
     shape: Shape | None
     p: float | None
     needed: int | None
@@ -413,10 +359,16 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
 def effect(family: LevelFamily, confidence: float) -> Effect:
     classic, contrasts = one_way(family.part.groups), family.contrasts
     known = contrasts if isinstance(contrasts, Contrasts) else None
+    means = as_floats([mean_of(cell.values) for cell in family.cells])
+    low, high = best_place(means, lower=True), best_place(means, lower=False)
+    best, worst = (low, high) if family.lower else (high, low)
     return Effect(
         family=family,
         explained=None if isinstance(classic, Undefined) else max(classic.omega2, 0.0),
-        extremes=extremes(family),
+        best=family.cells[best],
+        worst=family.cells[worst],
+        ratio=float(means[high] / means[low]) if means[low] > 0 else None,
+        pair=known.pair(high, low) if known and known.means.scale == Scale.LOG else None,
         shape=shape(family) if family.numbers and len(family.numbers) > 2 else None,
         p=known.p(*known.largest) if known else None,
         needed=repetitions_needed(known) if known and not known.means.exact else None,
@@ -457,27 +409,17 @@ class AverageChange:
 
 
 def average_change(
-    found: Cells,
-    factor: str,
-    levels: tuple[Scalar, Scalar],
-    confidence: float,
-    *,
-    share: int = 1,
-    exact: bool = False,
+    found: Cells, factor: str, levels: tuple[Scalar, Scalar], confidence: float, *, share: int = 1
 ) -> AverageChange | Undefined:
     """Two levels of a factor; `share` changes share the risk."""
-    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
+    model = found.fit()
     if isinstance(model, Undefined):
         return model
     if model.scale != Scale.LOG:
         return Undefined("a mean is not above 0, so there is no ratio")
-    keys = [level_key(factor, one) for one in levels]
-    index = {id(cell): place for place, cell in enumerate(found.cells)}
-    parts = [
-        {level_key(factor, cell.point[factor]): index[id(cell)] for cell in part.cells} for part in found.slices(factor)
-    ]
-    both = [part for part in parts if all(key in part for key in keys)]
-    if not both:
+    keys = [(level_key(factor, one),) for one in levels]
+    rows = [row for row in found.grid(factor) if all(key in row for key in keys)]
+    if not rows:
         return Undefined("no pair of conditions has values")
-    means = average(model, [[place[key] for place in both] for key in keys])
+    means = average(model, [[row[key] for row in rows] for key in keys])
     return AverageChange(found, factor, levels, Contrasts(means, confidence, share=share))

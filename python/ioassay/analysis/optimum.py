@@ -127,21 +127,23 @@ class Peak(LevelFamily):
 
     @property
     def law(self) -> Law | None:
-        found = preferred(self.usl, self.amdahl)
-        return None if found is None or _missed(found) or self._beyond(found) else found
-
-    def _beyond(self, law: Law) -> bool:
-        """Whether a law has its peak where levels are certainly worse than the best: it would contradict them."""
-        if law.peak_interval is None or self.numbers is None:
-            return False
-        low, high = max(self.candidates[0] - 1, 0), min(self.candidates[-1] + 1, len(self.numbers) - 1)
-        after = high < len(self.numbers) - 1 or high not in self.candidates
-        return law.peak_interval.high < self.numbers[low] or (after and law.peak_interval.low > self.numbers[high])
+        """None where its peak is at levels that are certainly worse than the best: it would contradict them."""
+        found, numbers = preferred(self.usl, self.amdahl), self.numbers
+        if found is None or _missed(found) or found.peak_interval is None or numbers is None:
+            return None if found is None or _missed(found) else found
+        low, high = max(self.candidates[0] - 1, 0), min(self.candidates[-1] + 1, len(numbers) - 1)
+        after = high < len(numbers) - 1 or high not in self.candidates
+        beyond = found.peak_interval.high < numbers[low] or (after and found.peak_interval.low > numbers[high])
+        return None if beyond else found
 
     @property
     def fewest(self) -> int:
         """The repetitions of the level that has the fewest."""
         return min(cell.values.size for cell in self.cells)
+
+    @property
+    def positive(self) -> bool:
+        return all(float(cell.values.min()) > 0 for cell in self.cells)
 
     @property
     def candidates(self) -> tuple[int, ...]:
@@ -189,7 +191,7 @@ class Peak(LevelFamily):
         numbers, contrasts = self.numbers or (), self.contrasts
         if self.outcome != Outcome.UNDECIDED or not numbers or isinstance(contrasts, Undefined):
             return None
-        if self.lower or not positive(self) or numbers[-1] < 2 * numbers[0]:
+        if self.lower or not self.positive or numbers[-1] < 2 * numbers[0]:
             return None
         most = max(contrasts.pair(index, 0).interval.high for index in range(1, len(numbers))) - 1
         return most if most < LITTLE else None
@@ -305,18 +307,15 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     """The best of one factor's levels; with `workers` the factor counts workers, whatever its name is."""
     contrasts, lower, confidence = family.contrasts, family.lower, study.analysis.confidence
     groups = [cell.values for cell in family.cells]
-    if isinstance(contrasts, Undefined):
-        found: BestLevel | Undefined = contrasts
-        best = best_place(as_floats([mean_of(group) for group in groups]), lower=lower)
-    else:
-        found = best_level(contrasts, lower=lower, seed=study.seed)
-        best = found.index
-    exact = not records.is_measured(study) and (isinstance(contrasts, Undefined) or contrasts.means.exact)
+    found = contrasts if isinstance(contrasts, Undefined) else best_level(contrasts, lower=lower, seed=study.seed)
+    means = as_floats([mean_of(group) for group in groups])
+    best = best_place(means, lower=lower) if isinstance(found, Undefined) else found.index
+    exact = family.part.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
         **vars(family),
         exact=exact,
         best=best,
-        mean=mean_of(groups[best]),
+        mean=float(means[best]),
         interval=interval(family.part.response, family.cells[best], confidence),
         levels=found,
         needed=None if exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
@@ -324,10 +323,17 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     if not family.numbers:
         return peak
     x, y = np.repeat(np.array(family.numbers), [group.size for group in groups]), np.concatenate(groups)
-    flat, unclear = _plateau(peak), Undefined("the levels are not distinguishable") if peak.indistinct else None
+    flat: Plateau | NoPlateau | None = NoPlateau.SINGLE
+    if isinstance(contrasts, Contrasts):  # the levels around the best that are as good, or why there are none
+        flat = plateau(contrasts, lower=lower)
+        if flat is None or flat.first == flat.last:
+            flat = NoPlateau.ALONE if len(peak.candidates) == 1 else NoPlateau.UNDECIDED
+        elif flat.last == len(groups) - 1 and not levels_off(contrasts, family.numbers, flat):
+            flat = NoPlateau.IMPROVES
+    unclear = Undefined("the levels are not distinguishable") if peak.indistinct else None
     peak = replace(
         peak,
-        plateau=None if isinstance(flat, NoPlateau) else flat,
+        plateau=flat if isinstance(flat, Plateau) else None,
         no_plateau=flat if isinstance(flat, NoPlateau) else None,
         second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
         knee=unclear or _straight(peak) or knee(x, y, confidence, lower=lower),
@@ -335,8 +341,8 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     if not counts_workers(peak, workers=workers):
         return peak
     scalings = []
-    for index, (number, group) in enumerate(zip(family.numbers, groups, strict=True)):
-        speedup, share = mean_of(group) / mean_of(groups[0]), family.numbers[0] / number
+    for index, number in enumerate(family.numbers):
+        speedup, share = float(means[index] / means[0]), family.numbers[0] / number
         known = contrasts.pair(index, 0).interval if index and isinstance(contrasts, Contrasts) else None
         scalings.append(Scaling(speedup, speedup * share, known and known.scaled(share)))
     processors = records.machine(study).get("cpu", {}).get("cpus")
@@ -355,18 +361,6 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     return peak
 
 
-def _plateau(found: Peak) -> Plateau | NoPlateau:
-    """The levels around the best that are as good, or why there are none."""
-    contrasts = found.contrasts
-    if isinstance(contrasts, Undefined):
-        return NoPlateau.SINGLE
-    flat = plateau(contrasts, lower=found.lower)
-    if flat is None or flat.first == flat.last:
-        return NoPlateau.ALONE if len(found.candidates) == 1 else NoPlateau.UNDECIDED
-    reaches = flat.last == len(found.cells) - 1
-    return flat if not reaches or levels_off(contrasts, found.numbers, flat) else NoPlateau.IMPROVES
-
-
 def counts_workers(found: Peak, *, workers: bool = False) -> bool:
     """Whether laws of scaling apply: a count of workers from 1 up, and a rate of what they do all together.
 
@@ -375,11 +369,7 @@ def counts_workers(found: Peak, *, workers: bool = False) -> bool:
     response = found.part.response
     named = workers or counts_concurrency(found.factor)
     rate = metrics.metric(response).kind == metrics.RATE or (workers and not metrics.known(response))
-    return named and rate and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
-
-
-def positive(found: Peak) -> bool:
-    return all(float(cell.values.min()) > 0 for cell in found.cells)
+    return named and rate and found.numbers is not None and min(found.numbers) >= 1 and found.positive
 
 
 def _missed(found: Law) -> bool:

@@ -98,7 +98,7 @@ _LIMITED = {
 @memoized
 def resource_use(records: Dataset, study: Study) -> dict[str, dict[Use, float]]:
     found: dict[str, dict[Use, float]] = {}
-    for part in (_of_trials, _counted, _limits, _devices, _stalls):
+    for part in (_of_trials, _counted, _devices, _stalls):
         for trial, use, value in part(records, study):
             found.setdefault(trial, {})[use] = value
     return found
@@ -153,15 +153,12 @@ def _grown(records: Dataset, study: Study, monitor: str) -> dict[str, dict[str, 
     return found
 
 
-def _group_levels(records: Dataset, study: Study) -> dict[tuple[str, str], float]:
-    """Trial and name -> rates of the trial's group in the median interval, and its limits."""
+def _counted(records: Dataset, study: Study) -> _Values:
+    """What counters grew by, and the group's I/O over the limit that it comes nearest to."""
+    # Trial and name -> rates of the trial's group in the median interval, and its limits.
     found = monitor_rates.during_load(monitor_rates.per_second(records, study, "cgroup"))
     medians = found.group_by("trial", "name").agg(pl.col("value").median())
-    return {(trial, name): value for trial, name, value in medians.iter_rows()}
-
-
-def _counted(records: Dataset, study: Study) -> _Values:
-    levels = _group_levels(records, study)
+    levels = {(trial, name): value for trial, name, value in medians.iter_rows()}
     for monitor, uses in _COUNTED.items():
         for trial, grown in _grown(records, study, monitor).items():
             for use, own, of, limit in uses:
@@ -169,18 +166,13 @@ def _counted(records: Dataset, study: Study) -> _Values:
                 whole = sum(delta for name, (delta, _) in grown.items() if re.fullmatch(of, name)) if of else 1.0
                 if (of or parts) and whole > 0 and (not limit or (trial, limit) in levels):
                     yield trial, use, sum(parts) / whole
-
-
-def _limits(records: Dataset, study: Study) -> _Values:
-    """The group's I/O over the limit that it comes nearest to."""
-    levels = _group_levels(records, study)
     shares: dict[str, float] = {}
-    for (trial, name), limit in levels.items():
+    for (trial, name), limited in levels.items():
         device, _, field = name.rpartition(".")
         counter, size = _LIMITED.get(field, ("", 0))
         rate = levels.get((trial, f"{device}.{counter}"))
-        if rate is not None and limit > 0:
-            shares[trial] = max(shares.get(trial, 0.0), size * rate / limit)
+        if rate is not None and limited > 0:
+            shares[trial] = max(shares.get(trial, 0.0), size * rate / limited)
     yield from ((trial, Use.IO_LIMIT, share) for trial, share in shares.items())
 
 
@@ -290,11 +282,8 @@ class Explanation:
     readings: Mapping[Counter, Reading]
     lock: str = ""
     """The system call of a lock that the load makes most often, where calls were counted."""
-
-    @property
-    def others(self) -> float:
-        """Share of the processors' time that other programs took where the gain ends."""
-        return self.readings[Use.OTHERS].end if Use.OTHERS in self.readings else 0.0
+    others: float = 0.0
+    """Share of the processors' time that other programs took where the gain ends."""
 
     def statistics(self, levels: Sequence[object]) -> dict[str, Any]:
         return {
@@ -330,12 +319,12 @@ def explain(records: Dataset, study: Study, family: LevelFamily, end: int) -> Ex
         return None
     numbers = family.numbers or ()
     gain = _Gain(found, end == 0, numbers[after] / numbers[end] if numbers and numbers[end] > 0 else 1.0)
-    for cause, test in _TESTS.items():
-        if evidence := test(gain):
-            levels = {str(family.cells[place].point[family.factor]) for place in (before, end, after)}
-            lock = _lock(records, study, family.factor, levels) if cause is Cause.LOCK else ""
-            return Explanation(cause, end, before, after, tuple(evidence), found, lock)
-    return Explanation(Cause.NONE, end, before, after, (), found)
+    tested = ((cause, tuple(test(gain))) for cause, test in _TESTS.items())
+    cause, evidence = next((pair for pair in tested if pair[1]), (Cause.NONE, ()))
+    levels = {str(family.cells[place].point[family.factor]) for place in (before, end, after)}
+    lock = _lock(records, study, family.factor, levels) if cause is Cause.LOCK else ""
+    others = found[Use.OTHERS].end if Use.OTHERS in found else 0.0
+    return Explanation(cause, end, before, after, evidence, found, lock, others)
 
 
 def _values(records: Dataset, study: Study, family: LevelFamily) -> dict[Counter, list[Floats]]:
@@ -417,7 +406,7 @@ def _processors(gain: _Gain) -> list[Reading]:
     busy, own, waiting = gain.found[Use.BUSY], gain.found.get(Use.OWN), gain.rising(Use.WAIT, WAITING)
     # Processors that other programs fill hold up a load only that fills the rest, or that waits for them.
     taken = own is None or own.end >= NEARLY
-    if not taken and _blocking(gain):
+    if not taken and _TESTS[Cause.LOCK](gain):
         return []  # a task that waits for a processor does not give it up by itself
     rises = busy.changes or (own is not None and own.reaches)
     if busy.end >= FULL and (waiting or (taken and (rises or gain.first))):
@@ -439,18 +428,14 @@ def _disk(gain: _Gain) -> list[Reading]:
     return [*waiting, latency] if waiting and queues else []
 
 
-def _blocking(gain: _Gain) -> list[Reading]:
-    """Tasks give up their processor by themselves more often, so they wait for each other."""
-    return gain.rising(PerOperation.SWITCHES, factor=GROWTH)
-
-
 _TESTS: dict[Cause, Callable[[_Gain], list[Reading]]] = {
     Cause.QUOTA: _quota,
     Cause.MEMORY: _memory,
     Cause.IO_LIMIT: lambda gain: gain.used_up(Use.IO_LIMIT),
     Cause.PROCESSORS: _processors,
     Cause.DISK: _disk,
-    Cause.LOCK: _blocking,
+    # Tasks give up their processor by themselves more often, so they wait for each other.
+    Cause.LOCK: lambda gain: gain.rising(PerOperation.SWITCHES, factor=GROWTH),
     Cause.RUN_QUEUE: lambda gain: gain.rising(Use.WAIT, WAITING) if gain.found[Use.BUSY].end < FULL else [],
     Cause.NETWORK: lambda gain: gain.rising(Use.DROPS, 0.01),
     Cause.STALLS: lambda gain: gain.rising(Use.STALLS, factor=GROWTH),

@@ -30,13 +30,7 @@ from ioassay.stats.linear_models import (
     one_way,
 )
 from ioassay.stats.result import Floats, Interval, Undefined
-from ioassay.stats.sample import Moments, moments
-from ioassay.stats.stationarity import (
-    Kendall,
-    SteadyState,
-    mann_kendall,
-    steady_state,
-)
+from ioassay.stats.sample import Kendall, Moments, SteadyState, mann_kendall, moments, steady_state
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -63,10 +57,6 @@ class Stability:
     steadiness: Steadiness | None
     samples: LogSampleComparison | None
 
-    @property
-    def response(self) -> str:
-        return self.cells.response
-
 
 @memoized
 def analyse(records: Dataset, study: Study) -> list[Stability]:
@@ -84,39 +74,33 @@ def analyse(records: Dataset, study: Study) -> list[Stability]:
 
 
 @dataclass(frozen=True)
-class ConditionVariation:
-    """One condition that was repeated."""
-
-    cell: Cell
-    moments: Moments
-
-    @property
-    def cv(self) -> float:
-        """Its coefficient of variation, 0 where it has none."""
-        return self.moments.cv or 0.0
-
-
-@dataclass(frozen=True)
 class Variation:
     """The repeated conditions of one response. `blocks` compares whole passes over the conditions."""
 
-    conditions: tuple[ConditionVariation, ...]
+    conditions: tuple[tuple[Cell, Moments], ...]
     blocks: Effect | Undefined
     confidence: float
 
     @property
-    def unstable(self) -> list[str]:
-        """Labels of the conditions that vary by more than UNSTABLE_CV."""
-        return [condition.cell.label for condition in self.conditions if condition.cv > UNSTABLE_CV]
+    def cvs(self) -> list[float]:
+        """The conditions' coefficients of variation, 0 where there is none."""
+        return [moments.cv or 0.0 for _, moments in self.conditions]
 
     @property
-    def worst(self) -> ConditionVariation:
-        return max(self.conditions, key=lambda condition: condition.cv)
+    def unstable(self) -> dict[str, float]:
+        """Label -> coefficient of variation, of the conditions that vary by more than UNSTABLE_CV."""
+        known = zip(self.conditions, self.cvs, strict=True)
+        return {cell.label: cv for (cell, _), cv in known if cv > UNSTABLE_CV}
+
+    @property
+    def worst(self) -> Cell:
+        """The condition that varies most."""
+        return self.conditions[int(np.argmax(self.cvs))][0]
 
 
 def variation(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None where nothing was repeated."""
-    described = [ConditionVariation(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
+    described = [(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
     if not described:
         return None
     everything = np.concatenate([cell.measured for cell in found.cells])
@@ -125,10 +109,8 @@ def variation(found: Cells, confidence: float) -> Variation | None:
         labels = [cell.label for cell in found.cells for _ in cell.measured]
         passes = [int(number) for cell in found.cells for number in cell.repetition]
         done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
-        if isinstance(done, Undefined):
-            blocks = done
-        else:
-            blocks = done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
+        alone = Undefined("each condition ran in passes of its own")
+        blocks = done if isinstance(done, Undefined) else done.effect(BLOCK) or alone
     return Variation(tuple(described), blocks, confidence)
 
 
@@ -160,8 +142,8 @@ class LogSampleComparison:
     @property
     def corrected_different(self) -> int:
         """Conditions whose repetitions differ with the samples' dependence corrected."""
-        tested = [among.corrected for among in self.conditions if isinstance(among.corrected, Corrected)]
-        return sum(corrected.p < 1 - self.confidence for corrected in tested)
+        tested = [one.corrected.p for one in self.conditions if isinstance(one.corrected, Corrected)]
+        return sum(p < 1 - self.confidence for p in tested)
 
     @property
     def shortest(self) -> int:
@@ -254,13 +236,11 @@ def drift(found: Cells, confidence: float) -> Drift | None:
     y = np.concatenate([_centred(np.log(cell.measured)) for cell in own])
     x = np.concatenate([_centred(cell.order.astype(np.float64)) for cell in own])
     order = np.concatenate([cell.order for cell in own]).astype(np.float64)
-    deviations, passes = y, _passes(own, y, order)
-    if passes is not None:
+    trials, df = y.size, y.size - len(own) - 1
+    ranked = [cell.measured[np.argsort(cell.order, kind="stable")] for cell in own]
+    if (passes := _passes(own, y, order)) is not None:
         x, y = passes
         df, ranked = y.size - 2, [y]
-    else:
-        df = y.size - len(own) - 1
-        ranked = [cell.measured[np.argsort(cell.order, kind="stable")] for cell in own]
     sxx = float(np.sum(x**2))
     if df < 1 or sxx == 0:
         return None
@@ -274,7 +254,7 @@ def drift(found: Cells, confidence: float) -> Drift | None:
         p=float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0),
         unit=TRIAL if passes is None else PASS,
         units=int(y.size),
-        trials=deviations.size,
+        trials=trials,
         kendall=mann_kendall(ranked),
     )
 

@@ -106,10 +106,10 @@ class Context:
         points = [self.points[trial] for trial in trials if trial in self.points]
         return {label(point): point for point in sorted(points, key=self.study.design.place)}
 
-    def partial(self, code: Code, trials: Collection[str], severity: str = "warning", /, **evidence: Any) -> Threat:
-        """A threat to trials that went well: their number, of how many, and their conditions."""
+    def partial(self, code: Code, trials: Collection[str], severity: str = "warning", **evidence: Any) -> list[Threat]:
+        """A threat to trials that went well: their number, of how many, and their conditions; none to no trials."""
         where = {"trials": len(trials), "of": len(self.points), "conditions": list(self.conditions(trials))}
-        return self.threat(code, severity, **where, **evidence)
+        return [self.threat(code, severity, **where, **evidence)] if len(trials) else []
 
     def warned(self, *codes: str) -> list[str]:
         """The trials that went well and whose records have a warning of these codes."""
@@ -156,11 +156,8 @@ def few_repetitions(context: Context) -> Iterator[Threat]:
     counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
     fewest = min(counts.values(), default=ENOUGH_REPETITIONS)
     if fewest < ENOUGH_REPETITIONS:
-        conditions = sum(number == fewest for number in counts.values())
-        severity = "warning" if fewest < 3 else "info"
-        yield context.threat(
-            Code.FEW_REPETITIONS, severity, fewest=fewest, conditions=conditions, enough=ENOUGH_REPETITIONS
-        )
+        numbers = {"fewest": fewest, "conditions": [*counts.values()].count(fewest), "enough": ENOUGH_REPETITIONS}
+        yield context.threat(Code.FEW_REPETITIONS, "warning" if fewest < 3 else "info", **numbers)
 
 
 def in_memory(context: Context) -> Iterator[Threat]:
@@ -169,7 +166,7 @@ def in_memory(context: Context) -> Iterator[Threat]:
         warnings = context.records.warnings.filter(pl.col("code") == Code.IN_MEMORY)
         text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
         everywhere = warnings["trial"].n_unique() == context.records.trials.height
-        yield context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
+        yield from context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
 
 
 def buffered(context: Context) -> Iterator[Threat]:
@@ -200,32 +197,20 @@ def cached(context: Context) -> Iterator[Threat]:
 
 def instability(context: Context) -> Iterator[Threat]:
     """Responses that vary by more than 5 %, that drift, and without SNIA's steady state: each kind together."""
-    answers = stability.analyse(context.records, context.study)
-    cvs = {
-        one.response: {part.cell.label: part.cv for part in one.variation.conditions if part.cv > UNSTABLE_CV}
-        for one in answers
-        if one.variation and one.variation.unstable
-    }
+    cvs, conditions, drifts, unsteady = dict[str, Any](), dict[str, int](), dict[str, Any](), dict[str, Any]()
+    for one in stability.analyse(context.records, context.study):
+        response = one.cells.response
+        if one.variation and one.variation.unstable:
+            cvs[response], conditions[response] = one.variation.unstable, len(one.cells.cells)
+        if one.drift and one.drift.notable:
+            drifts[response] = {key: plain(getattr(one.drift, key)) for key in ("change", "interval", "p")}
+        if (found := one.steadiness) and not found.attained:
+            judged = {"conditions": found.unsteady, "conditions_judged": len(found.by_repetition)}
+            unsteady[response] = {**judged, "trials": len(found.within), "trials_attained": found.trials_attained}
     if cvs:
-        conditions = {one.response: len(one.cells.cells) for one in answers if one.response in cvs}
         yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=cvs, conditions=conditions)
-    drifts = {
-        one.response: {key: plain(getattr(one.drift, key)) for key in ("change", "interval", "p")}
-        for one in answers
-        if one.drift and one.drift.notable
-    }
     if drifts:
         yield context.threat(Code.DRIFT, **drifts)
-    unsteady = {
-        one.response: {
-            "conditions": found.unsteady,
-            "conditions_judged": len(found.by_repetition),
-            "trials": len(found.within),
-            "trials_attained": found.trials_attained,
-        }
-        for one in answers
-        if (found := one.steadiness) and not found.attained
-    }
     if unsteady:
         yield context.threat(Code.UNSTEADY, **unsteady)
 
@@ -276,10 +261,8 @@ def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[objec
 def warned(context: Context) -> Iterator[Threat]:
     """Warnings of single trials: tools that check themselves, by their own words, and a virtual drive whose transports'
     own time was measured on a busy machine, or not at all."""
-    if trials := context.warned(Code.DEBUG_BUILD):
-        yield context.partial(Code.DEBUG_BUILD, trials, tool=context.study.driver)
-    if trials := context.warned(Code.CALIBRATION, "floor-unknown"):
-        yield context.partial(Code.CALIBRATION, trials)
+    yield from context.partial(Code.DEBUG_BUILD, context.warned(Code.DEBUG_BUILD), tool=context.study.driver)
+    yield from context.partial(Code.CALIBRATION, context.warned(Code.CALIBRATION, "floor-unknown"))
 
 
 def late(context: Context) -> Iterator[Threat]:
@@ -297,13 +280,13 @@ def late(context: Context) -> Iterator[Threat]:
     if not rows.is_empty():
         worst = rows.sort(names[-1]).row(-1, named=True)
         times = {f"late_{percentile}_ns": worst[f"drive.late.{percentile}"] for percentile in _MOST_LATE}
-        yield context.partial(Code.LATE_ANSWERS, rows["trial"], mean_ns=worst["mean_ns"], **times)
+        yield from context.partial(Code.LATE_ANSWERS, rows["trial"], mean_ns=worst["mean_ns"], **times)
 
 
 def faulty(context: Context) -> Iterator[Threat]:
-    name = "drive.faults"
-    if name in context.good.columns and not (rows := context.good.filter(pl.col(name) > 0)).is_empty():
-        yield context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
+    if (name := "drive.faults") in context.good.columns:
+        rows = context.good.filter(pl.col(name) > 0)
+        yield from context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
 
 
 def busy_device(context: Context) -> Iterator[Threat]:
@@ -364,9 +347,8 @@ def interrupted(context: Context) -> Iterator[Threat]:
 def stopped_early(context: Context) -> Iterator[Threat]:
     """Adaptive repetition makes intervals a little too narrow."""
     if until := context.study.until:
-        counts = context.trials.filter(pl.col("status") == OK).height
-        most = context.records.planned.get(context.study.name, 0)
-        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, trials=counts, planned_at_most=most)
+        numbers = {"trials": context.good.height, "planned_at_most": context.records.planned.get(context.study.name, 0)}
+        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, **numbers)
 
 
 CHECKS = (

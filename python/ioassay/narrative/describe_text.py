@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.descriptive import (
-    FEW_BEYOND,
-    ConditionMean,
-    Description,
-    Distribution,
-    Summary,
-    Value,
-)
+from ioassay.analysis.descriptive import FEW_BEYOND, ConditionMean, Description, Distribution, Summary
 from ioassay.analysis.measurements.cells import label
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import phrases
@@ -143,21 +136,20 @@ def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:
         means = []
         for row in rates:
             known = Interval(*row.ci95, 0.95, "") if row.ci95 else None
-            mean = Quantity(row.metric, row.mean, known)
-            means.append(
-                say("describe.mean" if known else "describe.mean_alone", response=Response(row.metric), mean=mean)
-            )
+            code, mean = f"describe.mean{'' if known else '_alone'}", Quantity(row.metric, row.mean, known)
+            means.append(say(code, response=Response(row.metric), mean=mean))
         sentences.append(str(say("describe.brief", condition=condition, means=means)))
     return sentences
 
 
-def half_width(metric: str, value: Value) -> str:
+def half_width(metric: str, value: ConditionMean) -> str:
     """The interval of a mean: `± 4.2 %`, by both its ends where these are far apart; empty where there is none."""
-    if value.half_width is None or value.ci95 is None:
+    if value.ci95 is None or not value.mean:
         return ""
-    if value.half_width <= _ALIKE:
-        return f"± {phrases.points(value.half_width)} %"
-    return phrases.span(metric, *value.ci95, metrics.format_metric)
+    share = (value.ci95[1] - value.mean) / value.mean
+    return (
+        f"± {phrases.points(share)} %" if share <= _ALIKE else phrases.span(metric, *value.ci95, metrics.format_metric)
+    )
 
 
 def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:

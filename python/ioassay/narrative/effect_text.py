@@ -11,15 +11,14 @@ from ioassay.analysis.factor_effects import AnovaVariants, Answer, JointEffects
 from ioassay.analysis.factor_effects import InteractionOutcome as Joint
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import (
+    LOGARITHMIC,
     AverageChange,
     Effect,
     FactorEffects,
     LineOutcome,
     Outcome,
     Regression,
-    Shape,
     ShapeKind,
-    lower_is_better,
 )
 from ioassay.factors import factor_label, level_reading, level_text, step_label
 from ioassay.narrative import phrases
@@ -44,11 +43,8 @@ _WAYS = {ShapeKind.UP: ("rises", "tends_to_rise"), ShapeKind.DOWN: ("falls", "te
 
 def findings(answers: Sequence[Answer]) -> list[Finding]:
     """One for each response and factor, for all factors of a response together, and for analyses side by side."""
-    words: dict[type, Callable[[Any], Finding]] = {
-        FactorEffects: _places,
-        JointEffects: _joint,
-        AnovaVariants: _variants,
-    }
+    words: dict[type, Callable[[Any], Finding]]
+    words = {FactorEffects: _places, JointEffects: _joint, AnovaVariants: _variants}
     return [words[type(answer)](answer) for answer in answers]
 
 
@@ -71,28 +67,48 @@ def statements(effects: Sequence[Effect]) -> list[Say]:
 
 def statement(effect: Effect) -> list[Say]:
     """What it does where all other factors are fixed, and where it levels off."""
-    name, where, outcome = Response(effect.cells.response), effect.cells.where(), effect.outcome
+    name, where, outcome, curve = Response(effect.cells.response), effect.cells.where(), effect.outcome, effect.shape
     known: dict[str, object] = {"name": name, "factor": Factor(effect.factor), "margin": MARGIN}
+
+    def at(cell: Cell) -> tuple[Quantity, Level]:
+        return Quantity(name.metric, mean_of(cell.values)), Level(effect.factor, cell.point[effect.factor])
+
     if outcome == Outcome.NOT_TESTED:
         means = [mean_of(cell.values) for cell in effect.family.cells]
         return [Say("effect.untested", {**known, "range": Range(name.metric, min(means), max(means))}, where)]
-    if effect.shape is not None:
-        code, values = _over(effect, curve := effect.shape)
-        said = [Say(code, {**known, **values}, where)]
-        if curve.plateau is not None and curve.earliest is not None:
-            ends = (Level(curve.factor, cell.point[curve.factor]) for cell in (curve.plateau, curve.earliest))
-            known |= {"place": where, **dict(zip(("level", "earliest"), ends, strict=True))}
-            between = "" if curve.earliest is curve.plateau else "_between"
-            said.append(say(f"effect.levels_off{between}", **known))
-        return said
-    if outcome == Outcome.EQUIVALENT:
-        return [Say("effect.equivalent", known, where)]
-    extremes, word = effect.extremes, "lowest" if lower_is_better(name.metric) else "highest"
-    best, worst = (Level(effect.factor, cell.point[effect.factor]) for cell in (extremes.best, extremes.worst))
-    if extremes.ratio is None:
-        return [Say(f"effect.{word}_alone", {**known, "best": best}, where)]
-    ratio = Ratio(extremes.ratio, extremes.pair.interval if extremes.pair else None)
-    return [Say(f"effect.{word}", {**known, "best": best, "worst": worst, "ratio": ratio}, where)]
+    if curve is None:
+        if outcome == Outcome.EQUIVALENT:
+            return [Say("effect.equivalent", known, where)]
+        code, best, worst = "lowest" if effect.family.lower else "highest", at(effect.best)[1], at(effect.worst)[1]
+        if effect.ratio is None:
+            return [Say(f"effect.{code}_alone", {**known, "best": best}, where)]
+        ratio = Ratio(effect.ratio, effect.pair.interval if effect.pair else None)
+        return [Say(f"effect.{code}", {**known, "best": best, "worst": worst, "ratio": ratio}, where)]
+    way = direction(effect)
+    values: dict[str, object] = {"direction": way}
+    if curve.kind == ShapeKind.LEVEL:
+        code = "flat"
+    elif curve.kind in (ShapeKind.PEAK, ShapeKind.DIP):
+        code = "turn"
+        values["mean"], values["level"] = at(curve.highest if curve.kind == ShapeKind.PEAK else curve.lowest)
+    elif curve.kind in _WAYS:
+        code, kinds = "ends", ("lowest_end", "highest_end")[:: 1 if curve.kind == ShapeKind.UP else -1]
+        usual = zip(("start", "end"), (curve.start, curve.end), (curve.first, curve.last), kinds, strict=True)
+        for place, cell, end, kind in usual:
+            mean, level = at(cell)
+            values[place] = say(f"effect.{'end' if cell is end else kind}", mean=mean, level=level)
+        if way.code != "effect.undirected" and curve.tendency is None:
+            change, interval = curve.change.estimate, curve.change.interval
+            code, inverse = "ratio", change < 1
+            values["ratio"] = Ratio(1 / change, interval.inverse()) if inverse else Ratio(change, interval)
+    else:
+        code, ((lowest, low), (highest, high)) = "extremes", (at(curve.lowest), at(curve.highest))
+        values |= {"lowest": lowest, "low": low, "highest": highest, "high": high}
+    said = [Say(f"effect.{code}", {**known, **values}, where)]
+    if curve.plateau is not None and curve.earliest is not None:
+        known |= {"place": where, "level": at(curve.plateau)[1], "earliest": at(curve.earliest)[1]}
+        said.append(say(f"effect.levels_off{'' if curve.earliest is curve.plateau else '_between'}", **known))
+    return said
 
 
 def direction(effect: Effect) -> Say:
@@ -107,35 +123,6 @@ def direction(effect: Effect) -> Say:
     else:
         code = curve.kind.value
     return say(f"effect.{code}", factor=Factor(effect.factor), margin=MARGIN)
-
-
-def _over(effect: Effect, curve: Shape) -> tuple[str, dict[str, object]]:
-
-    def at(cell: Cell) -> tuple[Quantity, Level]:
-        return Quantity(effect.cells.response, mean_of(cell.values)), Level(curve.factor, cell.point[curve.factor])
-
-    way = direction(effect)
-    known: dict[str, object] = {"direction": way}
-    if curve.kind == ShapeKind.LEVEL:
-        return "effect.flat", known
-    if curve.kind in (ShapeKind.PEAK, ShapeKind.DIP):
-        mean, level = at(curve.highest if curve.kind == ShapeKind.PEAK else curve.lowest)
-        return "effect.turn", {**known, "mean": mean, "level": level}
-    if curve.kind in (ShapeKind.UP, ShapeKind.DOWN):
-        kinds = ("lowest_end", "highest_end")[:: 1 if curve.kind == ShapeKind.UP else -1]
-        usual = zip(("start", "end"), (curve.start, curve.end), (curve.first, curve.last), kinds, strict=True)
-        for name, cell, end, kind in usual:
-            mean, level = at(cell)
-            known[name] = say(f"effect.{'end' if cell is end else kind}", mean=mean, level=level)
-        if way.code == "effect.undirected" or curve.tendency is not None:
-            return "effect.ends", known
-        change, interval = curve.change.estimate, curve.change.interval
-        return "effect.ratio", {
-            **known,
-            "ratio": Ratio(1 / change, interval.inverse()) if change < 1 else Ratio(change, interval),
-        }
-    (lowest, low), (highest, high) = at(curve.lowest), at(curve.highest)
-    return "effect.extremes", {**known, "lowest": lowest, "low": low, "highest": highest, "high": high}
 
 
 def _counted(decided: Sequence[Effect], places: int) -> Say:
@@ -200,12 +187,12 @@ def _table(answer: FactorEffects) -> Table:
     factor, where = answer.factor, list(answer.effects[0].cells.where())
 
     def line(one: Effect) -> Regression | None:
-        return None if one.line is None or one.line.turns else one.line
+        return None if one.line is None or one.line.outcome == LineOutcome.TURNS else one.line
 
     fitted = [
         ("slope", lambda one: slope(found) if (found := line(one)) else None),
-        ("R²", lambda one: found.preferred.line.r2 if (found := line(one)) else None),
-        ("lack of fit p", lambda one: getattr(found.preferred.lack, "p", None) if (found := line(one)) else None),
+        ("R²", lambda one: found.line.r2 if (found := line(one)) else None),
+        ("lack of fit p", lambda one: getattr(found.lack, "p", None) if (found := line(one)) else None),
     ]
     return Table.of(
         answer.effects,
@@ -213,34 +200,32 @@ def _table(answer: FactorEffects) -> Table:
         ("outcome", lambda one: one.outcome.value),
         ("p, all pairs", lambda one: one.p),
         ("omega²", lambda one: one.explained),
-        ("best", lambda one: one.extremes.best.point[factor]),
-        ("worst", lambda one: one.extremes.worst.point[factor]),
-        ("ratio", lambda one: one.extremes.ratio),
-        *bounds(lambda one: one.extremes.pair and one.extremes.pair.interval),
+        ("best", lambda one: one.best.point[factor]),
+        ("worst", lambda one: one.worst.point[factor]),
+        ("ratio", lambda one: one.ratio),
+        *bounds(lambda one: one.pair and one.pair.interval),
         *(fitted if any(map(line, answer.effects)) else ()),
     )
 
 
 def slope(regression: Regression) -> str:
     """That of the preferred model: `+12.1 MB/s per doubling of block size (95 % interval +11.8 to +12.4 MB/s)`."""
-    model = regression.preferred
-    if model.kind == "log2":
+    line, interval = regression.line, regression.line.slope_interval
+    if regression.kind == LOGARITHMIC:
         step, per = 1.0, f"per doubling of {factor_label(regression.factor)}"
     else:
         kind = level_reading(regression.factor, [cell.point[regression.factor] for cell in regression.cells.cells])
         step, per = _STEPS.get(kind or "", (1.0, f"per {step_label(regression.factor)}"))
-    interval = model.line.slope_interval
     shown = [
         f"{'−' if number < 0 else '+'}{phrases.value(regression.cells.response, abs(step * number))}"
-        for number in (model.line.slope, interval.low, interval.high)
+        for number in (line.slope, interval.low, interval.high)
     ]
     return f"{shown[0]} {per} ({phrases.level(interval.confidence)} interval {phrases.joined(shown[1], shown[2])})"
 
 
 def _numbers(effect: Effect) -> dict[str, Any]:
-    extremes, family = effect.extremes, effect.family
-    levels = [cell.point[effect.factor] for cell in family.cells]
-    line, contrasts = effect.line, family.contrasts
+    levels = [cell.point[effect.factor] for cell in effect.family.cells]
+    line, contrasts = effect.line, effect.family.contrasts
     pairs = [
         {
             "level": levels[high],
@@ -260,13 +245,13 @@ def _numbers(effect: Effect) -> dict[str, Any]:
         "shape": effect.shape.kind if effect.shape else None,
         "pairs": pairs,
         "p": effect.p,
-        "best": extremes.best.point[effect.factor],
-        "worst": extremes.worst.point[effect.factor],
-        "ratio": extremes.ratio,
-        "ratio_interval": plain(extremes.pair.interval) if extremes.pair else None,
+        "best": effect.best.point[effect.factor],
+        "worst": effect.worst.point[effect.factor],
+        "ratio": effect.ratio,
+        "ratio_interval": plain(effect.pair.interval) if effect.pair else None,
         "repetitions_needed": effect.needed,
         "plateau": effect.shape.plateau.point[effect.factor] if effect.shape and effect.shape.plateau else None,
-        "line": line and {"kind": line.preferred.kind, "outcome": line.outcome.value, **plain(line.preferred.line)},
+        "line": line and {"kind": line.kind, "outcome": line.outcome.value, **plain(line.line)},
     }
 
 
@@ -388,34 +373,29 @@ Changes = Sequence[tuple[str, AverageChange]]
 
 def average_changes(changes: Changes) -> Iterator[Say]:
     """For each pair of levels: which rates differ and by which factor, which do not, and of which it is not known."""
-    pairs: dict[str, list[tuple[str, AverageChange]]] = {}
+    pairs: dict[str, dict[Outcome, dict[str, AverageChange]]] = {}
     for name, change in changes:
-        pairs.setdefault(f"{change.factor} {change.levels}", []).append((name, change))
+        pairs.setdefault(f"{change.factor} {change.levels}", {}).setdefault(change.outcome, {})[name] = change
     for own in pairs.values():
-        yield from _of_levels(own)
-
-
-def _of_levels(own: Changes) -> Iterator[Say]:
-    some = own[0][1]
-    first, second = (Level(some.factor, level) for level in some.levels)
-    facts: dict[str, Any] = {"first": first, "second": second, "margin": MARGIN, "of": len(own)}
-    different, alike, undecided = (
-        {name: change for name, change in own if change.outcome == outcome}
-        for outcome in (Outcome.DIFFERENCE, Outcome.EQUIVALENT, Outcome.UNDECIDED)
-    )
-    if different:
-        ratios = {name: Ratio(change.ratio.ratio, change.ratio.interval) for name, change in different.items()}
-        shown = {name: say("average.ratio", name=name, ratio=ratio) for name, ratio in ratios.items()}
-        if len(shown) <= _MOST_RATIOS:
-            yield say("average.changed", ratios=[*shown.values()], **facts)
-        else:
-            least, most = (shown[pick(ratios, key=lambda name: ratios[name].value)] for pick in (min, max))
-            yield say("average.changed_many", n=len(shown), least=least, most=most, **facts)
-    if alike:
-        yield say("average.alike", names=[*alike], **facts)
-    if undecided:
-        needed = max(change.needed or 0 for change in undecided.values())
-        yield say("average.undecided", names=[*undecided], needed=needed, **facts)
+        some = next(change for each in own.values() for change in each.values())
+        first, second = (Level(some.factor, level) for level in some.levels)
+        facts: dict[str, Any] = {"first": first, "second": second, "margin": MARGIN, "of": sum(map(len, own.values()))}
+        if different := own.get(Outcome.DIFFERENCE):
+            ratios = sorted((one.ratio.ratio, name) for name, one in different.items())
+            shown = {
+                name: say("average.ratio", name=name, ratio=Ratio(one.ratio.ratio, one.ratio.interval))
+                for name, one in different.items()
+            }
+            if len(shown) <= _MOST_RATIOS:
+                yield say("average.changed", ratios=[*shown.values()], **facts)
+            else:
+                least, most = (shown[name] for _, name in (ratios[0], ratios[-1]))
+                yield say("average.changed_many", n=len(shown), least=least, most=most, **facts)
+        if alike := own.get(Outcome.EQUIVALENT):
+            yield say("average.alike", names=[*alike], **facts)
+        if unclear := own.get(Outcome.UNDECIDED):
+            needed = max(change.needed or 0 for change in unclear.values())
+            yield say("average.undecided", names=[*unclear], needed=needed, **facts)
 
 
 def average_table(changes: Changes, title: str) -> Table:
@@ -433,10 +413,5 @@ def average_table(changes: Changes, title: str) -> Table:
 
 def average_numbers(one: AverageChange) -> dict[str, object]:
     """Under stable names."""
-    facts: dict[str, object] = {
-        "factor": one.factor,
-        "levels": [*one.levels],
-        "ratio": plain(one.ratio),
-        "p": one.ratio.p,
-    }
-    return {**facts, "outcome": one.outcome.value, "repetitions_needed": one.needed}
+    facts: dict[str, object] = {"factor": one.factor, "levels": [*one.levels], "ratio": plain(one.ratio)}
+    return {**facts, "p": one.ratio.p, "outcome": one.outcome.value, "repetitions_needed": one.needed}

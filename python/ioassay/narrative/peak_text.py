@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import units
@@ -11,7 +11,7 @@ from ioassay.analysis.conclusion import Sweep
 from ioassay.analysis.optimum import SEPARATE_SLICES, Optimum, Outcome, Peak
 from ioassay.analysis.peak_cause import SHARES, Cause, PerOperation, Reading, Use
 from ioassay.analysis.peak_cause import Counter as ResourceCounter
-from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
+from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Column, Finding, Table, bounds, left_out, missing_conditions
 from ioassay.narrative.say import Factor, Level, Place, Quantity, Response, Say, say, templates
@@ -28,32 +28,38 @@ _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
 _UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
 """Outcomes under which no level is named the best."""
+_OPEN = (Outcome.UNDECIDED, Outcome.NARROWED, Outcome.STILL_IMPROVES)
+"""Outcomes that more repetitions would decide."""
 
 
 def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
     """A finding for each place, or one for all where there are many; one for all sweeps of a suite."""
     sweeps = [one for one in answers if isinstance(one, Sweep)]
-    each = [found for one in answers if isinstance(one, Optimum) for found in _of_factor(one)]
-    return [*([_suite(sweeps)] if sweeps else []), *each]
+    found = [_suite(sweeps)] if sweeps else []
+    for answer in (one for one in answers if isinstance(one, Optimum)):
+        response, factor = answer.cells.response, answer.peaks[0].factor
+        title = str(say("peak.title", name=Response(response), factor=Factor(factor)))
+        absent = {"not_measured": [part.as_dict() for part in answer.missing]}
+        if len(answer.peaks) > SEPARATE_SLICES:
+            found.append(_places(answer, title, absent))
+            continue
+        for one in answer.peaks:
+            found.append(
+                Finding(
+                    response=response,
+                    title=title,
+                    statements=statements(one),
+                    where=one.part.where(),
+                    statistics={**one.statistics(), **absent},
+                    tables=[_levels(one), *_fits(one), *counters_table(one)],
+                    caveats=[*left_out(one.part), *_caveats(one)],
+                )
+            )
+    return found
 
 
-def _of_factor(answer: Optimum) -> Iterator[Finding]:
+def _places(answer: Optimum, title: str, absent: Mapping[str, Any]) -> Finding:
     peaks, response, factor = answer.peaks, answer.cells.response, answer.peaks[0].factor
-    title = str(say("peak.title", name=Response(response), factor=Factor(factor)))
-    absent = {"not_measured": [part.as_dict() for part in answer.missing]}
-    separate = len(peaks) <= SEPARATE_SLICES
-    for one in peaks if separate else ():
-        yield Finding(
-            response=response,
-            title=title,
-            statements=statements(one),
-            where=one.part.where(),
-            statistics={**one.statistics(), **absent},
-            tables=[_levels(one), *_fits(one), *counters_table(one)],
-            caveats=[*left_out(one.part), *_caveats(one)],
-        )
-    if separate:
-        return
     table = Table.of(
         peaks,
         *((factor_label(name), lambda one, name=name: one.part.where()[name]) for name in peaks[0].part.where()),
@@ -65,7 +71,7 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
         ("knee", lambda one: one.knee.x if isinstance(one.knee, Knee) else None),
     )
     places = [{"where": one.part.where(), **one.statistics()} for one in peaks]
-    yield Finding(
+    return Finding(
         response=response,
         title=title,
         statements=counted(response, peaks),
@@ -75,40 +81,14 @@ def _of_factor(answer: Optimum) -> Iterator[Finding]:
     )
 
 
-def _suite(sweeps: Sequence[Sweep]) -> Finding:
-    def title(one: Sweep) -> str:
-        where = phrases.levels(one.peak.part.where()) if one.peak else ""
-        return f"{one.study.title or one.study.name}{f' ({where})' if where else ''}"
-
-    def of_peak(show: Callable[[Peak], object]) -> Callable[[Sweep], str]:
-        return lambda one: (one.peak and str(show(one.peak))) or NOTHING
-
-    table = Table.of(
-        sweeps,
-        ("Sweep", title),
-        ("Best", _best),
-        ("It may be", of_peak(lambda one: "" if one.indistinct else candidates(one))),
-        ("Value", of_peak(lambda one: f"{Quantity(one.part.response, one.mean, one.interval):ends}")),
-        ("Plateau", of_peak(_plateau)),
-        ("Scaling law", of_peak(_law)),
-        ("Why it ends", of_peak(cause_in_brief)),
-    )
-    return Finding(
-        title=str(say("peak.title_suite")),
-        statements=[*_of_suite(sweeps)],
-        statistics={"sweeps": [_numbers(one) for one in sweeps]},
-        tables=[table],
-    )
-
-
 # Statements about one place
 
 
 def statements(one: Peak) -> list[Say]:
     """Best level, what is as good, where it bends, how it scales."""
-    if one.outcome == Outcome.EQUAL:
-        return in_brief(one)
     said = in_brief(one)
+    if one.outcome == Outcome.EQUAL:
+        return said
     if isinstance(bend := one.knee, Knee):
         loses = one.candidates[-1] < len(one.cells) - 1 and (bend.after < 0) != one.lower
         then = "declines" if loses else "gains less"
@@ -118,38 +98,32 @@ def statements(one: Peak) -> list[Say]:
 
 def in_brief(one: Peak) -> list[Say]:
     """The best level with its confidence and its value, and the plateau, or why there is none."""
-    outcome, where, known = one.outcome, one.part.where(), _known(one)
-    shown = f"peak.{outcome.replace(' ', '_')}"
-    if outcome == Outcome.EQUAL:
-        return [Say(shown, known, where)]
-    cause = causes(one)
-    if outcome == Outcome.EQUIVALENT:
-        return [Say(shown, known, where), *cause]
-    second = [say("peak.second", levels=[f"{_level(one, index):at}" for index in one.second])] if one.second else []
-    if outcome == Outcome.UNDECIDED:
-        return [Say(shown, known, where), *cause, *second, *_needed(one)]
-    plateau = _categories(one) if outcome == Outcome.CATEGORIES else [Say(shown, known)]
-    undecided = _needed(one) if outcome in (Outcome.NARROWED, Outcome.STILL_IMPROVES) else []
-    return [Say("peak.best", known, where), *plateau, *cause, *_around(one), *second, *undecided]
-
-
-def _known(one: Peak) -> dict[str, Any]:
-    response, decided = one.part.response, one.outcome not in _UNNAMED
+    outcome, where, named = one.outcome, one.part.where(), one.outcome not in _UNNAMED
     first, last = (one.plateau.first, one.plateau.last) if one.plateau else (0, len(one.cells) - 1)
-    return {
-        "name": Response(response),
+    known: dict[str, Any] = {
+        "name": Response(one.part.response),
         "factor": Factor(one.factor),
-        "word": ("lowest (best)" if decided else "lowest") if one.lower else "highest",
+        "word": ("lowest (best)" if named else "lowest") if one.lower else "highest",
         "centre": "value" if one.part.merged else "mean",
         "best": _level(one, one.best),
-        "mean": Quantity(response, one.mean, one.interval),
-        "sure": _sure(one) if decided else "",
+        "mean": Quantity(one.part.response, one.mean, one.interval),
+        "sure": _sure(one) if named else "",
         "margin": MARGIN,
         "every": "both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels",
         "first": _level(one, first),
         "last": _level(one, last),
         "span": span(one, first, last),
     }
+    own = Say(f"peak.{outcome.replace(' ', '_')}", known, {} if named else where)
+    said = [Say("peak.best", known, where)] if named else []
+    said += _categories(one) if outcome == Outcome.CATEGORIES else [own]
+    if outcome != Outcome.EQUAL:
+        said += [*causes(one), *(_around(one) if named else ())]
+    if one.second and outcome not in (Outcome.EQUAL, Outcome.EQUIVALENT):
+        said.append(say("peak.second", levels=[f"{_level(one, index):at}" for index in one.second]))
+    if outcome in _OPEN and isinstance(one.needed, int) and one.needed > one.fewest:
+        said.append(say("peak.needed", margin=MARGIN, needed=one.needed, fewest=one.fewest))
+    return said
 
 
 def _sure(one: Peak) -> Say | str:
@@ -163,21 +137,14 @@ def _sure(one: Peak) -> Say | str:
     return say(code, levels=candidates(one), confidence=one.contrasts.confidence)
 
 
-def _needed(one: Peak) -> list[Say]:
-    if not isinstance(one.needed, int) or one.needed <= one.fewest:
-        return []
-    return [say("peak.needed", margin=MARGIN, needed=one.needed, fewest=one.fewest)]
-
-
 def _categories(one: Peak) -> list[Say]:
     """Which other words are as good, which are worse, and which may be either."""
-    groups: dict[str, list[str]] = {"as good": [], "undecided": [], "worse": []}
+    codes, groups = {"as good": "good", "undecided": "either", "worse": "worse"}, dict[str, list[str]]()
     for index in range(len(one.cells)):
         groups.setdefault(_standing(one, index), []).append(level_at(one, index))
-    if (worse := len(groups["worse"])) == len(one.cells) - 1:
+    if (worse := len(groups.get("worse", ()))) == len(one.cells) - 1:
         return [say("peak.other_worse" if worse == 1 else "peak.isolated")]
-    codes = {"as good": "good", "undecided": "either", "worse": "worse"}
-    return [say(f"peak.{code}", margin=MARGIN, levels=groups[name]) for name, code in codes.items() if groups[name]]
+    return [say(f"peak.{code}", margin=MARGIN, levels=groups[name]) for name, code in codes.items() if name in groups]
 
 
 def _around(one: Peak) -> Iterator[Say]:
@@ -213,10 +180,8 @@ def _laws(one: Peak) -> Iterator[Say]:
     share, *ends = map(units.format_percent, (law.alpha, certain.low, certain.high))
     alpha = say("peak.alpha", share=share, confidence=certain.confidence, low=ends[0], high=ends[1])
     name = say("peak.amdahl" if bounds is None or law.peak is None else "peak.usl")
-    if one.law is None and one.plateau is not None:
-        yield say("peak.law_upto", upto=_level(one, one.plateau.first), law=name, alpha=alpha)
-    else:
-        yield say("peak.law", law=name, alpha=alpha)
+    upto = {"upto": _level(one, one.plateau.first)} if one.plateau and not one.law else {}
+    yield say("peak.law_upto" if upto else "peak.law", **upto, law=name, alpha=alpha)
     if law.peak is not None and bounds is not None:
         side = "beyond" if law.peak > (one.numbers or (0.0,))[-1] else "within"
         yield say("peak.usl_peak", place=_near(one, law.peak, bounds), side=side)
@@ -251,18 +216,43 @@ def gains(response: str, factor: str, peaks: Sequence[Peak]) -> Iterator[Say]:
         yield say("peak.gains_others", places=others, **known)
 
 
+def _suite(sweeps: Sequence[Sweep]) -> Finding:
+    def title(one: Sweep) -> str:
+        where = phrases.levels(one.peak.part.where()) if one.peak else ""
+        return f"{one.study.title or one.study.name}{f' ({where})' if where else ''}"
+
+    def of_peak(show: Callable[[Peak], object]) -> Callable[[Sweep], str]:
+        return lambda one: (one.peak and str(show(one.peak))) or NOTHING
+
+    table = Table.of(
+        sweeps,
+        ("Sweep", title),
+        ("Best", _best),
+        ("It may be", of_peak(lambda one: "" if one.indistinct else candidates(one))),
+        ("Value", of_peak(lambda one: f"{Quantity(one.part.response, one.mean, one.interval):ends}")),
+        ("Plateau", of_peak(_plateau)),
+        ("Scaling law", of_peak(_law)),
+        ("Why it ends", of_peak(cause_in_brief)),
+    )
+    return Finding(
+        title=str(say("peak.title_suite")),
+        statements=[*_of_suite(sweeps)],
+        statistics={"sweeps": [_numbers(one) for one in sweeps]},
+        tables=[table],
+    )
+
+
 def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
     known = [(one.study.name, one.peak) for one in sweeps if one.peak is not None]
     named = [(study, one) for study, one in known if isinstance(one.levels, BestLevel) and not one.indistinct]
     plateaus = [(one, one.plateau.first) for _, one in known if one.plateau is not None]
     own = [one for one, first in plateaus if one.at_processors(first)]
     if 0 < len(named) <= _FEW_SWEEPS:
-        places = [", ".join([study, *filter(None, [phrases.levels(one.part.where())])]) for study, one in named]
-        best = [
-            level_phrase(one.factor, candidates(one)) if len(one.candidates) > 1 else _level(one, one.best)
-            for _, one in named
-        ]
-        levels = [say("peak.suite_level", level=level, sweep=where) for level, where in zip(best, places, strict=True)]
+        levels = []
+        for study, one in named:
+            sweep = ", ".join([study, *filter(None, [phrases.levels(one.part.where())])])
+            level = level_phrase(one.factor, candidates(one)) if len(one.candidates) > 1 else _level(one, one.best)
+            levels.append(say("peak.suite_level", level=level, sweep=sweep))
         yield say("peak.suite_best", levels=levels)
     studies = len({one.study.name for one in sweeps})
     yield say("peak.suite", studies=studies, sweeps=len(sweeps), best=len(named), flat=len(plateaus))
@@ -272,6 +262,51 @@ def _of_suite(sweeps: Sequence[Sweep]) -> Iterator[Say]:
         yield say("peak.suite_processors", number=len(own), begin=begin, processors=own[0].processors)
     if empty := len(sweeps) - len(known):
         yield say("peak.suite_unmeasured", number=empty)
+
+
+def _numbers(one: Sweep) -> dict[str, Any]:
+    study, peak = one.study, one.peak
+    common = {"study": study.name, "title": study.title or study.name, "not_measured": _note(one)}
+    if peak is None:
+        return {**common, "factor": next(iter(study.levels), ""), "where": {}, "best": None}
+    return {**common, "response": peak.part.response, "where": peak.part.where(), **peak.statistics()}
+
+
+def _note(one: Sweep) -> str:
+    note = " ".join(map(str, missing_conditions(one.missing)))
+    if one.peak is None:
+        return note or str(say("peak.unmeasured"))
+    return str(say("peak.partly_unmeasured")) if one.places > 1 and len(note) > _LONG else note
+
+
+def _best(one: Sweep) -> str:
+    peak, note = one.peak, _note(one)
+    if peak is None:
+        return note
+    best = level_at(peak, peak.best)
+    if peak.outcome == Outcome.EQUAL:
+        best = "all the same"
+    elif peak.indistinct:
+        best = str(say("peak.not_identified", centre="value" if peak.part.merged else "mean", best=best))
+    return f"{best} ({note})" if note else best
+
+
+def _plateau(one: Peak) -> object:
+    if one.plateau is None:
+        return (one.numbers and one.no_plateau) or ""
+    first, last = one.plateau.first, one.plateau.last
+    if last < len(one.cells) - 1:
+        return span(one, first, last)
+    return say("peak.from_processors" if one.at_processors(first) else "peak.from", first=_level(one, first))
+
+
+def _law(one: Peak) -> object:
+    law = one.law or one.growth
+    if law is None:
+        return "" if one.scaling is None or one.indistinct else "none fits"
+    name, share = "universal scalability" if law.kind == USL else "Amdahl", units.format_percent(law.alpha)
+    upto = {"upto": _level(one, one.plateau.first)} if one.plateau and not one.law else {}
+    return say("peak.law_brief_upto" if upto else "peak.law_brief", **upto, law=name, share=share)
 
 
 # Names of levels
@@ -372,52 +407,6 @@ def _fits(one: Peak) -> list[Table]:
     return [table] if laws else []
 
 
-def _numbers(one: Sweep) -> dict[str, Any]:
-    study, peak = one.study, one.peak
-    common = {"study": study.name, "title": study.title or study.name, "not_measured": _note(one)}
-    if peak is None:
-        return {**common, "factor": next(iter(study.levels), ""), "where": {}, "best": None}
-    return {**common, "response": peak.part.response, "where": peak.part.where(), **peak.statistics()}
-
-
-def _note(one: Sweep) -> str:
-    note = " ".join(map(str, missing_conditions(one.missing)))
-    if one.peak is None:
-        return note or str(say("peak.unmeasured"))
-    return str(say("peak.partly_unmeasured")) if one.places > 1 and len(note) > _LONG else note
-
-
-def _best(one: Sweep) -> str:
-    peak, note = one.peak, _note(one)
-    if peak is None:
-        return note
-    best = level_at(peak, peak.best)
-    if peak.outcome == Outcome.EQUAL:
-        best = "all the same"
-    elif peak.indistinct:
-        best = str(say("peak.not_identified", centre="value" if peak.part.merged else "mean", best=best))
-    return f"{best} ({note})" if note else best
-
-
-def _plateau(one: Peak) -> object:
-    if one.plateau is None:
-        return (one.numbers and one.no_plateau) or ""
-    first, last = one.plateau.first, one.plateau.last
-    if last < len(one.cells) - 1:
-        return span(one, first, last)
-    return say("peak.from_processors" if one.at_processors(first) else "peak.from", first=_level(one, first))
-
-
-def _law(one: Peak) -> object:
-    law = one.law or one.growth
-    if law is None:
-        return "" if one.scaling is None or one.indistinct else "none fits"
-    name, share = "universal scalability" if law.kind == USL else "Amdahl", units.format_percent(law.alpha)
-    if one.plateau and not one.law:
-        return say("peak.law_brief_upto", upto=_level(one, one.plateau.first), law=name, share=share)
-    return say("peak.law_brief", law=name, share=share)
-
-
 def _is_few(one: Peak) -> bool:
     """Whether intervals are wide for want of repetitions."""
     return one.fewest < FEW and not one.exact
@@ -453,7 +442,7 @@ def causes(one: Peak) -> list[Say]:
     found = one.explanation
     if found is None:
         return []
-    level = Level(one.factor, one.level(found.end))
+    level = _level(one, found.end)
     if found.cause is Cause.NONE:
         return [say("cause.none", level=level)]
     # What stands in brackets behind some causes: the first counter.
@@ -464,15 +453,15 @@ def causes(one: Peak) -> list[Say]:
     cause = say(f"cause.{clause}", value=value, lock=f" ({found.lock})" if found.lock else "")
     growth = one.most_growth
     code, known = ("ends", {}) if growth is None else ("grows_little", {"growth": max(growth, 0.0)})
-    counters = [change(reading) for reading in found.evidence[valued:] if reading.changes][:MOST_COUNTERS]
+    counters = [_change(reading) for reading in found.evidence[valued:] if reading.changes][:MOST_COUNTERS]
     others = found.cause is Cause.PROCESSORS and found.others >= DISTURBING
     said = [say(f"cause.{code}", level=level, cause=cause, **known), *counters]
     return [*said, say("cause.others", share=found.others)] if others else said
 
 
-def change(reading: Reading) -> Say:
+def _change(reading: Reading) -> Say:
     """`Run-queue wait: 2 % before, 31 % after.`; what an operation takes as a factor."""
-    name = phrases.capital(reading.counter) if reading.counter[:1].islower() else str(reading.counter)
+    name = phrases.capital(reading.counter)
     if isinstance(reading.counter, PerOperation) and reading.before > 0:
         return say("cause.change_factor", counter=name, factor=reading.factor)
     before, after = (shown(reading.counter, number) for number in (reading.before, reading.after))
@@ -492,31 +481,31 @@ def shown(counter: ResourceCounter, number: float) -> str:
 def cause_in_brief(one: Peak) -> str:
     """The cause in a table: `processors full at 4 workers`; empty where none was looked for."""
     found = one.explanation
-    return f"{_short_cause(found.cause)} {Level(one.factor, one.level(found.end)):at}" if found else ""
+    return f"{_short(found.cause)} {_level(one, found.end):at}" if found else ""
 
 
-def _short_cause(cause: Cause) -> str:
-    return str(say(f"cause.{cause.name.lower()}_short"))
+def _short(cause: Cause) -> str:
+    return templates("cause")[f"{cause.name.lower()}_short"]
 
 
 def of_sweeps(peaks: Sequence[Peak]) -> Iterator[Say]:
     """The most frequent causes of all sweeps in one sentence; none where no sweep has one."""
-    tally = Counter(_short_cause(one.explanation.cause) for one in peaks if one.explanation is not None)
-    unexplained, named = tally.pop(_short_cause(Cause.NONE), 0), dict(tally.most_common(MOST_COUNTERS))
-    named |= {"other causes": tally.total() - sum(named.values()), _short_cause(Cause.NONE): unexplained}
-    causes = [(cause, number) for cause, number in named.items() if number]
-    if causes:
-        codes = ["cause.in_sweeps", *["cause.in_more"] * len(causes)]
-        parts = [say(code, cause=cause, number=number) for code, (cause, number) in zip(codes, causes, strict=False)]
+    tally = Counter(_short(one.explanation.cause) for one in peaks if one.explanation is not None)
+    unexplained, named = tally.pop(_short(Cause.NONE), 0), dict(tally.most_common(MOST_COUNTERS))
+    named |= {"other causes": tally.total() - sum(named.values()), _short(Cause.NONE): unexplained}
+    parts: list[Say] = []
+    for cause, number in named.items():
+        code = "cause.in_more" if parts else "cause.in_sweeps"
+        parts += [say(code, cause=cause, number=number)] if number else []
+    if parts:
         yield say("cause.of_sweeps", causes=parts)
 
 
 def counters_table(one: Peak) -> list[Table]:
     """A row a counter: its means before the gain ends, there and after."""
-    found = one.explanation
-    if found is None:
+    if (found := one.explanation) is None:
         return []
-    before, end, after = (level_text(one.factor, one.level(index)) for index in (found.before, found.end, found.after))
+    before, end, after = (f"{_level(one, index):text}" for index in (found.before, found.end, found.after))
     table = Table.of(
         found.readings.values(),
         ("counter", lambda reading: str(reading.counter)),

@@ -14,7 +14,6 @@ from ioassay.analysis.stability import (
     DriftOutcome,
     LogSampleComparison,
     Stability,
-    Variation,
 )
 from ioassay.analysis.threats import Code, Threat
 from ioassay.factors import factor_label
@@ -24,7 +23,7 @@ from ioassay.narrative.say import Level, Place, Quantity, Response, Say, Trend, 
 from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.linear_models import Dependence, Effect
 from ioassay.stats.result import Interval, plain
-from ioassay.stats.stationarity import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
+from ioassay.stats.sample import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState
 
 CRITERION = say("stability.criterion", rounds=ROUNDS, range=MAX_RANGE, slope=MAX_SLOPE)
 _FEW = 5
@@ -58,12 +57,12 @@ def _variation(answers: Sequence[Stability]) -> Iterator[Say]:
     stable: dict[str, float] = {}
     for one in answers:
         if one.variation is not None and (unstable := one.variation.unstable):
-            of, worst = len(one.cells.cells), one.variation.worst
-            facts = {"name": Response(one.response), "worst": worst.cv, "place": Place(worst.cell.point)}
+            of, worst = len(one.cells.cells), max(one.variation.cvs)
+            facts = {"name": Response(one.cells.response), "worst": worst, "place": Place(one.variation.worst.point)}
             code = "stability.varies_alone" if of == 1 else "stability.varies"
             yield say(code, **facts, unstable=len(unstable), of=of, limit=UNSTABLE_CV)
         elif one.variation is not None:
-            stable[one.response] = one.variation.worst.cv
+            stable[one.cells.response] = max(one.variation.cvs)
     if stable:
         yield _of_all("stability.stable", list(stable), worst=max(stable.values()))
 
@@ -76,7 +75,7 @@ def _of_all(code: str, responses: Sequence[str], **values: Any) -> Say:
 
 def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
     """Each response that drifts; the others together, by what is known of them."""
-    known = [(one.response, one.drift) for one in answers if one.drift is not None]
+    known = [(one.cells.response, one.drift) for one in answers if one.drift is not None]
     for response, found in known:
         if found.outcome == DriftOutcome.DRIFT:
             unit = "pass" if found.unit == PASS else "trial"
@@ -93,7 +92,7 @@ def _drift(answers: Sequence[Stability]) -> Iterator[Say]:
 def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
     """What is not in steady state, and in how many conditions log samples say that repetitions differ."""
     for one in answers:
-        name, found = Response(one.response), one.steadiness
+        name, found = Response(one.cells.response), one.steadiness
         if found is not None and found.unsteady:
             yield say("stability.unsteady", name=name, unsteady=len(found.unsteady), of=len(found.by_repetition))
         elif found is not None and not found.attained:
@@ -108,23 +107,17 @@ def _table(answers: Sequence[Stability]) -> Table:
     """A row for each response; columns that none has are left out."""
     variation, drift, steady, samples = (partial(_of, part) for part in ("variation", "drift", "steadiness", "samples"))
     columns = [
-        Column("response", lambda row: phrases.name(row.response)),
-        Column(
-            "variation, median (%)",
-            variation(_median_cv),
-        ),
-        Column("largest (%)", variation(lambda one: phrases.in_percent(one.worst.cv))),
-        Column("at", variation(lambda one: one.worst.cell.label)),
+        Column("response", lambda row: phrases.name(row.cells.response)),
+        Column("variation, median (%)", variation(lambda one: phrases.in_percent(median(one.cvs)))),
+        Column("largest (%)", variation(lambda one: phrases.in_percent(max(one.cvs)))),
+        Column("at", variation(lambda one: one.worst.label)),
         Column("drift (%)", drift(lambda one: phrases.in_percent(one.change))),
         Column("from", drift(lambda one: phrases.in_percent(one.interval.low))),
         Column("to", drift(lambda one: phrases.in_percent(one.interval.high))),
         Column("p", drift(lambda one: one.deciding_p)),
         Column("steady over repetitions", steady(lambda one: _steady_of(one.by_repetition.values()))),
         Column("trials steady at their end", steady(lambda one: _steady_of(trial.state for trial in one.within))),
-        Column(
-            "naive: repetitions differ in",
-            samples(lambda one: f"{one.naive_different} of {len(one.conditions)}"),
-        ),
+        Column("naive: repetitions differ in", samples(lambda one: f"{one.naive_different} of {len(one.conditions)}")),
         Column("corrected", samples(lambda one: f"{one.corrected_different} of {len(one.conditions)}")),
         Column("log samples", samples(lambda one: sum(found.samples for found in _dependences(one)))),
         Column("worth", samples(lambda one: round(sum(found.effective for found in _dependences(one))))),
@@ -137,10 +130,6 @@ def _of(part: str, value: Callable[[Any], Any]) -> Callable[[Stability], Any]:
     return lambda row: None if (found := getattr(row, part)) is None else value(found)
 
 
-def _median_cv(one: Variation) -> float | None:
-    return phrases.in_percent(median(part.cv for part in one.conditions))
-
-
 def _steady_of(states: Iterable[SteadyState]) -> str | None:
     attained = [state.attained for state in states]
     return f"{sum(attained)} of {len(attained)}" if attained else None
@@ -151,10 +140,10 @@ def _dependences(one: LogSampleComparison) -> list[Dependence]:
 
 
 def _numbers(one: Stability) -> dict[str, Any]:
-    found: dict[str, Any] = {"response": one.response}
+    found: dict[str, Any] = {"response": one.cells.response}
     if one.variation is not None:
-        points = [{"point": dict(part.cell.point), **plain(part.moments)} for part in one.variation.conditions]
-        found |= {"points": points, "max_cv": one.variation.worst.cv, "unstable": one.variation.unstable}
+        points = [{"point": dict(cell.point), **plain(moments)} for cell, moments in one.variation.conditions]
+        found |= {"points": points, "max_cv": max(one.variation.cvs), "unstable": [*one.variation.unstable]}
     if one.drift is not None:
         found["drift"] = {**plain(one.drift), "outcome": one.drift.outcome.value}
     if one.steadiness is not None:
@@ -175,11 +164,13 @@ def _caveats(answers: Sequence[Stability]) -> Iterator[Say]:
     for one in answers:
         if one.variation is not None:
             yield from left_out(one.cells)
-            if (fewest := min(part.moments.n for part in one.variation.conditions)) < _FEW:
+            if (fewest := min(moments.n for _, moments in one.variation.conditions)) < _FEW:
                 yield say("stability.few_for_deviation", repetitions=fewest)
             blocks = one.variation.blocks
             if isinstance(blocks, Effect) and blocks.p < 1 - one.variation.confidence:
-                yield say("stability.passes_differ", name=Response(one.response), p=blocks.p, share=blocks.partial_eta2)
+                yield say(
+                    "stability.passes_differ", name=Response(one.cells.response), p=blocks.p, share=blocks.partial_eta2
+                )
         if one.drift is not None and one.drift.outcome == DriftOutcome.DRIFT:
             yield say("stability.drift_widens")
         elif one.drift is not None and max(cell.values.size for cell in one.cells.cells) < _FEW:

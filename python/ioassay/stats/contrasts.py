@@ -342,37 +342,46 @@ POWER = 0.8
 MOST = 1000
 
 
-def repetitions_needed(family: Contrasts) -> int:
-    """The repetitions of each condition with which this family shows a difference of its margin, MOST at most."""
+def repetitions_needed(family: Contrasts, critical: Callable[[float], float] | None = None, errors: int = 2) -> int:
+    """The repetitions of each condition with which this family shows a difference of its margin, MOST at most.
+
+    Without a `critical` value by degrees of freedom all pairs are meant, of which each has the `errors` of two means.
+    """
     means = family.means
     deviation = math.sqrt(float((means.squared_errors * means.sizes).mean()))
     if deviation == 0:
         return 2
     if family.bound == 0:
         return MOST  # all means are 0, and no number is a share of them
-    scatter, conditions, risk = deviation / family.bound, means.sizes.size, family.pair_risk
-    return fewest(lambda n: _seen(n, scatter, conditions, risk))
+    conditions, level = means.sizes.size, 1 - family.pair_risk
+    critical = critical or (lambda df: range_quantile(level, max(conditions, 2), df))
+    return _fewest(deviation / family.bound, conditions, critical, errors)
 
 
 def repetitions_for(
-    variation: float,
-    conditions: int,
-    confidence: float,
-    *,
-    margin: float = MARGIN,
-    lines: bool = False,
-    share: int = 1,
+    variation: float, conditions: int, confidence: float, *, margin: float = MARGIN, lines: bool = False, share: int = 1
 ) -> int:
     """The same of conditions that all scatter by `variation`, a share of the mean.
 
     `lines`: their levels are numbers; `share`: how many such families share the risk.
     """
-    risk = (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
-    return fewest(lambda n: _seen(n, variation / math.log1p(margin), conditions, risk))
+    level = 1 - (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
+    scatter = variation / math.log1p(margin)
+    return _fewest(scatter, conditions, lambda df: range_quantile(level, max(conditions, 2), df), 2)
 
 
-def fewest(seen: Callable[[int], bool]) -> int:
-    """The smallest number from 2 to MOST for which `seen` holds: by doubling, then halving."""
+def _fewest(scatter: float, conditions: int, critical: Callable[[float], float], errors: int) -> int:
+    """The smallest number from 2 to MOST with which the half-width of an interval, and what power asks beyond it, fit
+    into the margin: by doubling, then halving. `scatter` is the deviation of one repetition in margins.
+
+    Two means at the margin from each other are told apart with POWER then, and two equal ones are shown to be within
+    it more often still: that takes one-sided tests only.
+    """
+
+    def seen(n: int) -> bool:
+        df = float(conditions * (n - 1))
+        return (critical(df) + distributions.t_ppf(POWER, df)) * scatter * math.sqrt(errors / n) <= 1
+
     low, high = 1, 2
     while high < MOST and not seen(high):
         low, high = high, 2 * high
@@ -380,19 +389,6 @@ def fewest(seen: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if seen(middle) else (middle, high)
     return min(high, MOST)
-
-
-def _seen(n: int, scatter: float, conditions: int, risk: float) -> bool:
-    """Whether the half-width of all pairs, and what power asks beyond it, fit into the margin.
-
-    `scatter` is the deviation of one repetition in margins.
-
-    Two means at the margin from each other are told apart with POWER then, and two equal ones are shown to be within
-    it more often still: that takes one-sided tests only.
-    """
-    df = float(conditions * (n - 1))
-    reach = range_quantile(1 - risk, max(conditions, 2), df) + distributions.t_ppf(POWER, df)
-    return reach * scatter * math.sqrt(2 / n) <= 1
 
 
 # The best level

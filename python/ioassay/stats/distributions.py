@@ -11,7 +11,6 @@ variance is a sum. It agrees with `scipy.stats.studentized_range`, which takes m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -33,10 +32,6 @@ def normal_cdfs(z: Floats) -> Floats:
     return np.asarray(0.5 * np.asarray(_erfc(-z / math.sqrt(2)), dtype=np.float64))
 
 
-def normal_sf(z: float) -> float:
-    return 0.5 * math.erfc(z / math.sqrt(2))
-
-
 def normal_ppf(probability: float) -> float:
     """M. J. Wichura, algorithm AS 241 (Applied Statistics 37, 1988), as the standard library has it."""
     if 0 < probability < 1:
@@ -56,19 +51,28 @@ def t_sf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_ppf(probability: float, df: float) -> float:
-    """The value that Student's variable stays below with this probability."""
+    """The value that Student's variable stays below with this probability.
+
+    Newton's steps on the logarithms of the upper tail and of t, kept within a bracket.
+    """
     if not (0 < probability < 1 and df > 0):
         return math.nan
-    if probability == 0.5:
-        return 0.0
-    if probability < 0.5:
-        return -t_ppf(1 - probability, df)
+    if probability <= 0.5:
+        return -t_ppf(1 - probability, df) if probability < 0.5 else 0.0
     scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-
-    def density(t: float) -> float:
-        return scale * math.exp(-(df + 1) / 2 * math.log1p(t * t / df))
-
-    return _inverse(lambda t: t_sf(t, df), density, 1 - probability, max(normal_ppf(probability), 1e-8))
+    wanted, low, high, t = 1 - probability, 0.0, math.inf, max(normal_ppf(probability), 1e-8)
+    for _ in range(200):
+        above = t_sf(t, df)
+        low, high = (t, high) if above > wanted else (low, t)
+        slope = t * scale * math.exp(-(df + 1) / 2 * math.log1p(t * t / df))
+        step = above * math.log(above / wanted) / slope if above > 0 and slope > 0 else math.inf
+        following = t * math.exp(step) if abs(step) < 3 else math.nan
+        if not low < following < high:
+            following = 2 * t if math.isinf(high) else (low + high) / 2 if low > 0 else high / 4
+        if abs(following - t) <= _SETTLED * t:
+            return following
+        t = following
+    return t
 
 
 @lru_cache(maxsize=4096)
@@ -80,20 +84,6 @@ def f_sf(f: float, df_one: float, df_two: float) -> float:
         return 1.0 if f <= 0 else 0.0
     whole = df_two + df_one * f
     return _beta(df_two / 2, df_one / 2, df_two / whole, df_one * f / whole)
-
-
-@lru_cache(maxsize=4096)
-def f_ppf(probability: float, df_one: float, df_two: float) -> float:
-    """The value that F stays below with this probability."""
-    if not (0 < probability < 1 and df_one > 0 and df_two > 0):
-        return math.nan
-    one, two = df_one / 2, df_two / 2
-    constant = math.lgamma(one + two) - math.lgamma(one) - math.lgamma(two) + one * math.log(df_one / df_two)
-
-    def density(f: float) -> float:
-        return math.exp(constant + (one - 1) * math.log(f) - (one + two) * math.log1p(df_one * f / df_two))
-
-    return _inverse(lambda f: f_sf(f, df_one, df_two), density, 1 - probability, 1.0)
 
 
 def deviation_nodes(df: Floats) -> tuple[Floats, Floats]:
@@ -120,39 +110,19 @@ def gauss() -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=4096)
 def _deviation_bounds(df: float) -> tuple[float, float]:
-    """The quantiles of the estimated deviation at 1e-15 and 1 - 1e-15."""
-    half, wanted = df / 2, math.log(_PRECISE)
-    ends = []
-    # Of the lower tail the first term, x^a / gamma(a + 1), is nearly all; the upper one begins above the mean.
-    first = (wanted + math.lgamma(half + 1)) / half
-    for side, (low, high) in enumerate(((first - 2, first + 8), (math.log(half) - 1, math.log(half + 1) + 5))):
-        for _ in range(12):  # of a width of 10: the bounds need few digits
-            middle = (low + high) / 2
-            tail = _gamma_tails(half, math.exp(middle))[side]
-            above = (math.log(tail) if tail > 0 else -math.inf) > wanted
-            low, high = (low, middle) if above == (side == 0) else (middle, high)
-        ends.append(math.sqrt(math.exp(high if side else low) / half))
+    """Beyond which the estimated deviation lies with less than 1e-15 on either side.
+
+    Chernoff's bound: its square is beyond c, on one side of 1, with at most exp(-df / 2 (c - 1 - ln c)).
+    """
+    ends, exponent = [], -2 * math.log(_PRECISE) / df
+    for c in (
+        math.exp(-1 - exponent),
+        1 + exponent + math.sqrt(2 * exponent),
+    ):  # beyond both, which Newton's steps near
+        for _ in range(60):
+            c -= (c - 1 - math.log(c) - exponent) / (1 - 1 / c)
+        ends.append(math.sqrt(c))
     return ends[0], ends[1]
-
-
-def _inverse(tail: Callable[[float], float], density: Callable[[float], float], wanted: float, start: float) -> float:
-    """The x > 0 whose upper tail is `wanted`: Newton's steps on the logarithms of both, kept within a bracket."""
-    low, high, x = 0.0, math.inf, start
-    for _ in range(200):
-        above = tail(x)
-        if above > wanted:
-            low = x
-        else:
-            high = x
-        slope = x * density(x)
-        step = above * math.log(above / wanted) / slope if above > 0 and slope > 0 else math.inf
-        following = x * math.exp(step) if abs(step) < 3 else math.nan
-        if not low < following < high:
-            following = 2 * x if math.isinf(high) else (low + high) / 2 if low > 0 else high / 4
-        if abs(following - x) <= _SETTLED * x:
-            return following
-        x = following
-    return x
 
 
 def _beta(a: float, b: float, x: float, y: float) -> float:
@@ -197,30 +167,6 @@ def _log_beta(a: float, b: float) -> float:
 
 def _stirling(z: float) -> float:
     return 1 / (12 * z) - 1 / (360 * z**3)
-
-
-def _gamma_tails(a: float, x: float) -> tuple[float, float]:
-    """The regularised incomplete gamma functions, below and above x: series or continued fraction (ibid., 6.2)."""
-    front = math.exp(a * math.log(x) - x - math.lgamma(a)) if x > 0 else 0.0
-    if x < a + 1:
-        term = total = 1 / a
-        for step in range(1, _MOST_STEPS):
-            term *= x / (a + step)
-            total += term
-            if term < total * _PRECISE:
-                break
-        return front * total, 1 - front * total
-    b = x + 1 - a
-    c, d = 1 / _TINY, 1 / b
-    value = d
-    for step in range(1, _MOST_STEPS):
-        factor = -step * (step - a)
-        b += 2
-        d, c = 1 / _away(factor * d + b), _away(b + factor / c)
-        value *= c * d
-        if abs(c * d - 1) < _PRECISE:
-            break
-    return 1 - front * value, front * value
 
 
 def _away(value: float) -> float:

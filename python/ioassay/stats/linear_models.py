@@ -16,7 +16,6 @@ intersection of one-sided tests, each at the full risk (Berger, Technometrics 24
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -25,7 +24,7 @@ import numpy as np
 
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import ConditionMeans
-from ioassay.stats.contrasts import MOST, POWER, Contrasts, Pair, by_df, fewest, grid_df
+from ioassay.stats.contrasts import Contrasts, Pair, by_df, grid_df, repetitions_needed
 from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 NO_SPREAD = "the repetitions of every condition are identical, so there is no spread to test against"
@@ -50,14 +49,9 @@ class OneWay:
     omega2: float
 
 
-def usable(groups: Sequence[Floats]) -> list[Floats]:
-    """The groups as arrays, without the empty ones."""
-    return [array for array in map(as_floats, groups) if array.size]
-
-
 def one_way(groups: Sequence[Floats]) -> OneWay | Undefined:
     """Fisher's one-way analysis of variance (Statistical Methods for Research Workers, 1925)."""
-    arrays = usable(groups)
+    arrays = [array for array in map(as_floats, groups) if array.size]
     count, size = len(arrays), sum(array.size for array in arrays)
     if count < 2:
         return Undefined(f"{count} condition with values; a comparison needs at least 2")
@@ -72,9 +66,8 @@ def one_way(groups: Sequence[Floats]) -> OneWay | Undefined:
     sizes = np.array([array.size for array in arrays], dtype=np.float64)
     means = np.array([mean_of(array) for array in arrays])
     ss_between = float(np.sum(sizes * (means - np.average(means, weights=sizes)) ** 2))
-    df_between, df_within = count - 1, size - count
+    df_between, df_within, total = count - 1, size - count, ss_between + ss_within
     ms_between, ms_within = ss_between / df_between, ss_within / df_within
-    total = ss_between + ss_within
     f = ms_between / ms_within
     return OneWay(
         df_between=df_between,
@@ -125,7 +118,9 @@ def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
     if not arrays:
         return Undefined("no run has 4 log samples")
     lags = min(array.size for array in arrays) // 2
-    covariance = np.sum([_autocovariance(array, lags) for array in arrays], axis=0)
+    # Sums of products of deviations at lags 0 to `lags`, by the Wiener-Khinchin theorem.
+    spectra = [np.abs(np.fft.rfft(array - array.mean(), 2 * array.size)) ** 2 for array in arrays]
+    covariance = np.sum([np.fft.irfft(spectrum)[: lags + 1] for spectrum in spectra], axis=0)
     if covariance[0] <= 0:
         return Undefined("the log samples of every run are identical")
     rho = covariance / covariance[0]
@@ -135,13 +130,6 @@ def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
     # The pairs count lag 0 once; every other lag occurs on both sides.
     samples, time = sum(array.size for array in arrays), max(1.0, float(2 * kept.sum() - 1))
     return Dependence(samples, float(rho[1]), time, samples / time)
-
-
-def _autocovariance(values: Floats, lags: int) -> Floats:
-    """Sums of products of deviations at lags 0 to `lags`, shape (lags + 1,), by the Wiener-Khinchin theorem."""
-    deviations = values - values.mean()
-    spectrum = np.abs(np.fft.rfft(deviations, 2 * values.size)) ** 2
-    return np.asarray(np.fft.irfft(spectrum)[: lags + 1])
 
 
 def corrected(anova: OneWay, found: Dependence) -> Corrected:
@@ -307,7 +295,8 @@ def interaction(
     differences[np.abs(differences) <= 1e-12 * max(float(np.abs(means.estimates).max()), 1.0)] = 0.0
     parts = means.squared_errors[places]
     errors, df = np.sqrt(parts.sum(axis=1)), means.df_of_sums(parts, places)
-    reach = errors * by_df(df, lambda one: distributions.t_ppf(1 - family.risk / 2 / len(corners), one))
+    level = 1 - family.risk / 2 / len(corners)
+    reach = errors * by_df(df, lambda one: distributions.t_ppf(level, one))
     tolerance = errors * by_df(df, lambda one: distributions.t_ppf(1 - family.risk, one))
     clearest = int(np.argmax(np.abs(differences) / np.where(reach > 0, reach, 1.0)))
     error, p = float(errors[clearest]), float(differences[clearest] == 0)
@@ -319,34 +308,21 @@ def interaction(
         pair=family.as_pair(differences[clearest], reach[clearest], p),
         present=bool((np.abs(differences) > reach).any()),
         absent=bool((np.abs(differences) + tolerance <= family.bound).all()),
-        needed=None if means.exact else _needed(family, len(corners)),
+        needed=None
+        if means.exact
+        else repetitions_needed(family, lambda one: distributions.t_ppf(level, one), errors=4),
     )
-
-
-def _needed(family: Contrasts, contrasts: int) -> int:
-    """As for pairs (`contrasts.repetitions_needed`), with the four errors of a contrast."""
-    means = family.means
-    if family.bound == 0:
-        return MOST
-    scatter = math.sqrt(float((means.squared_errors * means.sizes).mean())) / family.bound
-    level = 1 - family.risk / 2 / contrasts
-
-    def seen(n: int) -> bool:
-        df = float(means.sizes.size * (n - 1))
-        return (distributions.t_ppf(level, df) + distributions.t_ppf(POWER, df)) * scatter * 2 / math.sqrt(n) <= 1
-
-    return fewest(seen)
 
 
 # Lines
 
 
-# Residuals smaller than this share of the data's spread are rounding: the fit is exact.
 _EXACT = 1e-24
-# Rows times columns times columns from which on normal equations are worth it.
+"""Residuals smaller than this share of the data's spread are rounding: the fit is exact."""
 _LARGE = 20_000_000
-# Eigenvalues below this share of the largest are rounding: the design is deficient there.
+"""Rows times columns times columns from which on normal equations are worth it."""
 _NO_DIRECTION = 1e-11
+"""Eigenvalues below this share of the largest are rounding: the design is deficient there."""
 
 
 @dataclass(frozen=True)
@@ -438,17 +414,20 @@ def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
     )
 
 
-def lack_of_fit(x: Floats, y: Floats, line: Line) -> LackOfFit | Undefined:
-    """F test of the line against the level means: Draper and Smith, "Applied Regression Analysis" (1998), chapter 2."""
+def lack_of_fit(x: Floats, y: Floats, ss_residual: float, parameters: int = 2) -> LackOfFit | Undefined:
+    """F test of a fit, of as many parameters, against the level means.
+
+    Draper and Smith, "Applied Regression Analysis" (1998), chapter 2.
+    """
     x, y = as_floats(x), as_floats(y)
     levels = np.unique(x)
-    df_lack, df_pure = levels.size - 2, x.size - levels.size
+    df_lack, df_pure = levels.size - parameters, x.size - levels.size
     if df_lack < 1:
-        return Undefined("two levels only: a line always passes through both means")
+        return Undefined(f"{levels.size} levels only: {parameters} parameters always meet their means")
     if df_pure < 1:
         return Undefined("no level was repeated")
     pure = float(sum(sum_of_squares(y[x == level]) for level in levels))
     if pure == 0:
         return Undefined("the repetitions of every level are identical")
-    f = max(line.ss_residual - pure, 0.0) / df_lack / (pure / df_pure)
+    f = max(ss_residual - pure, 0.0) / df_lack / (pure / df_pure)
     return LackOfFit(f, int(df_lack), int(df_pure), float(distributions.f_sf(f, df_lack, df_pure)))

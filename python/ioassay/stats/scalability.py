@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ioassay.stats import distributions
+from ioassay.stats.linear_models import LackOfFit, lack_of_fit
 from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 FEWEST_LEVELS = 4
@@ -110,6 +111,7 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
     if bounds[0].low <= 0:
         return Undefined("the throughput of one worker cannot be told from nothing: levels near 1 are missing")
     peak = _peak(parameters, covariance, bounds, df) if free == 3 else None
+    lack, tested = lack_of_fit(x, y / unit, squares, free), x.size > levels > free
     means = np.array([mean_of(y[x == level] / unit) for level in np.unique(x)])
     return Law(
         kind=USL if free == 3 else AMDAHL,
@@ -123,7 +125,7 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
         peak_interval=peak[1] if peak else None,
         limit=float(gamma / alpha) * unit if free == 2 and bounds[1].low > 0 else None,
         r2=float(r2),
-        lack_p=_lack(x, y / unit, squares, free),
+        lack_p=lack.p if isinstance(lack, LackOfFit) else float(squares <= 1e-12) if tested else None,
         worst=float(np.max(np.abs(means / _throughput((gamma, alpha, beta), np.unique(x)) - 1))),
         n=int(x.size),
         df=int(df),
@@ -136,13 +138,6 @@ def _throughput(parameters: Any, x: Floats) -> Floats:
     return result
 
 
-def _jacobian(parameters: Any, x: Floats, free: int) -> Floats:
-    gamma, alpha, beta = (*parameters, 0.0)[:3]
-    divisor = 1 + alpha * (x - 1) + beta * x * (x - 1)
-    columns = [x / divisor, -gamma * x * (x - 1) / divisor**2, -gamma * x**2 * (x - 1) / divisor**2]
-    return np.column_stack(columns[:free])
-
-
 def _solve(x: Floats, y: Floats, free: int) -> tuple[Floats, Floats, float] | Undefined:
     """Parameters, the inverse of their normal matrix, and the sum of squares."""
 
@@ -150,7 +145,10 @@ def _solve(x: Floats, y: Floats, free: int) -> tuple[Floats, Floats, float] | Un
         return _throughput(parameters, x) - y
 
     def slopes(parameters: Floats) -> Floats:
-        return _jacobian(parameters, x, free)
+        gamma, alpha, beta = (*parameters, 0.0)[:3]
+        divisor = 1 + alpha * (x - 1) + beta * x * (x - 1)
+        columns = [x / divisor, -gamma * x * (x - 1) / divisor**2, -gamma * x**2 * (x - 1) / divisor**2]
+        return np.column_stack(columns[:free])
 
     parameters = _minimum(residual, slopes, _start(x, y, free))
     if parameters is None:
@@ -221,19 +219,6 @@ def _peak(parameters: Floats, covariance: Floats, bounds: list[Interval], df: in
     half = float(distributions.t_ppf((1 + bounds[2].confidence) / 2, df)) * float(np.sqrt(slopes @ covariance @ slopes))
     ends = float(place * np.exp(-half)), float(place * np.exp(half))
     return place, Interval(*ends, bounds[2].confidence, "delta, log scale")
-
-
-def _lack(x: Floats, y: Floats, squares: float, free: int) -> float | None:
-    """Lack of fit against the scatter of repetitions: Draper and Smith, "Applied Regression Analysis", 2.1."""
-    groups = [y[x == level] for level in np.unique(x)]
-    pure, freedom = sum(sum_of_squares(group) for group in groups), y.size - len(groups)
-    more = len(groups) - free
-    if freedom < 1 or more < 1:
-        return None
-    left = max(squares - pure, 0.0)
-    if pure <= 0:
-        return 1.0 if left <= 1e-12 else 0.0
-    return float(distributions.f_sf(left / more / (pure / freedom), more, freedom))
 
 
 @dataclass(frozen=True)
@@ -320,8 +305,8 @@ class _Search:
         return self.u.size - 4
 
     def inside(self, confidence: float) -> Floats:
-        """The places that F does not exclude."""
-        allowed = self.least * (1 + float(distributions.f_ppf(confidence, 1, self.df)) / self.df) + 1e-12
+        """The places that F, the square of t, does not exclude."""
+        allowed = self.least * (1 + distributions.t_ppf((1 + confidence) / 2, self.df) ** 2 / self.df) + 1e-12
         return self.places[self.squares <= allowed]
 
 

@@ -31,6 +31,7 @@ from ioassay import metrics
 from ioassay.analysis.measurements import memoized
 from ioassay.factors import CASE, LevelIndex, level_key, level_word
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
+from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
@@ -74,7 +75,7 @@ class Cells:
 
     `factors` holds only levels that have values. `absent`: conditions that ran but have no such response;
     `failed` and `skipped`: numbers of trials that are left out; `implausible`: of values that are no measurement;
-    `lost`: conditions of which no trial went well.
+    `lost`: conditions of which no trial went well; `exact`: computed, so that nothing in them is chance.
     """
 
     study: str
@@ -86,10 +87,15 @@ class Cells:
     failed: int = 0
     skipped: int = 0
     implausible: int = 0
+    exact: bool = False
 
     @property
     def groups(self) -> list[Floats]:
         return [cell.values for cell in self.cells]
+
+    def fit(self) -> ConditionMeans | Undefined:
+        """The model of all conditions."""
+        return fit(self.groups, [cell.repetition for cell in self.cells], exact=self.exact)
 
     @property
     def merged(self) -> bool:
@@ -104,13 +110,19 @@ class Cells:
         """What level of the factor each value has, cell by cell: equal where the levels are the same."""
         return [level_key(factor, cell.point[factor]) for cell in self.cells for _ in cell.values]
 
+    def grid(self, *factors: str) -> list[dict[tuple[str, ...], int]]:
+        """For each combination of the other factors' levels: levels of these factors -> index of their condition."""
+        found: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+        for index, cell in enumerate(self.cells):
+            keys = {name: level_key(name, cell.point[name]) for name in self.factors}
+            others = tuple(key for name, key in keys.items() if name not in factors)
+            found.setdefault(others, {})[tuple(keys[name] for name in factors)] = index
+        return [*found.values()]
+
     def slices(self, factor: str) -> list[Cells]:
         """One set for each combination of the other factors' levels, in which only `factor` varies."""
-        others = [name for name in self.factors if name != factor]
-        found: dict[tuple[str, ...], list[Cell]] = {}
-        for cell in self.cells:
-            found.setdefault(tuple(level_key(name, cell.point[name]) for name in others), []).append(cell)
-        return [replace(self, cells=tuple(own), factors=_present(self.factors, own)) for own in found.values()]
+        parts = [[self.cells[index] for index in row.values()] for row in self.grid(factor)]
+        return [replace(self, cells=tuple(own), factors=_present(self.factors, own)) for own in parts]
 
     def where(self) -> dict[str, Scalar]:
         """The levels that all conditions share, of factors that the study varies."""
@@ -145,6 +157,7 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
         failed=status.count(FAILED),
         skipped=status.count(SKIPPED),
         implausible=sum(not plausible(value) for value in values),
+        exact=not records.is_measured(study),
     )
 
 
