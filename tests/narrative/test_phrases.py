@@ -7,6 +7,7 @@ from typing import Any
 from corpora import cases
 from ioassay import factors
 from ioassay.narrative import phrases
+from ioassay.narrative.say import Response
 from ioassay.stats.result import Interval
 
 
@@ -16,8 +17,8 @@ def test_a_response_reads_well_at_the_head_and_inside_a_sentence(case: dict[str,
 
 
 def test_a_percentile_has_its_article_within_a_sentence() -> None:
-    assert phrases.subject("read.lat.p99") == "The 99th percentile of read total latency"
-    assert (phrases.noun("read.bw"), phrases.subject("cpu.usr")) == ("read bandwidth", "CPU usr")
+    assert f"{Response('read.lat.p99'):subject}" == "The 99th percentile of read total latency"
+    assert (phrases.noun("read.bw"), f"{Response('cpu.usr'):subject}") == ("read bandwidth", "CPU usr")
 
 
 def test_values_carry_their_unit() -> None:

@@ -16,6 +16,8 @@ from ioassay.pack import files, listed
 from ioassay.registry import Contract, Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ioassay.records.record import Scalar
     from ioassay.study.model import Study
 
@@ -39,13 +41,7 @@ ANALYSES: dict[str, str] = listed(
 """In report order: the conclusion first, threats to validity last."""
 
 MERGED: dict[str, str] = listed(
-    "merged",
-    {
-        "regression": "effect",
-        "latency": "describe",
-        "ablation": "reductions",
-        "hits": "reductions",
-    },
+    "merged", {"regression": "effect", "latency": "describe", "ablation": "reductions", "hits": "reductions"}
 )
 """Former names of questions, which studies may still use: name -> the question that has its answers now."""
 
@@ -97,13 +93,9 @@ class Published(TypedDict, total=False):
     path: list[PublishedPath]
 
 
+@functools.cache
 def published(kind: str, *studies: str) -> Published | None:
     """What stands next to a study's own numbers: of this kind ("loads", "path"), of any of the studies."""
-    return next((one for one in _published() if kind in one and set(studies) & set(one["studies"])), None)
-
-
-@functools.cache
-def _published() -> list[Published]:
-    """All tables of the packs, by the names of their files."""
-    tables = [tomllib.loads(file.read_text("utf-8")) for _, file in sorted(files("published").items())]
-    return cast("list[Published]", tables)
+    read = (tomllib.loads(file.read_text("utf-8")) for _, file in sorted(files("published").items()))
+    tables = cast("Iterator[Published]", read)
+    return next((one for one in tables if kind in one and set(studies) & set(one["studies"])), None)

@@ -88,7 +88,6 @@ class ClaimVerdicts:
 
     @property
     def by_drive(self) -> int:
-        """The number of claims that rest on the drive's counts."""
         return sum(one.verdict.reason == BY_DRIVE for one in self.of_io)
 
     @property
@@ -98,11 +97,9 @@ class ClaimVerdicts:
 
     @property
     def contradicted(self) -> int:
-        """The number of claims about I/O that the kernel contradicts."""
         return sum(one.verdict.category == CONTRADICTED for one in self.of_io)
 
     def by_condition(self) -> list[ConditionVerdicts]:
-        """One for each claim of each condition."""
         rows: dict[tuple[str, str], list[Verdict]] = {}
         for one in self.judged:
             rows.setdefault((one.condition, one.claim), []).append(one.verdict)

@@ -159,13 +159,18 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
 
     A percentile of all requests is described with its distribution.
     """
-    confidence = study.analysis.confidence
-    collected = [cells(records, study, response) for response in records.responses(study)]
-    described = [
-        Description(part, tuple(_summary(part.response, cell, confidence) for cell in part.cells))
-        for part in collected
-        if part.cells
-    ]
+    described = []
+    for part in (cells(records, study, response) for response in records.responses(study)):
+        summaries = []
+        for cell in part.cells:
+            values, places = cell.measured, cell.repetition
+            flagged = tuple(
+                Flagged(cell.trials[one.index], int(places[one.index]), float(values[one.index]), one.score)
+                for one in outliers(values)
+            )
+            own = interval(part.response, cell, study.analysis.confidence)
+            summaries.append(Summary(cell.point, replace(moments(values), mean=mean_of(cell.values)), own, flagged))
+        described += [Description(part, tuple(summaries))] if summaries else []
     distributions = {
         of: Distribution(study.name, *of, conditions, tuple(one for one in described if one.latencies == of))
         for of in itertools.product(DIRECTIONS, reversed(metrics.LATENCY_KINDS))
@@ -211,15 +216,6 @@ def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.
     return (found.high - found.low) / 2 / abs(mean)
 
 
-def _summary(response: str, cell: Cell, confidence: float) -> Summary:
-    flagged = tuple(
-        Flagged(cell.trials[one.index], int(cell.repetition[one.index]), float(cell.measured[one.index]), one.score)
-        for one in outliers(cell.measured)
-    )
-    described = replace(moments(cell.measured), mean=mean_of(cell.values))
-    return Summary(cell.point, described, interval(response, cell, confidence), flagged)
-
-
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
     known, design = trial_histograms(records, study, direction, kind), study.design
@@ -227,26 +223,18 @@ def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tup
     for row in that_count(records.trials_of(study)).iter_rows(named=True):
         if row["status"] == OK and row["trial"] in known:
             grouped.setdefault(design.key(row), (design.point(row), []))[1].append(known[row["trial"]])
-    ordered = sorted(grouped.values(), key=lambda condition: design.place(condition[0]))
-    return tuple(_condition(point, parts, study.analysis.confidence) for point, parts in ordered)
-
-
-def _condition(point: Mapping[str, Scalar], parts: Sequence[Histogram], confidence: float) -> Latencies:
-    merged = merge_histograms(parts)
-    found = percentile_intervals(pseudo_values(parts, PERCENTILES), confidence)
+    found, confidence = [], study.analysis.confidence
     unbounded = Undefined("too few requests to bound this percentile on both sides")
-    percentiles = tuple(
-        Percentile(
-            percent=percent,
-            value=merged.quantile(percent / 100),
-            interval=bounds,
-            naive=Interval(*ends, confidence, "binomial") if np.isfinite(ends).all() else unbounded,
-            beyond=merged.count * (1 - percent / 100),
-        )
-        for percent, bounds in zip(PERCENTILES, found, strict=True)
-        for ends in [merged.quantile_interval(percent / 100, confidence)]
-    )
-    return Latencies(point, len(parts), merged.count, merged.mean or 0.0, percentiles)
+    for point, parts in sorted(grouped.values(), key=lambda condition: design.place(condition[0])):
+        merged, percentiles = merge_histograms(parts), []
+        intervals = percentile_intervals(pseudo_values(parts, PERCENTILES), confidence)
+        for percent, bounds in zip(PERCENTILES, intervals, strict=True):
+            ends = merged.quantile_interval(percent / 100, confidence)
+            naive = Interval(*ends, confidence, "binomial") if np.isfinite(ends).all() else unbounded
+            beyond = merged.count * (1 - percent / 100)
+            percentiles.append(Percentile(percent, merged.quantile(percent / 100), bounds, naive, beyond))
+        found.append(Latencies(point, len(parts), merged.count, merged.mean or 0.0, tuple(percentiles)))
+    return tuple(found)
 
 
 RATE, VOLUME = "iops", "bw"
@@ -266,7 +254,6 @@ class Profile:
     """Of all requests of all repetitions."""
 
     def metric(self, quantity: str) -> str:
-        """The quantity's name in the registry of metrics."""
         return f"{self.direction}.{quantity}"
 
 

@@ -42,7 +42,6 @@ class AnovaVariants:
     confidence: float
 
     def differs(self, analysis: OneWay) -> bool:
-        """Return True if conditions differ by one of the analyses."""
         return analysis.p < 1 - self.confidence
 
 

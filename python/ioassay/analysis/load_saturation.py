@@ -82,18 +82,13 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
     for family in level_families(found, factor, study.analysis.confidence) if factor in found.varying() else ():
         pairs = [(cell, served[cell.trials]) for cell in family.cells if cell.trials in served]
         if len(pairs) == len(family.cells) > 2:
-            levels = []
+            levels, confidence = [], study.analysis.confidence
             for cell, own in pairs:
                 jobs = level_number("numjobs", cell.point.get("numjobs", study.params.get("numjobs", 1))) or 1.0
-                levels.append(
-                    LoadLevel(
-                        offered=(level_number(factor, cell.point[factor]) or 0.0) * jobs,
-                        served=mean_of(own.values),
-                        served_interval=interval(f"{direction}.iops", own, study.analysis.confidence),
-                        latency=mean_of(cell.values),
-                        latency_interval=interval(found.response, cell, study.analysis.confidence),
-                    )
-                )
+                offered = (level_number(factor, cell.point[factor]) or 0.0) * jobs
+                served_interval = interval(f"{direction}.iops", own, confidence)
+                latency = mean_of(cell.values), interval(found.response, cell, confidence)
+                levels.append(LoadLevel(offered, mean_of(own.values), served_interval, *latency))
             places.append(_place(study, direction, family.part.where(), tuple(levels), family.contrasts))
     return places
 

@@ -399,7 +399,6 @@ class AverageChange:
 
     @property
     def outcome(self) -> Outcome:
-        """Equivalence, a difference, or neither."""
         return pair_outcome(self.contrasts, 1, 0)
 
     @property

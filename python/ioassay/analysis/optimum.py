@@ -138,7 +138,6 @@ class Peak(LevelFamily):
 
     @property
     def fewest(self) -> int:
-        """The repetitions of the level that has the fewest."""
         return min(cell.values.size for cell in self.cells)
 
     @property
@@ -206,7 +205,6 @@ class Peak(LevelFamily):
         return first if first < len(self.cells) - 1 else None
 
     def at_processors(self, index: int) -> bool:
-        """True if a level is the number of the machine's processors."""
         return self.numbers is not None and self.processors is not None and self.numbers[index] == self.processors
 
     def level(self, index: int) -> object:

@@ -328,7 +328,6 @@ def explain(records: Dataset, study: Study, family: LevelFamily, end: int) -> Ex
 
 
 def _values(records: Dataset, study: Study, family: LevelFamily) -> dict[Counter, list[Floats]]:
-    """Counter -> its values, an array for each level."""
     used = resource_use(records, study)
     rows = [[used.get(trial, {}) for trial in cell.trials] for cell in family.cells]
     every = [row for level in rows for row in level]

@@ -94,7 +94,6 @@ class Variation:
 
     @property
     def worst(self) -> Cell:
-        """The condition that varies most."""
         return self.conditions[int(np.argmax(self.cvs))][0]
 
 
@@ -155,12 +154,10 @@ def log_sample_comparison(found: Cells, logged: Mapping[str, Samples], confidenc
     judged = []
     for cell in found.cells:
         runs = [logged[trial].value for trial in cell.trials if trial in logged]
-        naive = one_way(runs)
-        if isinstance(naive, Undefined):
-            continue
-        dependent = dependence(runs)
-        fixed = dependent if isinstance(dependent, Undefined) else corrected(naive, dependent)
-        judged.append(Among(cell, naive, dependent, fixed))
+        naive, dependent = one_way(runs), dependence(runs)
+        if isinstance(naive, OneWay):
+            fixed = dependent if isinstance(dependent, Undefined) else corrected(naive, dependent)
+            judged.append(Among(cell, naive, dependent, fixed))
     return LogSampleComparison(tuple(judged), confidence) if judged else None
 
 
@@ -218,7 +215,6 @@ class Drift:
 
     @property
     def notable(self) -> bool:
-        """Return True for a drift that is large enough for a warning."""
         return self.outcome == DriftOutcome.DRIFT and abs(self.change) >= NOTABLE
 
 
@@ -301,23 +297,15 @@ class Judged:
 
 @dataclass(frozen=True)
 class Steadiness:
-    """All conditions of one response."""
+    """All conditions of one response. `by_repetition`: label -> state, of those with repetitions enough."""
 
     conditions: tuple[Judged, ...]
-
-    @property
-    def by_repetition(self) -> dict[str, SteadyState]:
-        """Label -> state, of the conditions with repetitions enough."""
-        states = ((condition.cell.label, condition.repetitions) for condition in self.conditions)
-        return {label: state for label, state in states if isinstance(state, SteadyState)}
+    by_repetition: Mapping[str, SteadyState]
+    within: tuple[WithinTrial, ...]
 
     @property
     def unsteady(self) -> list[str]:
         return [label for label, state in self.by_repetition.items() if not state.attained]
-
-    @property
-    def within(self) -> list[WithinTrial]:
-        return [trial for condition in self.conditions for trial in condition.trials.values()]
 
     @property
     def trials_attained(self) -> int:
@@ -334,12 +322,14 @@ def steadiness(found: Cells, logged: Mapping[str, Samples]) -> Steadiness | None
 
     None where there are neither five repetitions nor logs.
     """
-    judged = []
+    judged, states, within = [], dict[str, SteadyState](), list[WithinTrial]()
     for cell in found.cells:
         trials = {trial: one for trial in cell.trials if trial in logged and (one := within_trial(logged[trial]))}
-        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), trials))
-    answer = Steadiness(tuple(judged))
-    return answer if answer.by_repetition or answer.within else None
+        state = steady_state(cell.measured[np.argsort(cell.order, kind="stable")])
+        judged.append(Judged(cell, state, trials))
+        states |= {cell.label: state} if isinstance(state, SteadyState) else {}
+        within += trials.values()
+    return Steadiness(tuple(judged), states, tuple(within)) if states or within else None
 
 
 def within_trial(found: Samples) -> WithinTrial | None:

@@ -71,7 +71,6 @@ class Point:
         return self.rate / self.speed if self.speed and self.work else None
 
     def share(self, names: Sequence[str]) -> float:
-        """Of all calls, those of these names."""
         return sum(self.count.get(name, 0) for name in names) / self.total
 
 
@@ -106,7 +105,21 @@ def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
     counting = [] if records.counting is None else records.counting.iter_rows(named=True)
     trials = [row for row in counting if row["study"] == study.name]
     speeds, levels, design = _speeds(records, study, trials), study.levels, study.design
-    points = [point for row in trials if (point := _point(records, study, row, speeds)) is not None and point.total]
+    points = []
+    for row in trials:
+        rows = records.calls.filter(trial=row["trial"])
+        if rows["count"].sum() and row["status"] == "ok":
+            point = Point(
+                trial=row["trial"],
+                levels=LevelIndex({name: found for name, found in levels.items() if name in row}).point(row),
+                by=rows["by"][0],
+                count=dict(zip(rows["name"], rows["count"], strict=True)),
+                errors=int(rows["errors"].sum()),
+                rate=float(rows["per_second"].sum()),
+                work=row.get(WORK),
+                speed=speeds.get(row["trial"]),
+            )
+            points.append(point)
     points.sort(key=lambda point: design.place(point.levels))
     if not trials or not (points or "ok" in records.trials_of(study)["status"]):
         return []  # of a study of which no trial could run, other answers say why
@@ -125,24 +138,6 @@ def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
             reasons=list(dict.fromkeys(row["reason"] for row in trials if row["reason"])),
         )
     ]
-
-
-def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mapping[str, float]) -> Point | None:
-    import polars as pl
-
-    rows = records.calls.filter(pl.col("trial") == row["trial"])
-    if rows.is_empty() or row["status"] != "ok":
-        return None
-    return Point(
-        trial=row["trial"],
-        levels=LevelIndex({name: levels for name, levels in study.levels.items() if name in row}).point(row),
-        by=rows["by"][0],
-        count=dict(zip(rows["name"], rows["count"], strict=True)),
-        errors=int(rows["errors"].sum()),
-        rate=float(rows["per_second"].sum()),
-        work=row.get(WORK),
-        speed=speeds.get(row["trial"]),
-    )
 
 
 def _speeds(records: Dataset, study: Study, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:

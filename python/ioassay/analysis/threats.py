@@ -134,7 +134,6 @@ GAP_S = 300.0
 
 
 def failed(context: Context) -> Iterator[Threat]:
-    """Trials that failed or were skipped, with their commonest reasons."""
     for status, code in ((FAILED, Code.FAILED), (SKIPPED, Code.SKIPPED)):
         rows = context.trials.filter(pl.col("status") == status)
         if not rows.is_empty():
@@ -216,7 +215,6 @@ def instability(context: Context) -> Iterator[Threat]:
 
 
 def short(context: Context) -> Iterator[Threat]:
-    """Trials too short to leave caches and clocks behind."""
     key, typical_s = context.records.driver(context.study).length_key, context.good["duration_s"].median()
     if key and isinstance(typical_s, float) and typical_s < SHORT_S:
         numbers = {"median_s": typical_s, "enough_s": SHORT_S}
@@ -320,14 +318,12 @@ def _virtual(host: Host, study: Study) -> dict[str, Any]:
 
 
 def _governor(host: Host, study: Study) -> dict[str, Any]:
-    """Processors that save power while measuring."""
     found: object = host.get("cpu", {}).get("governors") or ()
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
     return {"governors": names} if study.run.governor == "keep" and names and names != ["performance"] else {}
 
 
 def _clock(host: Host, study: Study) -> dict[str, Any]:
-    """A clock too coarse or too slow for latencies."""
     source = host.get("clock", {}).get("source")
     return {} if source is None or source in PRECISE_CLOCKS else {"source": source}
 

@@ -22,7 +22,6 @@ _FEW = 5
 
 
 def findings(answers: Sequence[Choice | StudyChoice]) -> list[Finding]:
-    """One finding for each response; one for all studies of a run."""
     found = [
         Finding(
             response=one.response,
@@ -139,11 +138,18 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
 
 
 def _overview(answers: Sequence[StudyChoice]) -> Finding:
-    """The first response of each study counts."""
     known = published("path", *(one.study for one in answers))
     paths = known["path"] if known else []
     rows = [(one.choice, standing) for one in answers for standing in one.choice.places]
     premises = dict.fromkeys(one.premise for one in answers if one.premise is not None)
+
+    def ahead(row: tuple[Choice, Standing]) -> str:
+        """`1.19 (0.9 to 1.6), nbd`: over the next best."""
+        duel = row[1].duels[second := row[1].options[1]]
+        if not isinstance(duel, Pair):
+            return f"{phrases.plain_number(duel)}, {second}"
+        ends = phrases.joined(*map(phrases.plain_number, (duel.interval.low, duel.interval.high)))
+        return f"{phrases.plain_number(duel.estimate)}{'' if duel.interval.vague else f' ({ends})'}, {second}"
 
     def on_target(row: tuple[Choice, Standing]) -> str:
         """The best of the cases that load the same target there."""
@@ -156,7 +162,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         ("Condition", lambda row: phrases.capital(phrases.levels(row[1].where)) or "all trials"),
         ("Best", lambda row: str(row[1].best)),
         ("Value", lambda row: phrases.value(row[0].response, row[1].means[row[1].best])),
-        ("Times the next", lambda row: _ahead(row[1])),
+        ("Times the next", ahead),
         ("Certain", lambda row: "yes" if row[1].outcome == Outcome.BEST else "no"),
         ("May be best", lambda row: _near(row[1]) or NOTHING),
         ("Of those on one target", on_target),
@@ -176,22 +182,9 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
             *([say("choice.source", source=known["source"], reading=" ".join(known["reading"]))] if known else []),
         ],
         premises=[say(code) for code in premises],
-        statistics={
-            "studies": numbers,
-            "published": paths,
-        },
+        statistics={"studies": numbers, "published": paths},
         tables=[table, *([_published(paths, answers)] if paths else [])],
     )
-
-
-def _ahead(standing: Standing) -> str:
-    """`1.19 (0.9 to 1.6), nbd`: over the next best."""
-    second = standing.options[1]
-    duel = standing.duels[second]
-    if not isinstance(duel, Pair):
-        return f"{phrases.plain_number(duel)}, {second}"
-    ends = phrases.joined(*map(phrases.plain_number, (duel.interval.low, duel.interval.high)))
-    return f"{phrases.plain_number(duel.estimate)}{'' if duel.interval.vague else f' ({ends})'}, {second}"
 
 
 def _published(paths: Sequence[PublishedPath], answers: Sequence[StudyChoice]) -> Table:
@@ -232,4 +225,4 @@ def _shown(metric: str, value: float | None) -> str:
 
 def _here(found: Cells | None, point: Mapping[str, Scalar]) -> str:
     means = [mean_of(cell.values) for cell in found.cells if cell.point == point] if found else []
-    return phrases.value(found.response, means[0]) if found and means else NOTHING
+    return _shown(found.response if found else "", means[0] if means else None)

@@ -22,8 +22,7 @@ MOST = 5
 
 def findings(answers: Sequence[Conclusion]) -> list[Finding]:
     """One finding for the study; none where there is nothing to conclude."""
-    found = [_finding(conclusion) for conclusion in answers]
-    return [finding for finding in found if finding.statements]
+    return [finding for finding in map(_finding, answers) if finding.statements]
 
 
 def _finding(conclusion: Conclusion) -> Finding:
@@ -72,32 +71,31 @@ def _statements(parts: Sequence[Part]) -> Iterator[Say]:
 
 
 def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
-    yield from (_average(one) for one in changes if one.outcome == Outcome.DIFFERENCE)
+    for one in (one for one in changes if one.outcome == Outcome.DIFFERENCE):
+        ratio, name = one.ratio, Response(one.cells.response)
+        first, second = (Level(one.factor, level) for level in one.levels)
+        if ratio.ratio >= 2:
+            yield say("conclude.average_times", name=name, times=_ratio(ratio), high=second, low=first)
+        elif ratio.ratio <= 0.5:
+            times = Ratio(1 / ratio.ratio, ratio.interval.inverse())
+            yield say("conclude.average_times", name=name, times=times, high=first, low=second)
+        else:
+            way, share = "higher" if ratio.ratio > 1 else "lower", abs(ratio.ratio - 1)
+            known = {"way": way, "first": first, "second": second, "share": share, "ratio": _ratio(ratio)}
+            yield say("conclude.average_share", name=name, **known)
     for outcome, code in ((Outcome.EQUIVALENT, "equal"), (Outcome.UNDECIDED, "undecided")):
         by_levels: dict[str, list[AverageChange]] = {}
         for one in changes:
             if one.outcome == outcome:
                 by_levels.setdefault(phrases.both(one.factor, *one.levels), []).append(one)
         for levels, own in by_levels.items():
-            known: dict[str, Any] = {"levels": levels, "margin": MARGIN}
+            known = {"levels": levels, "margin": MARGIN}
             if len(own) == 1:
-                name, ratio = Response(own[0].cells.response), _ratio(own[0].ratio)
-                yield say(f"conclude.average_{code}", name=name, ratio=ratio, **known)
+                name, shown = Response(own[0].cells.response), _ratio(own[0].ratio)
+                yield say(f"conclude.average_{code}", name=name, ratio=shown, **known)
             else:
                 names = [phrases.noun(one.cells.response) for one in own]
                 yield say(f"conclude.averages_{code}", names=names, **known)
-
-
-def _average(one: AverageChange) -> Say:
-    ratio, name = one.ratio, Response(one.cells.response)
-    first, second = (Level(one.factor, level) for level in one.levels)
-    if ratio.ratio >= 2:
-        return say("conclude.average_times", name=name, times=_ratio(ratio), high=second, low=first)
-    if ratio.ratio <= 0.5:
-        times = Ratio(1 / ratio.ratio, ratio.interval.inverse())
-        return say("conclude.average_times", name=name, times=times, high=first, low=second)
-    way, known = "higher" if ratio.ratio > 1 else "lower", {"share": abs(ratio.ratio - 1), "ratio": _ratio(ratio)}
-    return say("conclude.average_share", name=name, way=way, first=first, second=second, **known)
 
 
 def _ratio(found: MeasuredRatio) -> Ratio:

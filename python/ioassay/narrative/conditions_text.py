@@ -48,14 +48,12 @@ class Trust:
 
 
 def finding(one: Conditions) -> Finding:
-    """The finding of a study that measured."""
     severity = "info" if one.grade == Grade.FIT else "warning"
     title = str(say("conditions.title"))
     return Finding(title=title, statements=statements(one), statistics=as_dict(one), severity=severity)
 
 
 def as_dict(one: Conditions) -> dict[str, Any]:
-    """Plain JSON-able form."""
     return dict(plain({**asdict(one), "grade": GRADES[one.grade]}))
 
 
@@ -127,19 +125,14 @@ _MOST_EXPLAINED, _MOST_ROWS = 10, 120
 
 def findings(answers: Sequence[ClaimVerdicts | Unclaimed]) -> list[Finding]:
     """One finding for a study that measured, or for all whose tool claims no I/O."""
-    return [
-        _of_study(one)
-        if isinstance(one, ClaimVerdicts)
-        else Finding(
-            title=str(say("verdict.title_unclaimed")),
-            statements=[say("verdict.all_unclaimed", tools=one.tools), say("verdict.witnessed", trials=one.witnessed)],
-            statistics={"studies": list(one.studies), "tools": list(one.tools), "witnessed_trials": one.witnessed},
-        )
-        for one in answers
-    ]
+    return [_finding(one) for one in answers]
 
 
-def _of_study(one: ClaimVerdicts) -> Finding:
+def _finding(one: ClaimVerdicts | Unclaimed) -> Finding:
+    if isinstance(one, Unclaimed):
+        said = [say("verdict.all_unclaimed", tools=one.tools), say("verdict.witnessed", trials=one.witnessed)]
+        numbers = {"studies": list(one.studies), "tools": list(one.tools), "witnessed_trials": one.witnessed}
+        return Finding(title=str(say("verdict.title_unclaimed")), statements=said, statistics=numbers)
     title = str(say("verdict.title"))
     if one.outcome == Outcome.JUDGED:
         severity = severity_of(overall([claim.verdict for claim in one.judged]).category)
@@ -150,12 +143,9 @@ def _of_study(one: ClaimVerdicts) -> Finding:
         said.append(say("verdict.witnessed", trials=one.witnessed))
     if one.unclaimed is not None:
         said.append(say("verdict.last", seen=[sentence(part) for part in traffic(one.unclaimed)]))
-    numbers = {"contradicted": 0, "witnessed_trials": one.witnessed}
-    return Finding(
-        title=title,
-        statements=said,
-        statistics=numbers if one.outcome == Outcome.UNWITNESSED else {**numbers, "claims": 0},
-    )
+    claims = {} if one.outcome == Outcome.UNWITNESSED else {"claims": 0}
+    statistics = {"contradicted": 0, "witnessed_trials": one.witnessed, **claims}
+    return Finding(title=title, statements=said, statistics=statistics)
 
 
 def _of_claims(one: ClaimVerdicts) -> Iterator[Say]:
@@ -215,17 +205,11 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
 
 def _statistics(one: ClaimVerdicts) -> dict[str, Any]:
     counts, worst = counted(one.judged), overall([judged.verdict for judged in one.judged])
-    rows = [
-        {
-            "condition": row.condition,
-            "claim": row.claim,
-            "trials": len(row.members),
-            "category": row.worst.category,
-            "reason": row.worst.reason,
-            "numbers": dict(row.worst.numbers),
-        }
-        for row in one.by_condition()
-    ]
+    rows = []
+    for row in one.by_condition():
+        claim = {"condition": row.condition, "claim": row.claim, "trials": len(row.members)}
+        verdict = {"category": row.worst.category, "reason": row.worst.reason, "numbers": dict(row.worst.numbers)}
+        rows.append({**claim, **verdict})
     return {
         "contradicted": counts.get(CONTRADICTED, 0),
         "witnessed_trials": one.witnessed,
@@ -244,11 +228,8 @@ def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:
     if claim is not None and claim.bytes and claimed_s and seconds and numbers.get("seen_bytes"):
         rates = claim.bytes / claimed_s, numbers["seen_bytes"] / seconds
         return format_rate(rates[0]), format_rate(rates[1]), (rates[1] / rates[0] - 1) * 100
-    for name, shown in (("bytes", format_size), ("operations", format_count)):
-        sources = {
-            BY_DEVICE: {"bytes": "device_bytes", "operations": "device_requests"}[name],
-            BY_DRIVE: f"drive_{name}",
-        }
+    for name, shown, requests in (("bytes", format_size, "bytes"), ("operations", format_count, "requests")):
+        sources = {BY_DEVICE: f"device_{requests}", BY_DRIVE: f"drive_{name}"}
         claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(sources.get(verdict.reason, f"seen_{name}"))
         if claimed is not None:
             difference = (seen / claimed - 1) * 100 if seen is not None and claimed else None

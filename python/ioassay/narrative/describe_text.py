@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.descriptive import FEW_BEYOND, ConditionMean, Description, Distribution, Summary
+from ioassay.analysis.descriptive import FEW_BEYOND, ConditionMean, Description, Distribution
 from ioassay.analysis.measurements.cells import label
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import phrases
@@ -21,7 +21,6 @@ _RATES = (".bw", ".iops", "_rate")
 
 
 def findings(answers: Sequence[Description | Distribution]) -> list[Finding]:
-    """One finding for each response, and for each direction and kind of latency."""
     return [_described(one) if isinstance(one, Description) else _distributed(one) for one in answers]
 
 
@@ -44,27 +43,24 @@ def _described(one: Description) -> Finding:
         ("maximum", lambda row: row.moments.maximum, unit),
         ("outliers", lambda row: len(row.outliers)),
     )
-    percentile, alone = metrics.is_percentile(unit), min(summary.moments.n for summary in one.conditions) < 2
+    known = sorted(one.conditions, key=lambda summary: summary.moments.mean)
+    lowest, highest = (
+        say("describe.place", mean=Quantity(unit, summary.moments.mean, summary.interval), place=label(summary.point))
+        for summary in (known[0], known[-1])
+    )
+    said = say("describe.range", response=Response(unit), lowest=lowest, highest=highest)
+    if len(known) == 1:
+        said = say("describe.one", response=Response(unit), mean=lowest.values["mean"])
+    percentile, alone = metrics.is_percentile(unit), min(summary.moments.n for summary in known) < 2
     own = {"all_requests": percentile and cells.merged, "own_percentiles": percentile and not cells.merged}
     return Finding(
         response=unit,
         title=str(say("describe.title", name=Response(unit))),
-        statements=[_ends(unit, one.conditions)],
+        statements=[said],
         statistics={"unit": "repetition", "points": plain(one.conditions)},
         tables=[table],
         caveats=[*left_out(cells), *_outliers(one), *holding("describe", **own, one_repetition=alone)],
     )
-
-
-def _ends(response: str, conditions: Sequence[Summary]) -> Say:
-    known = sorted(conditions, key=lambda summary: summary.moments.mean)
-    lowest, highest = (
-        say("describe.place", mean=Quantity(response, one.moments.mean, one.interval), place=label(one.point))
-        for one in (known[0], known[-1])
-    )
-    if len(known) == 1:
-        return say("describe.one", response=Response(response), mean=lowest.values["mean"])
-    return say("describe.range", response=Response(response), lowest=lowest, highest=highest)
 
 
 def _outliers(one: Description) -> list[Say]:

@@ -166,10 +166,8 @@ def undecided(effects: Sequence[Effect]) -> Say:
 
 
 def _places(answer: FactorEffects) -> Finding:
-    few = any(
-        effect.outcome != Outcome.NOT_TESTED and min(cell.values.size for cell in effect.cells.cells) < 4
-        for effect in answer.effects
-    )
+    tested = [effect for effect in answer.effects if effect.outcome != Outcome.NOT_TESTED]
+    few = any(cell.values.size < 4 for effect in tested for cell in effect.cells.cells)
     curved = any(effect.line is not None and effect.line.outcome == LineOutcome.CURVED for effect in answer.effects)
     return _about(
         answer.cells,
@@ -282,11 +280,7 @@ def _joint(answer: JointEffects) -> Finding:
         statements=[said, *(_interaction(answer) if answer.pairs else ())],
         statistics={"interactions": interactions},
         tables=[_sums(answer.sums)],
-        caveats=[
-            *left_out(answer.cells),
-            *holding("effect", no_interaction=not answer.pairs),
-            say("effect.equal_scatter"),
-        ],
+        caveats=[*left_out(answer.cells), *holding("effect", no_interaction=not answer.pairs, equal_scatter=True)],
     )
 
 
@@ -334,11 +328,10 @@ def _variants(answer: AnovaVariants) -> Finding:
     said = [
         say(f"effect.all_{'differ' if answer.differs(overall) else 'alike'}", p=overall.p, df=overall.df_within),
         say("effect.single_repetitions", different=different, of=len(each)),
+        say("effect.no_test", reason=proper.reason)
+        if isinstance(proper, Undefined)
+        else say("effect.repetitions", p=proper.p, df=proper.df_within),
     ]
-    if isinstance(proper, Undefined):
-        said.append(say("effect.no_test", reason=proper.reason))
-    else:
-        said.append(say("effect.repetitions", p=proper.p, df=proper.df_within))
     rows: list[tuple[str, OneWay | Undefined]] = [
         ("log samples (naive)", overall),
         *((f"repetition {number + 1} (naive)", found) for number, found in answer.per_repetition.items()),
@@ -381,7 +374,6 @@ def average_changes(changes: Changes) -> Iterator[Say]:
         first, second = (Level(some.factor, level) for level in some.levels)
         facts: dict[str, Any] = {"first": first, "second": second, "margin": MARGIN, "of": sum(map(len, own.values()))}
         if different := own.get(Outcome.DIFFERENCE):
-            ratios = sorted((one.ratio.ratio, name) for name, one in different.items())
             shown = {
                 name: say("average.ratio", name=name, ratio=Ratio(one.ratio.ratio, one.ratio.interval))
                 for name, one in different.items()
@@ -389,7 +381,9 @@ def average_changes(changes: Changes) -> Iterator[Say]:
             if len(shown) <= _MOST_RATIOS:
                 yield say("average.changed", ratios=[*shown.values()], **facts)
             else:
-                least, most = (shown[name] for _, name in (ratios[0], ratios[-1]))
+                least, most = (
+                    shown[pick(different, key=lambda name: different[name].ratio.ratio)] for pick in (min, max)
+                )
                 yield say("average.changed_many", n=len(shown), least=least, most=most, **facts)
         if alike := own.get(Outcome.EQUIVALENT):
             yield say("average.alike", names=[*alike], **facts)
@@ -412,6 +406,5 @@ def average_table(changes: Changes, title: str) -> Table:
 
 
 def average_numbers(one: AverageChange) -> dict[str, object]:
-    """Under stable names."""
     facts: dict[str, object] = {"factor": one.factor, "levels": [*one.levels], "ratio": plain(one.ratio)}
     return {**facts, "p": one.ratio.p, "outcome": one.outcome.value, "repetitions_needed": one.needed}

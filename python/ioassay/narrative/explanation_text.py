@@ -26,7 +26,6 @@ from ioassay.verify.verdict import (
 
 
 def meaning(category: str) -> str:
-    """What a verdict of this category means."""
     return templates("explanation")[category]
 
 
@@ -79,7 +78,6 @@ def sentence(statement: Statement) -> Say:
 
 
 def text(statements: Sequence[Statement]) -> str:
-    """The sentences of an explanation."""
     return " ".join(str(sentence(statement)) for statement in statements)
 
 
@@ -95,7 +93,6 @@ def by_property(verdict: Verdict) -> str:
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as JSON, with its sentences."""
     return {
         **{name: getattr(verdict, name) for name in ("category", "reason")},
         "explanation": text(verdict.explanation),
@@ -135,7 +132,6 @@ def part_name(name: str, engine: str) -> str:
 
 
 def parts_sentence(one: LatencyParts) -> Say:
-    """The largest parts and their shares."""
     large = [part for part in one.parts if part.share >= _LEAST_SHARE][:_MOST_PARTS] or one.parts[:1]
     parts = [say("latency.part", name=part_name(part.name, one.engine), share=part.share) for part in large]
     depth = round(one.depth)

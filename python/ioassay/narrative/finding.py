@@ -134,11 +134,9 @@ class Finding:
 
     @property
     def statement(self) -> str:
-        """The statements as one text."""
         return " ".join(map(str, self.statements))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-able form."""
         said = {
             name: [statement(one).as_dict() for one in getattr(self, name)]
             for name in ("statements", "details", "premises")
@@ -161,7 +159,6 @@ _LONGEST = 240
 
 
 def left_out(cells: Cells) -> list[Say]:
-    """What the cells do not hold."""
     counts = {"failed": cells.failed, "skipped": cells.skipped, "implausible": cells.implausible}
     said = [say(f"omissions.{code}", number=number) for code, number in counts.items() if number]
     groups = {"lost": cells.lost, "absent": cells.absent}
@@ -171,20 +168,20 @@ def left_out(cells: Cells) -> list[Say]:
 
 def missing_conditions(groups: Sequence[MissingConditions]) -> list[Say]:
     """A sentence for each: `Not measured: fifo (priority 99). 3 trials were skipped (no permission).`"""
-    return [_missing(group) for group in groups]
-
-
-def _missing(group: MissingConditions) -> Say:
-    were, count = "was" if group.trials == 1 else "were", phrases.count(group.trials, "trial")
-    reason = " ".join(group.reason.split()) or str(say("omissions.no_reason"))
-    reason = (reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rstrip()} …").rstrip(".")
-    known = {"ended": f"{were} skipped" if group.status == SKIPPED else "failed", "reason": reason}
-    if group.all_conditions:
-        every = {1: f"the only {count[2:]}", 2: "both trials"}.get(group.trials, f"all {count}")
-        return say("omissions.nothing_measured", trials=every, **known)
-    points = [{group.factor: point[group.factor]} if group.factor else point for point in group.points]
-    conditions = list(dict.fromkeys(map(phrases.levels, points)))  # the levels of the factor that says all
-    return say("omissions.not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known)
+    said = []
+    for group in groups:
+        were, count = "was" if group.trials == 1 else "were", phrases.count(group.trials, "trial")
+        reason = " ".join(group.reason.split()) or str(say("omissions.no_reason"))
+        reason = (reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rstrip()} …").rstrip(".")
+        known = {"ended": f"{were} skipped" if group.status == SKIPPED else "failed", "reason": reason}
+        if group.all_conditions:
+            every = {1: f"the only {count[2:]}", 2: "both trials"}.get(group.trials, f"all {count}")
+            said.append(say("omissions.nothing_measured", trials=every, **known))
+            continue
+        points = [{group.factor: point[group.factor]} if group.factor else point for point in group.points]
+        conditions = list(dict.fromkeys(map(phrases.levels, points)))  # the levels of the factor that says all
+        said.append(say("omissions.not_measured", conditions=phrases.listed(conditions, 6), trials=count, **known))
+    return said
 
 
 # What of them answers
@@ -229,7 +226,6 @@ def answers(studies: Sequence[Study], findings: Sequence[Finding]) -> list[Answe
 
 
 def is_answer(finding: Finding) -> bool:
-    """Whether it answers for a study or for the run."""
     return finding.leads or finding.question in (*QUESTIONS, *OVERVIEWS)
 
 

@@ -193,7 +193,6 @@ def _laws(one: Peak) -> Iterator[Say]:
 
 
 def counted(response: str, peaks: Sequence[Peak]) -> list[Say]:
-    """How often each level is best over many places."""
     tally = Counter(f"{_level(one, one.best):at}" for one in peaks)
     levels = [f"{level} in {number}" for level, number in tally.most_common()]
     word = "lowest (best)" if peaks[0].lower else "highest"
@@ -408,7 +407,6 @@ def _fits(one: Peak) -> list[Table]:
 
 
 def _is_few(one: Peak) -> bool:
-    """Whether intervals are wide for want of repetitions."""
     return one.fewest < FEW and not one.exact
 
 
@@ -469,7 +467,6 @@ def _change(reading: Reading) -> Say:
 
 
 def shown(counter: ResourceCounter, number: float) -> str:
-    """A counter's value for people."""
     if counter in SHARES:
         return f"{phrases.points(number)} %"
     if counter in (PerOperation.LATENCY, PerOperation.CPU):

@@ -17,13 +17,6 @@ def value(response: str, number: float) -> str:
     return f"{shown} {unit}" if unit in _COUNTED else shown
 
 
-def quantity(response: str, number: float) -> str:
-    """A value after its name, the unit said once: `Read bandwidth: 102 MB/s`, `Read IOPS: 85.9 k`."""
-    head, unit = name(response), metrics.metric(response).unit
-    shown = metrics.format_metric(response, number) if unit and head.endswith(unit) else value(response, number)
-    return f"{head}: {shown}"
-
-
 def centre(merged: bool) -> str:
     """What the value of a condition is: its repetitions' mean, or a percentile of all requests together."""
     return "all requests" if merged else "mean"
@@ -46,11 +39,6 @@ def inside(response: str) -> str:
 def noun(response: str) -> str:
     """A response within a sentence: `read bandwidth`, `the 99th percentile of read total latency`."""
     return f"the {inside(response)}" if " of " in inside(response) else inside(response)
-
-
-def subject(response: str) -> str:
-    """A response at the head of a sentence: `Read bandwidth`, `The 99th percentile of read total latency`."""
-    return capital(noun(response))
 
 
 def _small(text: str) -> str:
@@ -111,22 +99,15 @@ def in_percent(share: float | None) -> float | None:
 def signed_bounds(low: float, high: float, confidence: float) -> str:
     """The interval of a relative change: `95 % interval +18 to +66 %`."""
     ends = f"{points(low, sign=True)} to {points(high, sign=True)} %"
-    return _bounds(Interval(1 + low, 1 + high, confidence, ""), ends)
+    return bounds_of(Interval(1 + low, 1 + high, confidence, ""), ends)
 
 
-def bounds_of(found: Interval) -> str:
-    """`95 % interval 1.2 to 1.29` of a number without a unit."""
-    return _bounds(found, f"{plain_number(found.low)} to {plain_number(found.high)}")
-
-
-def _bounds(ratio: Interval, ends: str) -> str:
+def bounds_of(ratio: Interval, ends: str = "") -> str:
+    """`95 % interval 1.2 to 1.29` of a number without a unit, or with its ends as they are given."""
     known = level(ratio.confidence)
-    return f"the {known} interval spans more than a factor of 10" if ratio.vague else f"{known} interval {ends}"
-
-
-def excess(ratio: float) -> str:
-    """How far a rate is too high: `12.5 % too high`, `12 times what it was`."""
-    return f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high"
+    if ratio.vague:
+        return f"the {known} interval spans more than a factor of 10"
+    return f"{known} interval {ends or f'{plain_number(ratio.low)} to {plain_number(ratio.high)}'}"
 
 
 def capital(text: str) -> str:

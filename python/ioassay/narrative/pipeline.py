@@ -51,7 +51,6 @@ def analyse_all(records: Dataset) -> list[Finding]:
 
 
 def analyse_study(records: Dataset, study: Study) -> list[Finding]:
-    """Findings of one study."""
     findings: list[Finding] = []
     conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
@@ -81,7 +80,6 @@ def _asked(question: str, records: Dataset, study: Study) -> list[Finding]:
 
 
 def _narrated(question: str, answers: Sequence[Any]) -> Sequence[Finding]:
-    """The answers of a question of the core in words."""
     module, _, function = NARRATORS[question].partition(":")
     words = importlib.import_module(module)
     return [getattr(words, function)(one) for one in answers] if function else words.findings(answers)

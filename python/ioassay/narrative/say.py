@@ -17,7 +17,7 @@ from typing import Any
 
 from ioassay import pack, units
 from ioassay.factors import factor_label, level_phrase, level_text
-from ioassay.metrics import format_metric
+from ioassay.metrics import format_metric, metric
 from ioassay.narrative import phrases
 from ioassay.stats.result import Interval, Undefined, plain
 
@@ -42,13 +42,11 @@ class Say:
     where: Mapping[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The sentence."""
         subject, _, name = self.code.partition(".")
-        text = fill(templates(subject)[name], self.values) if name else str(self.values[TEXT])
+        text = Sentence().vformat(templates(subject)[name], (), self.values) if name else str(self.values[TEXT])
         return phrases.placed(self.where, text)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-able form."""
         shown = {"code": self.code, "values": _data(self.values), "text": str(self)}
         return {**shown, "where": plain(self.where)} if self.where else shown
 
@@ -90,8 +88,9 @@ class Response:
     metric: str
 
     def __format__(self, form: str) -> str:
-        write = {"": phrases.inside, "head": phrases.name, "noun": phrases.noun, "subject": phrases.subject}[form]
-        return write(self.metric)
+        if form == "subject":
+            return phrases.capital(phrases.noun(self.metric))
+        return {"": phrases.inside, "head": phrases.name, "noun": phrases.noun}[form](self.metric)
 
 
 @dataclass(frozen=True)
@@ -107,9 +106,11 @@ class Quantity:
     interval: Interval | Undefined | None = None
 
     def __format__(self, form: str) -> str:
-        forms = form.split()
-        write = format_metric if "short" in forms else phrases.quantity if "named" in forms else phrases.value
-        shown, bounds = write(self.metric, self.value), self.interval
+        forms, head = form.split(), phrases.name(self.metric)
+        unit = metric(self.metric).unit
+        once = "named" in forms and unit and head.endswith(unit)  # the unit stands in the name
+        shown = (format_metric if "short" in forms or once else phrases.value)(self.metric, self.value)
+        shown, bounds = f"{head}: {shown}" if "named" in forms else shown, self.interval
         if not isinstance(bounds, Interval) or bounds.low >= bounds.high:
             return shown
         if "ends" in forms:
@@ -284,7 +285,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "all": lambda values: phrases.listed([str(value) for value in values], 9),
     "and": lambda values: " and ".join(map(str, values)),
     "nor": lambda values: ", nor whether ".join(map(str, values)),
-    "capital all": lambda values: phrases.capital(phrases.listed([str(value) for value in values], 9)),
     "capital list": lambda values: phrases.capital(phrases.listed([str(value) for value in values])),
     "share": lambda share: phrases.percent(share) if share >= 0.001 else "less than 0.1 %",
     "hosts": phrases.hosts,
@@ -298,7 +298,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "ns": units.format_ns,
     "duration": lambda time_s: units.format_ns(time_s * 1e9) if 0 < time_s < 1 else units.format_duration(time_s),
     "percentage": lambda share: f"{share * 100:.3g} %",
-    "excess": phrases.excess,
+    "excess": lambda ratio: f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high",
 }
 """Forms of plain values; `{x:count of call}` is `1 call`, of a list its length. `{x:scaled of call}`: `16 k calls`."""
 
@@ -318,8 +318,3 @@ class Sentence(Formatter):
         if form := FORMS.get(format_spec):
             return form(value)
         return format(value if isinstance(value, int | float) else str(value), format_spec)
-
-
-def fill(template: str, values: Mapping[str, object]) -> str:
-    """The template with its values as text."""
-    return Sentence().vformat(template, (), values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -31,7 +30,6 @@ _FEW = 5
 
 
 def findings(answers: Sequence[Stability]) -> list[Finding]:
-    """One finding for all responses of a study."""
     if not answers:
         return []
     warns = any(
@@ -105,29 +103,29 @@ def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
 
 def _table(answers: Sequence[Stability]) -> Table:
     """A row for each response; columns that none has are left out."""
-    variation, drift, steady, samples = (partial(_of, part) for part in ("variation", "drift", "steadiness", "samples"))
-    columns = [
-        Column("response", lambda row: phrases.name(row.cells.response)),
-        Column("variation, median (%)", variation(lambda one: phrases.in_percent(median(one.cvs)))),
-        Column("largest (%)", variation(lambda one: phrases.in_percent(max(one.cvs)))),
-        Column("at", variation(lambda one: one.worst.label)),
-        Column("drift (%)", drift(lambda one: phrases.in_percent(one.change))),
-        Column("from", drift(lambda one: phrases.in_percent(one.interval.low))),
-        Column("to", drift(lambda one: phrases.in_percent(one.interval.high))),
-        Column("p", drift(lambda one: one.deciding_p)),
-        Column("steady over repetitions", steady(lambda one: _steady_of(one.by_repetition.values()))),
-        Column("trials steady at their end", steady(lambda one: _steady_of(trial.state for trial in one.within))),
-        Column("naive: repetitions differ in", samples(lambda one: f"{one.naive_different} of {len(one.conditions)}")),
-        Column("corrected", samples(lambda one: f"{one.corrected_different} of {len(one.conditions)}")),
-        Column("log samples", samples(lambda one: sum(found.samples for found in _dependences(one)))),
-        Column("worth", samples(lambda one: round(sum(found.effective for found in _dependences(one))))),
+    # The part of an answer, the title, and what a column has of that part.
+    known: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("variation", "variation, median (%)", lambda one: phrases.in_percent(median(one.cvs))),
+        ("variation", "largest (%)", lambda one: phrases.in_percent(max(one.cvs))),
+        ("variation", "at", lambda one: one.worst.label),
+        ("drift", "drift (%)", lambda one: phrases.in_percent(one.change)),
+        ("drift", "from", lambda one: phrases.in_percent(one.interval.low)),
+        ("drift", "to", lambda one: phrases.in_percent(one.interval.high)),
+        ("drift", "p", lambda one: one.deciding_p),
+        ("steadiness", "steady over repetitions", lambda one: _steady_of(one.by_repetition.values())),
+        ("steadiness", "trials steady at their end", lambda one: _steady_of(trial.state for trial in one.within)),
+        ("samples", "naive: repetitions differ in", lambda one: f"{one.naive_different} of {len(one.conditions)}"),
+        ("samples", "corrected", lambda one: f"{one.corrected_different} of {len(one.conditions)}"),
+        ("samples", "log samples", lambda one: sum(found.samples for found in _dependences(one))),
+        ("samples", "worth", lambda one: round(sum(found.effective for found in _dependences(one)))),
     ]
-    return Table.of(answers, *(column for column in columns if any(column.value(row) is not None for row in answers)))
 
+    def of(part: str, value: Callable[[Any], Any]) -> Callable[[Stability], Any]:
+        return lambda row: None if (found := getattr(row, part)) is None else value(found)
 
-def _of(part: str, value: Callable[[Any], Any]) -> Callable[[Stability], Any]:
-    """What a column has of one answer; empty where a response has none."""
-    return lambda row: None if (found := getattr(row, part)) is None else value(found)
+    columns = [Column(title, of(part, value)) for part, title, value in known]
+    filled = [column for column in columns if any(column.value(row) is not None for row in answers)]
+    return Table.of(answers, ("response", lambda row: phrases.name(row.cells.response)), *filled)
 
 
 def _steady_of(states: Iterable[SteadyState]) -> str | None:
@@ -197,7 +195,6 @@ def different_work(factors: Sequence[str]) -> Say:
 
 
 def threat_finding(threat: Threat) -> Finding:
-    """The finding of a threat."""
     said = list(_statements(threat))
     if hosts := threat.evidence.get("hosts"):
         said[0] = say("threats.on_hosts", hosts=hosts, text=said[0])
@@ -220,33 +217,37 @@ def _say(threat: Threat, name: str = "{}", **values: Any) -> Say:
     )
 
 
+_SIZES: dict[Code, Callable[[Any], dict[str, float]]] = {
+    Code.UNSTABLE: lambda seen: {name: max(over.values()) for name, over in seen["cv"].items()},
+    Code.DRIFT: lambda seen: {name: abs(one["change"]) for name, one in seen.items()},
+    Code.UNSTEADY: lambda seen: {name: len(one["conditions"]) for name, one in seen.items()},
+}
+"""Threats to several responses: how bad each is. Of the worst the sentence has numbers, the others are listed."""
+_FORMS: dict[Code, tuple[str, Callable[[Any], Any]]] = {
+    Code.FEW_REPETITIONS: ("one", lambda seen: seen["fewest"] < 2),
+    Code.IN_MEMORY: ("part", lambda seen: seen["trials"] < seen["of"]),
+    Code.SHORT: ("target", lambda seen: seen["target"]),
+}
+"""Threats with a second form of their sentence, and when it is that one."""
+
+
 def _statements(threat: Threat) -> Iterator[Say]:
     """What the evidence says; of most threats the sentence of their code."""
-    seen, others = threat.evidence, list[str]()  # other responses that the same is true of
+    seen, form = threat.evidence, _FORMS.get(threat.code)
+    sizes = _SIZES[threat.code](seen) if threat.code in _SIZES else {}
+    most = max(sizes, key=lambda name: sizes[name], default="")
     match threat.code:
         case Code.FAILED | Code.SKIPPED:
             reasons = seen["reasons"].items()
             codes = [(f"threats.reason{'' if reason else '_unknown'}", number, reason) for reason, number in reasons]
             yield _say(threat, reasons=[say(code, number=number, reason=reason) for code, number, reason in codes])
-        case Code.FEW_REPETITIONS if seen["fewest"] < 2:
-            yield _say(threat, "{}_one")
-        case Code.IN_MEMORY if seen["trials"] < seen["of"]:
-            yield _say(threat, "{}_part")
-        case Code.SHORT if seen["target"]:
-            yield _say(threat, "{}_target")
         case Code.UNSTABLE:
-            worst = {name: max(over.items(), key=lambda pair: pair[1]) for name, over in seen["cv"].items()}
-            most = max(worst, key=lambda name: worst[name][1])
-            where, cv = worst[most]
-            yield say("threats.unstable", name=Response(most), cv=cv, where=where)
-            others = [name for name in worst if name != most]
+            over = seen["cv"][most]
+            yield say("threats.unstable", name=Response(most), cv=sizes[most], where=max(over, key=over.get))
         case Code.DRIFT:
-            most = max(seen, key=lambda name: abs(seen[name]["change"]))
             change = Trend(seen[most]["change"], Interval(**seen[most]["interval"]))
             yield say("threats.drift", name=Response(most), change=change)
-            others = [name for name in seen if name != most]
         case Code.UNSTEADY:
-            most = max(seen, key=lambda name: len(seen[name]["conditions"]))
             one = seen[most]
             places = {
                 "over_repetitions": (len(one["conditions"]), one["conditions_judged"]),
@@ -254,7 +255,6 @@ def _statements(threat: Threat) -> Iterator[Say]:
             }
             where = [say(f"threats.{code}", unsteady=number, of=of) for code, (number, of) in places.items() if number]
             yield say("threats.unsteady", name=Response(most), where=where)
-            others = [name for name in seen if name != most]
         case Code.SATURATION:
             level = Level(seen["factor"], seen["from"])
             values = {"response": Response(threat.response), "margin": seen["margin"], "level": level}
@@ -272,9 +272,8 @@ def _statements(threat: Threat) -> Iterator[Say]:
         case Code.SEQUENTIAL_STOPPING:
             yield _say(threat, metric=Response(seen["metric"]))
         case _:
-            yield _say(threat)
-    if others:
-        names = [phrases.noun(name) for name in others]
-        yield say(f"threats.{threat.code}_others", names=names, limit=seen.get("limit"))
+            yield _say(threat, f"{{}}_{form[0]}" if form and form[1](seen) else "{}")
+    if others := [phrases.noun(name) for name in sizes if name != most]:
+        yield say(f"threats.{threat.code}_others", names=others, limit=seen.get("limit"))
     if threat.code == Code.UNSTEADY:
         yield CRITERION

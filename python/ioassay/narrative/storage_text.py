@@ -18,7 +18,6 @@ from ioassay.stats.result import plain
 
 
 def saturation(one: Saturation) -> Finding:
-    """The finding of one place."""
     said = [_calm(one)]
     if one.waits is not None:
         level = one.levels[one.waits]
@@ -110,7 +109,6 @@ _SLOWED = 0.9
 
 
 def system_calls(one: SystemCalls) -> Finding:
-    """The finding of a study that counts system calls."""
     points = [
         {
             "point": point.levels,

@@ -134,17 +134,6 @@ def fit(
     return ConditionMeans(scale, means, estimates, variances / sizes, df, prior_df, total, sizes, blocked)
 
 
-def _complete(relative: Sequence[Floats], passes: Sequence[Ints]) -> Floats | None:
-    """The values by condition and pass, shape (k, n), where every pass has every condition once."""
-    order = [np.argsort(numbers, kind="stable") for numbers in passes]
-    first = np.asarray(passes[0])[order[0]]
-    if first.size < 2 or np.unique(first).size < first.size:
-        return None
-    if not all(np.array_equal(np.asarray(numbers)[at], first) for numbers, at in zip(passes, order, strict=True)):
-        return None
-    return np.stack([values[at] for values, at in zip(relative, order, strict=True)])
-
-
 def average(means: ConditionMeans, table: Sequence[Sequence[int]]) -> ConditionMeans:
     """The averages of several conditions: `table[i]` are the indices of those that form the i-th one.
 
@@ -184,9 +173,13 @@ def _blocked_scatter(
     largest = 0.0
     for stratum in dict.fromkeys(strata):
         own = [place for place, one in enumerate(strata) if one == stratum]
-        table = _complete([relative[place] for place in own], [passes[place] for place in own])
-        if table is None:
+        # The values by condition and pass, shape (k, n), where every pass has every condition once.
+        order = [np.argsort(passes[place], kind="stable") for place in own]
+        numbers = [np.asarray(passes[place])[at] for place, at in zip(own, order, strict=True)]
+        first = numbers[0]
+        if not 1 < np.unique(first).size == first.size or not all(np.array_equal(one, first) for one in numbers):
             return None
+        table = np.stack([relative[place][at] for place, at in zip(own, order, strict=True)])
         k, n = table.shape
         deviations = table - table.mean(axis=1, keepdims=True)
         shifts = deviations.mean(axis=0)

@@ -140,7 +140,6 @@ class Contrasts:
 
     @property
     def equivalent(self) -> bool:
-        """True if all conditions are within the margin of each other."""
         return bool(self.near.all())
 
     @property
@@ -156,9 +155,8 @@ class Contrasts:
 
     def as_pair(self, difference: float, reach: float, p: float) -> Pair:
         """A difference on the scale of the estimates and half the width of its interval, as they are shown."""
-        shown, low, high = (float(one) for one in (difference, difference - reach, difference + reach))
-        if self.means.scale == Scale.LOG:
-            shown, low, high = bounded_exp(shown), bounded_exp(low), bounded_exp(high)
+        ends = [float(one) for one in (difference, difference - reach, difference + reach)]
+        shown, low, high = map(bounded_exp, ends) if self.means.scale == Scale.LOG else ends
         return Pair(shown, Interval(low, high, self.confidence, "simultaneous"), p)
 
     def ratio(self, high: int, low: int) -> Ratio:
@@ -461,21 +459,20 @@ def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
     1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001).
     """
     found = _first_of_best(family, lower)
-    _, near = _oriented(family, lower)
-    good: Bools = np.asarray(near.all(axis=1))
+    good: Bools = np.asarray(_oriented(family, lower)[1].all(axis=1))
     if not good[found]:
         return None
-    first = last = found
-    while first and good[first - 1]:
-        first -= 1
-    while last + 1 < good.size and good[last + 1]:
-        last += 1
     worse = family.differences if lower else -family.differences
-    beyond = np.asarray((worse - family.reach > family.bound).any(axis=1))  # certainly worse than some other
-    earliest = first
-    while earliest and not beyond[earliest - 1]:
-        earliest -= 1
-    return Plateau(first, last, earliest)
+    beyond: Bools = np.asarray((worse - family.reach > family.bound).any(axis=1))  # certainly worse than some other
+
+    def reached(start: int, step: int, among: Bools) -> int:
+        """The last level from there on, in steps, up to which all are among these."""
+        while 0 <= start + step < among.size and among[start + step]:
+            start += step
+        return start
+
+    first = reached(found, -1, good)
+    return Plateau(first, reached(found, 1, good), reached(first, -1, ~beyond))
 
 
 def levels_off(family: Contrasts, numbers: Sequence[float] | None, found: Plateau) -> bool:

@@ -150,7 +150,12 @@ def _solve(x: Floats, y: Floats, free: int) -> tuple[Floats, Floats, float] | Un
         columns = [x / divisor, -gamma * x * (x - 1) / divisor**2, -gamma * x**2 * (x - 1) / divisor**2]
         return np.column_stack(columns[:free])
 
-    parameters = _minimum(residual, slopes, _start(x, y, free))
+    # From the law turned round, N / throughput, which is linear: least squares weighted by y² / N.
+    weight = y**2 / x
+    turned = np.column_stack([np.ones_like(x), x - 1, x * (x - 1)][:free])
+    solved = np.linalg.lstsq(turned * weight[:, None], x / y * weight, rcond=None)[0]
+    start = np.array([float((y / x).max()), 0.05, 1e-4][:free])
+    parameters = _minimum(residual, slopes, np.array([1.0, *solved[1:]]) / solved[0] if solved[0] > 0 else start)
     if parameters is None:
         return Undefined("the fit did not converge")
     _, alpha, beta = (*parameters, 0.0)[:3]
@@ -198,16 +203,6 @@ def _minimum(residual: Callable[[Floats], Floats], slopes: Callable[[Floats], Fl
         if small or gained <= _SETTLED**2 * squares:
             return np.asarray(at, dtype=np.float64)
     return None
-
-
-def _start(x: Floats, y: Floats, free: int) -> Floats:
-    """From the law turned round, N / throughput, which is linear: least squares weighted by y² / N."""
-    design = np.column_stack([np.ones_like(x), x - 1, x * (x - 1)][:free])
-    weight = y**2 / x
-    solved = np.linalg.lstsq(design * weight[:, None], x / y * weight, rcond=None)[0]
-    if solved[0] <= 0:
-        return np.array([float((y / x).max()), 0.05, 1e-4][:free])
-    return np.array([1 / solved[0], *(solved[1:] / solved[0])])
 
 
 def _peak(parameters: Floats, covariance: Floats, bounds: list[Interval], df: int) -> tuple[float, Interval] | None:
@@ -288,21 +283,15 @@ def knee(x: Floats, y: Floats, confidence: float, *, lower: bool = False) -> Kne
 
 @dataclass(frozen=True)
 class _Search:
-    """Sums of squares of two lines that meet at each of `places`, and of one line, on one scale of x."""
+    """Sums of squares of two lines that meet at each of `places`, the `least` of them, and that of one line."""
 
     scale: str
     u: Floats
     places: Floats
     squares: Floats
+    least: float
     straight: float
-
-    @property
-    def least(self) -> float:
-        return float(self.squares.min())
-
-    @property
-    def df(self) -> int:
-        return self.u.size - 4
+    df: int
 
     def inside(self, confidence: float) -> Floats:
         """The places that F, the square of t, does not exclude."""
@@ -320,7 +309,7 @@ def _searched(x: Floats, y: Floats, scale: str, low: float, high: float) -> _Sea
     rest, bends = y - base @ (base.T @ y), bends - base @ (base.T @ bends)
     straight = float(rest @ rest)
     squares = np.maximum(straight - (bends.T @ rest) ** 2 / np.sum(bends**2, axis=0), 0.0)
-    return _Search(scale, u, places, squares, straight)
+    return _Search(scale, u, places, squares, float(squares.min()), straight, u.size - 4)
 
 
 def _on_scale(x: Floats, scale: str) -> Floats:

@@ -94,7 +94,6 @@ class Cells:
         return [cell.values for cell in self.cells]
 
     def fit(self) -> ConditionMeans | Undefined:
-        """The model of all conditions."""
         return fit(self.groups, [cell.repetition for cell in self.cells], exact=self.exact)
 
     @property
@@ -136,22 +135,29 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
     performed = f"{response.partition('.')[0]}.ios"
     wanted = dict.fromkeys(("trial", "status", "repetition", "order", *factors, response, performed))
     conditions = _conditions(design, trials.select([name for name in wanted if name in trials.columns]))
-    in_order = sorted(conditions, key=lambda rows: design.place(rows[0]))
-    found = [_cell(design.point(rows[0]), rows, response, performed) for rows in in_order]
+    in_order, found = sorted(conditions, key=lambda rows: design.place(rows[0])), list[Cell]()
+    for rows in in_order:
+        # A direction without a single request has no rate, even where a tool says 0.
+        kept = [row for row in rows if row["status"] == OK and plausible(row.get(response))]
+        kept = [row for row in kept if row.get(performed, 1.0) != 0]
+        measured = np.array([row[response] for row in kept], dtype=np.float64)
+        repetition, order = (np.array([row[name] for row in kept], dtype=np.int64) for name in ("repetition", "order"))
+        trial_ids = tuple(str(row["trial"]) for row in kept)
+        found.append(Cell(design.point(rows[0]), measured, measured, repetition, order, trial_ids))
     if percentile := metrics.latency_percentile(response):
         known = trial_histograms(records, study, percentile.direction, percentile.kind)
         if all(trial in known for cell in found for trial in cell.trials):
             histograms = [tuple(known[trial] for trial in cell.trials) for cell in found]
             found = [_of_requests(cell, own, percentile.percent) for cell, own in zip(found, histograms, strict=True)]
-    kept = [cell for cell in found if cell.values.size]
+    present = [cell for cell in found if cell.values.size]
     good = [[row for row in rows if row["status"] == OK] for rows in in_order]
     values = [value for rows in good for row in rows if (value := row.get(response)) is not None]
     status = trials["status"].to_list()
     return Cells(
         study=study.name,
         response=response,
-        factors=_present(factors, kept),
-        cells=tuple(kept),
+        factors=_present(factors, present),
+        cells=tuple(present),
         absent=tuple(cell.label for cell, rows in zip(found, good, strict=True) if rows and not cell.values.size),
         lost=tuple(cell.label for cell, rows in zip(found, good, strict=True) if not rows),
         failed=status.count(FAILED),
@@ -183,35 +189,19 @@ def _conditions(design: LevelIndex, trials: pl.DataFrame) -> list[list[dict[str,
     return [*found.values()]
 
 
-def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str, performed: str) -> Cell:
-    # A direction without a single request has no rate, even where a tool says 0.
-    good = [
-        row for row in rows if row["status"] == OK and plausible(row.get(response)) and row.get(performed, 1.0) != 0
-    ]
-    measured = np.array([row[response] for row in good], dtype=np.float64)
-    repetition, order = (np.array([row[name] for row in good], dtype=np.int64) for name in ("repetition", "order"))
-    return Cell(point, measured, measured, repetition, order, tuple(str(row["trial"]) for row in good))
-
-
 def _of_requests(cell: Cell, histograms: tuple[Histogram, ...], percent: float) -> Cell:
-    """The cell with the percentile of all requests as its value."""
-    if not histograms:
-        return cell
-    return replace(cell, values=pseudo_values(histograms, [percent]).ravel(), histograms=histograms)
+    values = pseudo_values(histograms, [percent]).ravel() if histograms else cell.values
+    return replace(cell, values=values, histograms=histograms)
 
 
 def pooled(cells: Sequence[Cell], response: str) -> Cell:
     """Several conditions as one, the first's; percentiles are of all their requests."""
     if len(cells) == 1:
         return cells[0]
-    joined = Cell(
-        cells[0].point,
-        np.concatenate([cell.values for cell in cells]),
-        np.concatenate([cell.measured for cell in cells]),
-        np.concatenate([cell.repetition for cell in cells]),
-        np.concatenate([cell.order for cell in cells]),
-        tuple(trial for cell in cells for trial in cell.trials),
-    )
+    names = ("values", "measured", "repetition", "order")
+    values, measured, repetition, order = (np.concatenate([getattr(cell, name) for cell in cells]) for name in names)
+    trials = tuple(trial for cell in cells for trial in cell.trials)
+    joined = Cell(cells[0].point, values, measured, repetition, order, trials)
     percentile = metrics.latency_percentile(response)
     if percentile is None or not all(cell.histograms for cell in cells):
         return joined
@@ -280,11 +270,9 @@ def missing(records: Dataset, study: Study) -> list[MissingConditions]:
     for (status, reason), own in groups.items():
         points = [design.point(rows[0]) for rows in own]
         every = len(bad) == len(conditions) and len(own) == planned
-        factor = None
-        for name, levels in study.levels.items():
-            missed = {level_key(name, point[name]) for point in points}
-            if factor is None and len(points) == len(missed) * (planned // max(len(levels), 1)):
-                factor = name
+        missed = {name: {level_key(name, point[name]) for point in points} for name in study.levels}
+        of = {name: planned // max(len(levels), 1) for name, levels in study.levels.items()}  # points of each level
+        factor = next((name for name in missed if len(points) == len(missed[name]) * of[name]), None)
         found.append(MissingConditions(status, reason, points, sum(map(len, own)), factor, every))
     return found
 

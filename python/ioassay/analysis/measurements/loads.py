@@ -78,7 +78,6 @@ def layers(records: Dataset, study: Study) -> Dataset | None:
 
 
 def _rows(trials: pl.DataFrame, study: Study, load: str, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """A row for each trial, of one load."""
     kept = [name for name in dict.fromkeys((*IDENTITY, *study.levels)) if name in trials.columns]
     return trials.select(*kept, pl.lit(load).alias(LOAD), **columns)
 

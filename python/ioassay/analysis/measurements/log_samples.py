@@ -24,7 +24,6 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 MERGED = -1
-_SUMMED = ("bw", "iops")
 
 
 @dataclass(frozen=True)
@@ -45,28 +44,21 @@ def samples(records: Dataset, study: Study, response: str) -> dict[str, Samples]
     merged = pl.col("trial").is_in(rows.filter(job=MERGED)["trial"].unique().to_list())
     columns = ("trial", "time_s", "value")
     whole = rows.filter(merged, job=MERGED).select(columns)
-    rows = pl.concat([whole, _together(rows.filter(~merged), response).select(columns)])
+    # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
+    step = pl.col("time_s").sort().diff().median().over("trial", "job")
+    window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()
+    joined = pl.col("value").sum() if response.rpartition(".")[2] in ("bw", "iops") else pl.col("value").mean()
+    together = rows.filter(~merged).with_columns(step=step).with_columns(window=window).group_by("trial", "window")
+    put_together = together.agg(pl.col("time_s").mean(), joined, pl.col("job").n_unique().alias("jobs"))
+    # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
+    complete = put_together.filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
+    rows = pl.concat([whole, complete.select(columns)])
     size = pl.col("value").abs()
     kept = rows.filter((size == 0) | size.is_between(SMALLEST, LARGEST), pl.col("time_s").is_finite())
     return {
         str(trial): Samples(part["time_s"].to_numpy(), part["value"].to_numpy())
         for (trial,), part in kept.sort("trial", "time_s").partition_by("trial", as_dict=True).items()
     }
-
-
-def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
-    # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
-    step = pl.col("time_s").sort().diff().median().over("trial", "job")
-    window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()
-    joined = pl.col("value").sum() if response.rpartition(".")[2] in _SUMMED else pl.col("value").mean()
-    return (
-        apart.with_columns(step=step)
-        .with_columns(window=window)
-        .group_by("trial", "window")
-        .agg(pl.col("time_s").mean(), joined, pl.col("job").n_unique().alias("jobs"))
-        # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
-        .filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
-    )
 
 
 @dataclass(frozen=True)
@@ -119,6 +111,5 @@ def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> 
 
 
 def _tools() -> list[Any]:
-    """The modules that read histogram logs (`ioassay.pack`)."""
     known: dict[str, str] = listed("histogram_logs", {})
     return [import_module(module) for module in known.values()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.measurements import memoized
 from ioassay.formats import conventions
-from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
+from ioassay.records.observation import BPF, SYSCALLS, Observation
 from ioassay.records.record import OK, Claim, Scalar
 from ioassay.store.dataset import IDENTITY, Dataset
 from ioassay.study.model import Study
@@ -118,20 +118,17 @@ def _seen(passes: Sequence[Pass], observation: Observation) -> Iterator[Pass]:
     groups = {group.places[0]: group for group in claim_groups.groups(claims, observation)}
     verdicts = judge.judge(claims, observation, contended=any(one.contended for one in passes))
     for place, (one, verdict) in enumerate(zip(passes, verdicts, strict=True)):
-        group = groups.get(place)
+        group, claim = groups.get(place), one.claim
         if group is None or (found := session_times.of_group(group)) is None:
             yield replace(one, verdict=verdict)
-        else:
-            moved = _moved_bytes(one.claim, group.sessions[0], observation.sessions)
-            yield replace(one, verdict=verdict, seen=found, moved_bytes=moved)
-
-
-def _moved_bytes(claim: Claim, session: Session, sessions: Sequence[Session]) -> int:
-    """With the next sessions of the same file, as many as the tool has silent passes."""
-    later = [one for one in sessions if one.file == session.file and one.opened_ns > session.opened_ns]
-    calls = [claim_groups.calls_of(one, claim.kind) for one in sorted(later, key=lambda one: one.opened_ns)]
-    silent = [one for one in calls if one.calls][: claim.silent_passes]
-    return sum(one.bytes for one in (claim_groups.calls_of(session, claim.kind), *silent))
+            continue
+        # With the next sessions of the same file, as many as the tool has silent passes.
+        first = group.sessions[0]
+        same = [each for each in observation.sessions if each.file == first.file and each.opened_ns > first.opened_ns]
+        calls = [claim_groups.calls_of(each, claim.kind) for each in sorted(same, key=lambda each: each.opened_ns)]
+        silent = [each for each in calls if each.calls][: claim.silent_passes]
+        moved = sum(each.bytes for each in (claim_groups.calls_of(first, claim.kind), *silent))
+        yield replace(one, verdict=verdict, seen=found, moved_bytes=moved)
 
 
 @memoized

@@ -89,13 +89,8 @@ def parts(found: Cells, families: Sequence[LevelFamily], study: Study) -> list[M
     measured: list[Mix] = []
     for family in families:
         # Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction).
-        sizes: list[dict[float, float]] = []
-        for settings in (study.params_at(cell.point) for cell in family.cells):
-            size = level_number("bs", settings.get("bs"))
-            if (split := settings.get("bssplit")) is not None:
-                sizes.append(parse_split(str(split)))
-            else:
-                sizes.append({} if size is None else {size: 1.0})
+        settings = [study.params_at(cell.point) for cell in family.cells]
+        sizes = [parse_split(str(own.get("bssplit") or own.get("bs", ""))) for own in settings]
         fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
         mixed = [index for index, own in enumerate(sizes) if len(own) > 1 and fixed]
         contrasts, alone = family.contrasts, {next(iter(sizes[other])): other for other in fixed}
