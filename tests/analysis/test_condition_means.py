@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from ioassay.stats.condition_means import ConditionMeans, Scale, chi2_ppf, digamma, fit, trigamma, trigamma_inverse
+from ioassay.stats.condition_means import ConditionMeans, Scale, chi2_ppf, fit, polygamma, trigamma_inverse
 from ioassay.stats.result import Floats, Undefined
 
 
@@ -25,9 +25,9 @@ def scattered(seed: int, deviations: list[float], n: int) -> list[Floats]:
 
 @pytest.mark.parametrize("x", [0.1, 0.5, 1.0, 3.3, 20.0, 500.0])
 def test_gamma_derivatives_and_quantiles_of_chi_squared_are_those_of_scipy(x: float) -> None:
-    assert digamma(x) == pytest.approx(special.digamma(x), rel=1e-10, abs=1e-10)
-    assert trigamma(x) == pytest.approx(special.polygamma(1, x), rel=1e-10)
-    assert trigamma_inverse(trigamma(x)) == pytest.approx(x, rel=1e-6)
+    assert polygamma(x)[0] == pytest.approx(special.digamma(x), rel=1e-10, abs=1e-10)
+    assert polygamma(x)[1] == pytest.approx(special.polygamma(1, x), rel=1e-10)
+    assert trigamma_inverse(polygamma(x)[1]) == pytest.approx(x, rel=1e-6)
     assert chi2_ppf(0.2, 2 + x) == pytest.approx(stats.chi2.ppf(0.2, 2 + x), rel=0.02)
 
 

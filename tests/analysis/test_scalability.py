@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from ioassay.stats.result import Interval, Undefined
-from ioassay.stats.scalability import Law, amdahl, preferred, usl
+from ioassay.stats.scalability import AMDAHL, USL, Law, preferred, scaling_law
 
 WORKERS = np.repeat([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 3)
 
@@ -28,7 +28,7 @@ def ends(interval: Interval | None) -> tuple[float, float]:
 @pytest.mark.parametrize("free", [2, 3])
 def test_a_fit_is_the_least_squares_of_scipy(free: int) -> None:
     y = measured(0.05, 1e-3 if free == 3 else 0.0)
-    fit = (usl if free == 3 else amdahl)(WORKERS, y, 0.9)
+    fit = scaling_law(WORKERS, y, 0.9, USL if free == 3 else AMDAHL)
     assert isinstance(fit, Law)
     start = [1e8, 0.05, 1e-3][:free]
     values, covariance = optimize.curve_fit(law, WORKERS, y, start, x_scale=start, method="trf", xtol=1e-14, ftol=1e-14)
@@ -63,21 +63,21 @@ def test_a_fit_is_the_least_squares_of_scipy(free: int) -> None:
 
 
 def test_amdahl_s_limit_needs_a_contention_above_zero() -> None:
-    fit = amdahl(WORKERS, measured(0.0, 0.0), 0.95)
+    fit = scaling_law(WORKERS, measured(0.0, 0.0), 0.95, AMDAHL)
     assert isinstance(fit, Law) and fit.alpha_interval.low <= 0 and fit.limit is None
 
 
 def test_the_universal_law_is_preferred_where_its_coherency_is_sure() -> None:
     sure, straight = measured(0.05, 1e-3), measured(0.05, 0.0)
-    both = usl(WORKERS, sure, 0.95), amdahl(WORKERS, sure, 0.95)
+    both = scaling_law(WORKERS, sure, 0.95, USL), scaling_law(WORKERS, sure, 0.95, AMDAHL)
     assert preferred(*both) is both[0] and preferred(None, both[1]) is both[1]
     assert preferred(Undefined("no"), Undefined("no")) is None and preferred(both[0], None) is both[0]
-    unsure = usl(WORKERS, straight, 0.95), amdahl(WORKERS, straight, 0.95)
+    unsure = scaling_law(WORKERS, straight, 0.95, USL), scaling_law(WORKERS, straight, 0.95, AMDAHL)
     assert preferred(*unsure) is unsure[1] and preferred(unsure[0], None) is None
 
 
 def test_a_coherency_that_may_be_zero_gives_no_peak() -> None:
-    fit = usl(WORKERS, measured(0.05, 1e-4, 0.03), 0.95)
+    fit = scaling_law(WORKERS, measured(0.05, 1e-4, 0.03), 0.95, USL)
     assert isinstance(fit, Law) and fit.beta > 0
     assert fit.beta_interval is not None and fit.beta_interval.low <= 0
     assert (fit.peak, fit.peak_interval) == (None, None)
@@ -85,7 +85,7 @@ def test_a_coherency_that_may_be_zero_gives_no_peak() -> None:
 
 def test_what_the_law_cannot_say_is_refused() -> None:
     def refused(workers: np.ndarray, y: np.ndarray) -> str:
-        fit = usl(workers, y, 0.95)
+        fit = scaling_law(workers, y, 0.95, USL)
         return fit.reason if isinstance(fit, Undefined) else ""
 
     few = np.array([1.0, 2.0, 4.0, 8.0])

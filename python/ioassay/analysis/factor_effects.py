@@ -48,8 +48,6 @@ class AnovaVariants:
 class InteractionOutcome(Enum):
     """Whether the effect of one factor depends on another."""
 
-    NOT_ESTIMATED = "not estimated"
-    """Without repetitions an interaction cannot be separated from chance."""
     PRESENT = "present"
     ABSENT = "absent"
     """The ratios between levels of one factor agree to within the margin over the other."""
@@ -92,14 +90,9 @@ class JointEffects:
 
     @property
     def outcome(self) -> InteractionOutcome:
-        """PRESENT where some factors interact, ABSENT where certainly none do."""
-        if not self.pairs:
-            return InteractionOutcome.NOT_ESTIMATED
-        return next(
-            one
-            for one in (InteractionOutcome.PRESENT, InteractionOutcome.UNDECIDED, InteractionOutcome.ABSENT)
-            if self.of(one)
-        )
+        """PRESENT where some factors interact, ABSENT where certainly none do; undecided without repetitions."""
+        ranked = (InteractionOutcome.PRESENT, InteractionOutcome.UNDECIDED, InteractionOutcome.ABSENT)
+        return next((one for one in ranked if self.of(one)), InteractionOutcome.UNDECIDED)
 
 
 def joint_effects(found: Cells, confidence: float) -> JointEffects | None:

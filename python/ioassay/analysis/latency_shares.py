@@ -84,10 +84,9 @@ def _mean(trials: Sequence[LatencyParts]) -> LatencyParts:
         ends = [sum(column) / len(trials) if column else None for column in known]
         parts.append(LatencyPart(name, own_ns, own_ns / mean_ns, *ends))
     parts.sort(key=lambda part: -part.mean_ns)
+    claimed = [one.claimed_ns for one in trials if one.claimed_ns is not None]
     seen_ns, depth = fmean(one.seen_ns for one in trials), fmean(one.depth for one in trials)
     operations, sum_ns = sum(one.operations for one in trials), fmean(one.sum_ns for one in trials)
-    claimed = [one.claimed_ns for one in trials if one.claimed_ns is not None]
     claimed_ns = fmean(claimed) if len(claimed) == len(trials) else None
-    return LatencyParts(
-        trials[0].kind, trials[0].engine, operations, mean_ns, seen_ns, sum_ns, claimed_ns, depth, parts
-    )
+    numbers = operations, mean_ns, seen_ns, sum_ns, claimed_ns, depth
+    return LatencyParts(trials[0].kind, trials[0].engine, *numbers, parts)

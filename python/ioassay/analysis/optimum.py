@@ -33,7 +33,7 @@ from ioassay.stats.contrasts import (
     second_peaks,
 )
 from ioassay.stats.result import Interval, Undefined, as_floats, mean_of, plain
-from ioassay.stats.scalability import FEWEST_LEVELS, Knee, Law, amdahl, knee, preferred, usl
+from ioassay.stats.scalability import AMDAHL, FEWEST_LEVELS, USL, Knee, Law, knee, preferred, scaling_law
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -129,8 +129,10 @@ class Peak(LevelFamily):
     def law(self) -> Law | None:
         """None where its peak is at levels that are certainly worse than the best: it would contradict them."""
         found, numbers = preferred(self.usl, self.amdahl), self.numbers
-        if found is None or _missed(found) or found.peak_interval is None or numbers is None:
-            return None if found is None or _missed(found) else found
+        if found is None or _missed(found):
+            return None
+        if found.peak_interval is None or numbers is None:
+            return found
         low, high = max(self.candidates[0] - 1, 0), min(self.candidates[-1] + 1, len(numbers) - 1)
         after = high < len(numbers) - 1 or high not in self.candidates
         beyond = found.peak_interval.high < numbers[low] or (after and found.peak_interval.low > numbers[high])
@@ -347,14 +349,14 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     peak = replace(
         peak,
         scaling=tuple(scalings),
-        usl=unclear or usl(x, y, confidence),
-        amdahl=unclear or amdahl(x, y, confidence),
+        usl=unclear or scaling_law(x, y, confidence, USL),
+        amdahl=unclear or scaling_law(x, y, confidence, AMDAHL),
         processors=processors if isinstance(processors, int) and takes_processors(family.factor) else None,
     )
     # Where all levels together follow no law, those up to where the plateau begins may.
     if peak.law is None and peak.plateau is not None and peak.plateau.first + 1 >= FEWEST_LEVELS:
         before = x <= family.numbers[peak.plateau.first]
-        law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
+        law = preferred(*(scaling_law(x[before], y[before], confidence, kind) for kind in (USL, AMDAHL)))
         peak = replace(peak, growth=None if law is None or _missed(law) else law)
     return peak
 

@@ -1,15 +1,15 @@
 """Threats to the validity of the results: all that the records themselves show, each with its evidence.
 
-Threats in the numbers, from the machine and from what trials ran under, in the order of the report. What other programs
-did meanwhile is judged by `analysis.machine_conditions`. What a driver or the host check reported when they ran are
-warnings of the records, and repeated here only where they decide what may be compared.
+Threats in the numbers, from the machine and from what trials ran under. What other programs did meanwhile is judged by
+`analysis.machine_conditions`. What a driver or the host check reported when they ran are warnings of the records, and
+repeated here only where they decide what may be compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -133,16 +133,13 @@ PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_ts
 GAP_S = 300.0
 
 
-def failed(context: Context) -> Iterator[Threat]:
+def incomplete(context: Context) -> Iterator[Threat]:
+    """Trials that failed or were skipped, and fewer records than planned trials, where their number is not adaptive."""
     for status, code in ((FAILED, Code.FAILED), (SKIPPED, Code.SKIPPED)):
         rows = context.trials.filter(pl.col("status") == status)
         if not rows.is_empty():
             reasons = Counter(reason or "" for reason in rows["reason"].to_list()).most_common()
             yield context.threat(code, trials=rows["trial"].to_list(), of=context.trials.height, reasons=dict(reasons))
-
-
-def incomplete(context: Context) -> Iterator[Threat]:
-    """Fewer records than planned trials, where the number is not adaptive."""
     name = context.study.name
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
     for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
@@ -157,15 +154,6 @@ def few_repetitions(context: Context) -> Iterator[Threat]:
     if fewest < ENOUGH_REPETITIONS:
         numbers = {"fewest": fewest, "conditions": [*counts.values()].count(fewest), "enough": ENOUGH_REPETITIONS}
         yield context.threat(Code.FEW_REPETITIONS, "warning" if fewest < 3 else "info", **numbers)
-
-
-def in_memory(context: Context) -> Iterator[Threat]:
-    """A target on a file system in memory, by the words of its own warning; `everywhere`: in all studies of the run."""
-    if trials := context.warned(Code.IN_MEMORY):
-        warnings = context.records.warnings.filter(pl.col("code") == Code.IN_MEMORY)
-        text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
-        everywhere = warnings["trial"].n_unique() == context.records.trials.height
-        yield from context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
 
 
 def buffered(context: Context) -> Iterator[Threat]:
@@ -233,14 +221,6 @@ def saturated(context: Context) -> Iterator[Threat]:
                     yield context.threat(Code.SATURATION, "info", response, where=family.part.where(), **evidence)
 
 
-def narrowed(context: Context) -> Iterator[Threat]:
-    """Real-time policies that left a processor to ioassay, compared with others that had all."""
-    concerned = context.warned("affinity-narrowed")
-    fewer, others = map(context.conditions, (concerned, [one for one in context.points if one not in concerned]))
-    if fewer and others:
-        yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=list(fewer), others=list(others))
-
-
 def other_work(context: Context) -> Iterator[Threat]:
     """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
     cases, params = context.study.case, context.study.params
@@ -257,14 +237,29 @@ def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[objec
 
 
 def warned(context: Context) -> Iterator[Threat]:
-    """Warnings of single trials: tools that check themselves, by their own words, and a virtual drive whose transports'
-    own time was measured on a busy machine, or not at all."""
+    """What a driver or a target warned of when trials ran, where it decides what may be compared."""
+    # A file system in memory, by the words of its own warning; `everywhere`: in all studies of the run.
+    if trials := context.warned(Code.IN_MEMORY):
+        warnings = context.records.warnings.filter(pl.col("code") == Code.IN_MEMORY)
+        text = warnings.filter(pl.col("trial").is_in(trials))["text"][0]
+        everywhere = warnings["trial"].n_unique() == context.records.trials.height
+        yield from context.partial(Code.IN_MEMORY, trials, everywhere=everywhere, text=text)
+    # Real-time policies that left a processor to ioassay, compared with others that had all.
+    concerned = context.warned("affinity-narrowed")
+    fewer, others = map(context.conditions, (concerned, [one for one in context.points if one not in concerned]))
+    if fewer and others:
+        yield context.threat(Code.FEWER_PROCESSORS, "info", conditions=list(fewer), others=list(others))
+    # Tools that check themselves, and a virtual drive whose transports' own time was measured on a busy machine, or
+    # not at all.
     yield from context.partial(Code.DEBUG_BUILD, context.warned(Code.DEBUG_BUILD), tool=context.study.driver)
     yield from context.partial(Code.CALIBRATION, context.warned(Code.CALIBRATION, "floor-unknown"))
 
 
-def late(context: Context) -> Iterator[Threat]:
-    """A virtual drive that answered later than its model says: most often it waited for a processor."""
+def virtual_drive(context: Context) -> Iterator[Threat]:
+    """Faults that it injected, and answers later than its model says: most often it waited for a processor."""
+    if (name := "drive.faults") in context.good.columns:
+        rows = context.good.filter(pl.col(name) > 0)
+        yield from context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
     names = [f"drive.late.{percentile}" for percentile in _MOST_LATE]
     kinds = [kind for kind in ("read", "write") if f"drive.{kind}.lat.mean" in context.good.columns]
     if not kinds or not {*names} <= {*context.good.columns}:
@@ -281,12 +276,6 @@ def late(context: Context) -> Iterator[Threat]:
         yield from context.partial(Code.LATE_ANSWERS, rows["trial"], mean_ns=worst["mean_ns"], **times)
 
 
-def faulty(context: Context) -> Iterator[Threat]:
-    if (name := "drive.faults") in context.good.columns:
-        rows = context.good.filter(pl.col(name) > 0)
-        yield from context.partial(Code.FAULTS, rows["trial"], "info", fired=int(rows[name].sum()))
-
-
 def busy_device(context: Context) -> Iterator[Threat]:
     found = monitor_rates.during_load(monitor_rates.disk(context.records, context.study))
     util = found.filter(pl.col("quantity") == "util").group_by("trial", "device").agg(pl.col("value").mean())
@@ -299,36 +288,29 @@ def busy_device(context: Context) -> Iterator[Threat]:
 
 def machines(context: Context) -> Iterator[Threat]:
     """What the facts of the machines that measured show, each once; `hosts` has those of whom not all have it."""
-    known = context.records.machines(context.study)
-    for code, severity, evidence in FACTS:
-        found: dict[str, tuple[dict[str, Any], list[str]]] = {}
-        for host, facts in known.items():
-            if own := evidence(facts, context.study):
-                found.setdefault(repr(own), (own, []))[1].append(host)
-        for own, hosts in found.values():
-            yield context.threat(code, severity, **own, **({"hosts": hosts} if len(hosts) < len(known) else {}))
+    known, found = context.records.machines(context.study), dict[str, tuple[Threat, list[str]]]()
+    for host, facts in known.items():
+        for threat in _of_machine(context, facts):
+            found.setdefault(repr(threat), (threat, []))[1].append(host)
+    for threat, hosts in found.values():
+        some = {"hosts": hosts} if len(hosts) < len(known) else {}
+        yield replace(threat, evidence={**threat.evidence, **some})
 
 
-def _virtual(host: Host, study: Study) -> dict[str, Any]:
-    """A virtual machine or a container; qemu names its emulated processors after its code generator, TCG."""
-    found = host.get("virtualisation", {})
-    if (found.get("vm") or found.get("container") or "none") == "none":
-        return {}
-    return {**found, "emulated": "TCG" in str(host.get("cpu", {}).get("model", "")), "target": study.has_target}
-
-
-def _governor(host: Host, study: Study) -> dict[str, Any]:
+def _of_machine(context: Context, host: Host) -> Iterator[Threat]:
+    """Virtual machines and containers, processors that save power, and clocks too coarse or too slow for latencies."""
+    virtual = host.get("virtualisation", {})
+    if (virtual.get("vm") or virtual.get("container") or "none") != "none":
+        # qemu names its emulated processors after its code generator, TCG.
+        kind = {"emulated": "TCG" in str(host.get("cpu", {}).get("model", "")), "target": context.study.has_target}
+        yield context.threat(Code.VIRTUAL, "info", **{**virtual, **kind})
     found: object = host.get("cpu", {}).get("governors") or ()
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
-    return {"governors": names} if study.run.governor == "keep" and names and names != ["performance"] else {}
-
-
-def _clock(host: Host, study: Study) -> dict[str, Any]:
+    if context.study.run.governor == "keep" and names and names != ["performance"]:
+        yield context.threat(Code.GOVERNOR, "info", governors=names)
     source = host.get("clock", {}).get("source")
-    return {} if source is None or source in PRECISE_CLOCKS else {"source": source}
-
-
-FACTS = ((Code.VIRTUAL, "info", _virtual), (Code.GOVERNOR, "info", _governor), (Code.CLOCK, "warning", _clock))
+    if source is not None and source not in PRECISE_CLOCKS:
+        yield context.threat(Code.CLOCK, source=source)
 
 
 def interrupted(context: Context) -> Iterator[Threat]:
@@ -348,15 +330,15 @@ def stopped_early(context: Context) -> Iterator[Threat]:
 
 
 CHECKS = (
-    *(failed, incomplete, few_repetitions, in_memory, buffered, cached, instability, short, saturated),
-    *(narrowed, other_work, warned, late, faulty, busy_device, machines, interrupted, stopped_early),
+    *(incomplete, few_repetitions, buffered, cached, instability, short, saturated, other_work, warned),
+    *(virtual_drive, busy_device, machines, interrupted, stopped_early),
 )
-"""In the order of the report."""
-OF_COMPUTED = (failed, incomplete, stopped_early)
+OF_COMPUTED = (incomplete, stopped_early)
 """Where nothing was measured. Warnings of a simulation itself are among the warnings of its records."""
 
 
 def analyse(records: Dataset, study: Study) -> list[Threat]:
+    """In the order of `Code`."""
     context = Context(records, study)
     checks = CHECKS if records.is_measured(study) else OF_COMPUTED
-    return [threat for check in checks for threat in check(context)]
+    return sorted((threat for check in checks for threat in check(context)), key=lambda one: [*Code].index(one.code))

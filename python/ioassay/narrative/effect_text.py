@@ -25,7 +25,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table, bounds, left_out
 from ioassay.narrative.say import Factor, Level, Quantity, Range, Ratio, Response, Say, holding, say
 from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.linear_models import BLOCK, Factorial, OneWay
+from ioassay.stats.linear_models import BLOCK, OneWay
 from ioassay.stats.result import Undefined, mean_of, plain
 
 MOST_PLACES = 4
@@ -263,6 +263,21 @@ def _joint(answer: JointEffects) -> Finding:
         for place, effect in enumerate(sorted(known, key=lambda effect: -effect.eta2))
     ]
     said = say("effect.shares", name=Response(answer.cells.response), shares=shares)
+
+    shown = Table.of(
+        answer.sums.effects,
+        ("source", lambda one: "pass (block)" if one.term == BLOCK else one.term),
+        ("df", lambda one: one.df),
+        ("sum of squares", lambda one: one.ss),
+        ("mean square", lambda one: one.ms),
+        ("F", lambda one: one.f),
+        ("p", lambda one: one.p),
+        ("eta²", lambda one: one.eta2),
+        ("partial eta²", lambda one: one.partial_eta2),
+        ("omega²", lambda one: one.omega2),
+        ("partial omega²", lambda one: one.partial_omega2),
+    )
+    rest = ["residual", answer.sums.df_residual, answer.sums.ss_residual, answer.sums.ms_residual]
     interactions = [
         {
             "factors": list(one.factors),
@@ -279,7 +294,7 @@ def _joint(answer: JointEffects) -> Finding:
         answer.names,
         statements=[said, *(_interaction(answer) if answer.pairs else ())],
         statistics={"interactions": interactions},
-        tables=[_sums(answer.sums)],
+        tables=[Table(shown.columns, [*shown.rows, [*rest, *[None] * (len(shown.columns) - len(rest))]])],
         caveats=[*left_out(answer.cells), *holding("effect", no_interaction=not answer.pairs, equal_scatter=True)],
     )
 
@@ -302,24 +317,6 @@ def _interaction(answer: JointEffects) -> list[Say]:
         say("effect.interaction", factors=[phrases.factor_noun(name) for name in clearest.factors], p=p),
         say("effect.clearest", upper=high, lower=low, here=here, there=there, ratio=ratio),
     ]
-
-
-def _sums(sums: Factorial) -> Table:
-    shown = Table.of(
-        sums.effects,
-        ("source", lambda one: "pass (block)" if one.term == BLOCK else one.term),
-        ("df", lambda one: one.df),
-        ("sum of squares", lambda one: one.ss),
-        ("mean square", lambda one: one.ms),
-        ("F", lambda one: one.f),
-        ("p", lambda one: one.p),
-        ("eta²", lambda one: one.eta2),
-        ("partial eta²", lambda one: one.partial_eta2),
-        ("omega²", lambda one: one.omega2),
-        ("partial omega²", lambda one: one.partial_omega2),
-    )
-    rest = ["residual", sums.df_residual, sums.ss_residual, sums.ms_residual]
-    return Table(shown.columns, [*shown.rows, [*rest, *[None] * (len(shown.columns) - len(rest))]])
 
 
 def _variants(answer: AnovaVariants) -> Finding:

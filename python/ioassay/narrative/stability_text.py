@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from ioassay.analysis.stability import (
-    LONG_ENOUGH,
-    PASS,
-    UNSTABLE_CV,
-    DriftOutcome,
-    LogSampleComparison,
-    Stability,
-)
+from ioassay.analysis.stability import LONG_ENOUGH, PASS, UNSTABLE_CV, DriftOutcome, LogSampleComparison, Stability
 from ioassay.analysis.threats import Code, Threat
 from ioassay.factors import factor_label
 from ioassay.narrative import phrases

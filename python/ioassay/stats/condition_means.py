@@ -209,8 +209,9 @@ def _moderated(squares: Floats, df: Floats) -> tuple[Floats, float]:
         return np.zeros(df.size), math.inf
     known = df > 0
     logs = np.log(np.maximum(squares[known] / df[known], _LEAST_SHARE * pooled))
-    logs -= np.array([digamma(float(one) / 2) - math.log(float(one) / 2) for one in df[known]])
-    excess = -float(np.mean([trigamma(float(one) / 2) for one in df[known]]))
+    derivatives = np.array([polygamma(float(one) / 2) for one in df[known]])
+    logs -= derivatives[:, 0] - np.log(df[known] / 2)
+    excess = -float(derivatives[:, 1].mean())
     if logs.size > 1:
         excess += float(np.sum((logs - logs.mean()) ** 2)) / chi2_ppf(_CAUTION, logs.size - 1)
     if excess <= 0:
@@ -228,23 +229,18 @@ def chi2_ppf(probability: float, df: float) -> float:
     return df * float(1 - share + distributions.normal_ppf(probability) * math.sqrt(share)) ** 3
 
 
-def digamma(x: float) -> float:
-    """Derivative of ln Γ, for x > 0: Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 6.3.5, 18."""
-    shift = 0.0
+def polygamma(x: float) -> tuple[float, float]:
+    """First and second derivative of ln Γ, for x > 0.
+
+    Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 6.3.5, 6.3.18, 6.4.6 and 6.4.12.
+    """
+    first = second = 0.0
     while x < 10:
-        shift, x = shift - 1 / x, x + 1
+        first, second, x = first - 1 / x, second + 1 / (x * x), x + 1
     y = 1 / (x * x)
     series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y / 132))))
-    return shift + math.log(x) - 1 / (2 * x) - series
-
-
-def trigamma(x: float) -> float:
-    """Second derivative of ln Γ, for x > 0: ibid., 6.4.6 and 6.4.12."""
-    shift = 0.0
-    while x < 10:
-        shift, x = shift + 1 / (x * x), x + 1
-    y = 1 / (x * x)
-    return shift + 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * 5 / 66))))
+    tail = y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * 5 / 66))))
+    return first + math.log(x) - 1 / (2 * x) - series, second + 1 / x + y / 2 + tail
 
 
 def trigamma_inverse(value: float) -> float:
@@ -253,8 +249,8 @@ def trigamma_inverse(value: float) -> float:
     if value > 1e7 or value < 1e-6:
         return 1 / math.sqrt(value) if value > 1 else 1 / value
     for _ in range(50):
-        own, step = trigamma(x), 1e-5 * x
-        slope = (trigamma(x + step) - trigamma(x - step)) / (2 * step)
+        own, step = polygamma(x)[1], 1e-5 * x
+        slope = (polygamma(x + step)[1] - polygamma(x - step)[1]) / (2 * step)
         change = own * (1 - own / value) / slope
         x += change
         if abs(change) < 1e-10 * x:

@@ -62,20 +62,6 @@ class Law:
         return float(_throughput((self.gamma, self.alpha, self.beta), np.array([workers]))[0])
 
 
-def usl(workers: Floats, throughput: Floats, confidence: float) -> Law | Undefined:
-    """The universal scalability law: Gunther, "Guerrilla Capacity Planning" (2007), chapters 4 to 6.
-
-    Both arguments have the shape (n,), a value a repetition. Intervals are Student's about the linearised fit (Seber
-    and Wild, "Nonlinear Regression", 1989, 5.1), the peak's on the log scale by the delta method.
-    """
-    return _fit(workers, throughput, confidence, 3)
-
-
-def amdahl(workers: Floats, throughput: Floats, confidence: float) -> Law | Undefined:
-    """The same with beta = 0: Amdahl, "Validity of the single processor approach …" (AFIPS conference, 1967)."""
-    return _fit(workers, throughput, confidence, 2)
-
-
 def preferred(first: Law | Undefined | None, second: Law | Undefined | None) -> Law | None:
     """The universal law (`first`) where its beta is above 0 for sure, Amdahl's otherwise; None where neither fits."""
     if isinstance(first, Law) and first.beta_interval is not None and first.beta_interval.low > 0:
@@ -83,7 +69,14 @@ def preferred(first: Law | Undefined | None, second: Law | Undefined | None) -> 
     return second if isinstance(second, Law) else None
 
 
-def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> Law | Undefined:
+def scaling_law(workers: Floats, throughput: Floats, confidence: float, kind: str) -> Law | Undefined:
+    """USL: the universal scalability law (Gunther, "Guerrilla Capacity Planning", 2007, chapters 4 to 6). AMDAHL: the
+    same with beta = 0 ("Validity of the single processor approach …", AFIPS conference, 1967).
+
+    Both arguments have the shape (n,), a value a repetition. Intervals are Student's about the linearised fit (Seber
+    and Wild, "Nonlinear Regression", 1989, 5.1), the peak's on the log scale by the delta method.
+    """
+    free = 3 if kind == USL else 2
     x, y = as_floats(workers), as_floats(throughput)
     levels = np.unique(x).size
     if x.min() <= 0 or y.min() <= 0:
@@ -114,7 +107,7 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
     lack, tested = lack_of_fit(x, y / unit, squares, free), x.size > levels > free
     means = np.array([mean_of(y[x == level] / unit) for level in np.unique(x)])
     return Law(
-        kind=USL if free == 3 else AMDAHL,
+        kind=kind,
         gamma=float(gamma) * unit,
         alpha=float(alpha),
         beta=float(beta),

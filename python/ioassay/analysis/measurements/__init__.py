@@ -21,9 +21,7 @@ _KNOWN: dict[int, dict[tuple[Any, ...], tuple[Study, Any]]] = {}
 """Of each Dataset, by its identity. Studies are kept too, so that their identity cannot be taken over by another."""
 
 
-def memoized(
-    function: Callable[Concatenate[Dataset, Study, P], R],
-) -> Callable[Concatenate[Dataset, Study, P], R]:
+def memoized(function: Callable[Concatenate[Dataset, Study, P], R]) -> Callable[Concatenate[Dataset, Study, P], R]:
     """Decorates a function of (records, study, hashable arguments)."""
 
     @wraps(function)

@@ -24,12 +24,7 @@ COUNTED = (
     *("rocksdb.cache_hit_ratio", DRIVE, FLASH, "drive.write_amplification", "drive.read.bytes", "drive.read.ios"),
 )
 """What may be counted for each load, after its name."""
-LAYERS: Mapping[str, tuple[str, ...]] = {
-    "users": (USER,),
-    "RocksDB": OF_DATABASE,
-    "drive": (DRIVE,),
-    "flash": (FLASH,),
-}
+LAYERS: Mapping[str, tuple[str, ...]] = {"users": (USER,), "RocksDB": OF_DATABASE, "drive": (DRIVE,), "flash": (FLASH,)}
 """The way of written bytes down. What RocksDB does not count, it did not write."""
 
 
