@@ -7,7 +7,7 @@ from typing import Any
 from corpora import cases
 from ioassay import factors
 from ioassay.narrative import phrases
-from ioassay.narrative.say import Response
+from ioassay.narrative.say import FORMS, Quantity, Response
 from ioassay.stats.result import Interval
 
 
@@ -24,7 +24,8 @@ def test_a_percentile_has_its_article_within_a_sentence() -> None:
 def test_values_carry_their_unit() -> None:
     assert phrases.value("read.bw", 5e8) == "500 MB/s"
     assert phrases.value("read.iops", 14900.0) == "14.9 k IOPS"
-    assert phrases.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 to 200 µs"
+    mean = Quantity("read.lat.p99", 1.5e5, Interval(1e5, 2e5, 0.9, "t"))
+    assert f"{mean:interval}" == "150 µs (90 % interval 100 to 200 µs)"
 
 
 def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
@@ -40,8 +41,8 @@ def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
 
 
 def test_small_p_values_are_bounded() -> None:
-    assert phrases.p(1e-12) == "p < 0.0001"
-    assert phrases.p(0.0321) == "p = 0.032"
+    assert FORMS["p"](1e-12) == "p < 0.0001"
+    assert FORMS["p"](0.0321) == "p = 0.032"
 
 
 def test_long_lists_are_cut_and_counted() -> None:

@@ -87,30 +87,22 @@ def _distributed(one: Distribution) -> Finding:
         *bounds(lambda row: row[1].interval, unit),
         *naive,
     )
+    # Median and 99th percentile where that is lowest, and highest.
+    said, ranked = [], sorted(conditions, key=lambda condition: condition.at(99.0).value)
+    for condition in (ranked[0], ranked[-1])[: len(ranked)]:
+        half, tail = condition.at(50.0), condition.at(99.0)
+        code = "describe.latency" if len(ranked) == 1 else "describe.latency_at"
+        ends = {"half": Quantity(unit, half.value), "tail": Quantity(unit, tail.value, tail.interval)}
+        said.append(say(code, place=label(condition.point), direction=one.direction, **ends))
     name = phrases.inside(f"{one.direction}.{one.kind}.mean")
     return Finding(
         response=unit,
         title=str(say("describe.title_latency", name=name.removeprefix("mean "))),
-        statements=[*_half_and_tail(one)],
+        statements=said,
         statistics={"points": plain(conditions)},
         tables=[table],
         caveats=_caveats(one),
     )
-
-
-def _half_and_tail(one: Distribution) -> Iterator[Say]:
-    """Median and 99th percentile where that is lowest, and highest."""
-    unit = f"{one.direction}.{one.kind}.p99"
-    ranked = sorted(one.conditions, key=lambda condition: condition.at(99.0).value)
-    for condition in (ranked[0], ranked[-1])[: len(ranked)]:
-        half, tail = condition.at(50.0), condition.at(99.0)
-        yield say(
-            "describe.latency" if len(ranked) == 1 else "describe.latency_at",
-            place=label(condition.point),
-            direction=one.direction,
-            half=Quantity(unit, half.value),
-            tail=Quantity(unit, tail.value, tail.interval),
-        )
 
 
 def _caveats(one: Distribution) -> Iterator[Say]:

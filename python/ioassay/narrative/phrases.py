@@ -46,11 +46,6 @@ def _small(text: str) -> str:
     return text if own else text[:1].lower() + text[1:]
 
 
-def interval(response: str, found: Interval, values: Callable[[str, float], str] | None = None) -> str:
-    """`95 % interval 410 to 432 MB/s`."""
-    return f"{level(found.confidence)} interval {span(response, found.low, found.high, values)}"
-
-
 def span(response: str, low: float, high: float, values: Callable[[str, float], str] | None = None) -> str:
     """`410 to 432 MB/s`; `950 kB/s to 1.2 MB/s` where the units differ."""
     shown = [(values or value)(response, number) for number in (low, high)]
@@ -110,14 +105,14 @@ def bounds_of(ratio: Interval, ends: str = "") -> str:
     return f"{known} interval {ends or f'{plain_number(ratio.low)} to {plain_number(ratio.high)}'}"
 
 
+def excess(ratio: float) -> str:
+    """How far a rate is too high: `12.5 % too high`, `12 times what it was`."""
+    return f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high"
+
+
 def capital(text: str) -> str:
     """`text` with its first letter large, the others as they are."""
     return text[:1].upper() + text[1:]
-
-
-def p(p_value: float) -> str:
-    """`p = 0.032`, `p < 0.0001`."""
-    return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
 
 
 def plain_number(number: float) -> str:

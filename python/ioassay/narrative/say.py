@@ -113,10 +113,10 @@ class Quantity:
         shown, bounds = f"{head}: {shown}" if "named" in forms else shown, self.interval
         if not isinstance(bounds, Interval) or bounds.low >= bounds.high:
             return shown
-        if "ends" in forms:
-            return f"{shown} ({phrases.span(self.metric, bounds.low, bounds.high, format_metric)})"
-        known = phrases.interval(self.metric, bounds, format_metric)
-        return f"{shown} ({known})" if "interval" in forms else shown
+        ends = phrases.span(self.metric, bounds.low, bounds.high, format_metric)
+        if "interval" in forms:
+            return f"{shown} ({phrases.level(bounds.confidence)} interval {ends})"
+        return f"{shown} ({ends})" if "ends" in forms else shown
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ _TYPED = Response | Quantity | Range | Ratio | Change | Trend | Deviation | Shar
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": phrases.percent,
     "confidence": phrases.level,
-    "p": phrases.p,
+    "p": lambda p: "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}",
     "number": phrases.plain_number,
     "times": phrases.times,
     "capital": lambda value: phrases.capital(str(value)),
@@ -298,7 +298,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "ns": units.format_ns,
     "duration": lambda time_s: units.format_ns(time_s * 1e9) if 0 < time_s < 1 else units.format_duration(time_s),
     "percentage": lambda share: f"{share * 100:.3g} %",
-    "excess": lambda ratio: f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high",
+    "excess": phrases.excess,
 }
 """Forms of plain values; `{x:count of call}` is `1 call`, of a list its length. `{x:scaled of call}`: `16 k calls`."""
 

@@ -23,24 +23,21 @@ _FEW = 5
 
 
 def findings(answers: Sequence[Stability]) -> list[Finding]:
-    if not answers:
-        return []
     warns = any(
         (one.variation is not None and one.variation.unstable)
         or (one.drift is not None and one.drift.notable)
         or (one.steadiness is not None and not one.steadiness.attained)
         for one in answers
     )
-    return [
-        Finding(
-            title=str(say("stability.title")),
-            severity="warning" if warns else "info",
-            statements=[*_variation(answers), *_drift(answers), *_steadiness(answers)],
-            statistics={"responses": [_numbers(one) for one in answers]},
-            tables=[_table(answers)],
-            caveats=_caveats(answers),
-        )
-    ]
+    found = Finding(
+        title=str(say("stability.title")),
+        severity="warning" if warns else "info",
+        statements=[*_variation(answers), *_drift(answers), *_steadiness(answers)],
+        statistics={"responses": [_numbers(one) for one in answers]},
+        tables=[_table(answers)],
+        caveats=_caveats(answers),
+    )
+    return [found] if answers else []
 
 
 def _variation(answers: Sequence[Stability]) -> Iterator[Say]:
@@ -96,27 +93,30 @@ def _steadiness(answers: Sequence[Stability]) -> Iterator[Say]:
 
 def _table(answers: Sequence[Stability]) -> Table:
     """A row for each response; columns that none has are left out."""
-    # The part of an answer, the title, and what a column has of that part.
-    known: list[tuple[str, str, Callable[[Any], Any]]] = [
-        ("variation", "variation, median (%)", lambda one: phrases.in_percent(median(one.cvs))),
-        ("variation", "largest (%)", lambda one: phrases.in_percent(max(one.cvs))),
-        ("variation", "at", lambda one: one.worst.label),
-        ("drift", "drift (%)", lambda one: phrases.in_percent(one.change)),
-        ("drift", "from", lambda one: phrases.in_percent(one.interval.low)),
-        ("drift", "to", lambda one: phrases.in_percent(one.interval.high)),
-        ("drift", "p", lambda one: one.deciding_p),
-        ("steadiness", "steady over repetitions", lambda one: _steady_of(one.by_repetition.values())),
-        ("steadiness", "trials steady at their end", lambda one: _steady_of(trial.state for trial in one.within)),
-        ("samples", "naive: repetitions differ in", lambda one: f"{one.naive_different} of {len(one.conditions)}"),
-        ("samples", "corrected", lambda one: f"{one.corrected_different} of {len(one.conditions)}"),
-        ("samples", "log samples", lambda one: sum(found.samples for found in _dependences(one))),
-        ("samples", "worth", lambda one: round(sum(found.effective for found in _dependences(one)))),
-    ]
 
     def of(part: str, value: Callable[[Any], Any]) -> Callable[[Stability], Any]:
+        """What a column has of a part of each answer."""
         return lambda row: None if (found := getattr(row, part)) is None else value(found)
 
-    columns = [Column(title, of(part, value)) for part, title, value in known]
+    columns = [
+        Column("variation, median (%)", of("variation", lambda one: phrases.in_percent(median(one.cvs)))),
+        Column("largest (%)", of("variation", lambda one: phrases.in_percent(max(one.cvs)))),
+        Column("at", of("variation", lambda one: one.worst.label)),
+        Column("drift (%)", of("drift", lambda one: phrases.in_percent(one.change))),
+        Column("from", of("drift", lambda one: phrases.in_percent(one.interval.low))),
+        Column("to", of("drift", lambda one: phrases.in_percent(one.interval.high))),
+        Column("p", of("drift", lambda one: one.deciding_p)),
+        Column("steady over repetitions", of("steadiness", lambda one: _steady_of(one.by_repetition.values()))),
+        Column(
+            "trials steady at their end", of("steadiness", lambda one: _steady_of(trial.state for trial in one.within))
+        ),
+        Column(
+            "naive: repetitions differ in", of("samples", lambda one: f"{one.naive_different} of {len(one.conditions)}")
+        ),
+        Column("corrected", of("samples", lambda one: f"{one.corrected_different} of {len(one.conditions)}")),
+        Column("log samples", of("samples", lambda one: sum(found.samples for found in _dependences(one)))),
+        Column("worth", of("samples", lambda one: round(sum(found.effective for found in _dependences(one))))),
+    ]
     filled = [column for column in columns if any(column.value(row) is not None for row in answers)]
     return Table.of(answers, ("response", lambda row: phrases.name(row.cells.response)), *filled)
 

@@ -6,12 +6,11 @@ An analysis of log samples that counts each as an observation believes in far mo
 since samples of one run resemble their neighbours: `dependence` says how much independent information they hold, and
 `corrected` what is left of the analysis.
 
-The analysis of several factors compares least squares models, so unequal repetitions and missing conditions are no
-obstacle. Whether the difference between two levels of a factor depends on another factor is read from fitted condition
-means. Two levels of each of two factors give four means, and one contrast: the ratio between the levels of the first,
-divided by the same ratio at the other level of the second (on the raw scale differences of differences). All such
-contrasts hold at once (Bonferroni; their degrees of freedom are Satterthwaite's). That none is beyond the margin is an
-intersection of one-sided tests, each at the full risk (Berger, Technometrics 24, 1982).
+Whether the difference between two levels of a factor depends on another factor is read from fitted condition means. Two
+levels of each of two factors give four means, and one contrast: the ratio between the levels of the first, divided by
+the same ratio at the other level of the second (on the raw scale differences of differences). All such contrasts hold
+at once (Bonferroni; their degrees of freedom are Satterthwaite's). That none is beyond the margin is an intersection of
+one-sided tests, each at the full risk (Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
