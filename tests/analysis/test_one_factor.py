@@ -98,9 +98,9 @@ def test_two_factors_have_an_interaction_and_slices(lab: Any) -> None:
     terms = {effect.term: effect for effect in together.sums.effects}
     assert set(terms) == {"block", "rw", "rwmixwrite", "rw × rwmixwrite"}
     (crossed,) = together.pairs
-    assert together.outcome == crossed.outcome == Joint.PRESENT and crossed.pair.p < 1e-9
+    assert together.outcome == crossed.outcome == Joint.PRESENT and crossed.interaction.pair.p < 1e-9
     assert crossed.levels == (("rw", "randrw"), (10, 90))
-    assert crossed.pair.estimate == pytest.approx(290 / 110 * 190 / 210, rel=0.05)
+    assert crossed.interaction.pair.estimate == pytest.approx(290 / 110 * 190 / 210, rel=0.05)
     assert [effect.cells.where() for effect in by_share.effects] == [{"rw": "rw"}, {"rw": "randrw"}]
     shares = [effect.family.contrasts for effect in by_share.effects]
     assert [isinstance(one, Contrasts) and one.share for one in shares] == [2, 2]

@@ -224,14 +224,13 @@ def _standing(
         ratios = {option: max(means[best] / means[option], means[option] / means[best]) for option in others}
         return Standing(where, ranked, means, ratios, ranked, (), None)
     contrasts = Contrasts(model, confidence, share=share)
-    found = best_level(contrasts, lower=lower)
-    pairs = {option: (options.index(best), options.index(option)) for option in others}
-    return Standing(
-        where,
-        ranked,
-        means,
-        {option: contrasts.pair(*(pair[::-1] if lower else pair)) for option, pair in pairs.items()},
-        candidates=tuple(option for option in ranked if options.index(option) in found.candidates),
-        as_good=tuple(option for option in ranked if options.index(option) in found.as_good),
-        needed=None if model.exact else repetitions_needed(contrasts),
+    found, at = best_level(contrasts, lower=lower), options.index
+    duels = {
+        option: contrasts.pair(at(option), at(best)) if lower else contrasts.pair(at(best), at(option))
+        for option in others
+    }
+    candidates, as_good = (
+        tuple(option for option in ranked if at(option) in places) for places in (found.candidates, found.as_good)
     )
+    needed = None if model.exact else repetitions_needed(contrasts)
+    return Standing(where, ranked, means, duels, candidates, as_good, needed)

@@ -24,7 +24,6 @@ from ioassay.analysis.one_factor import FactorEffects
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average
-from ioassay.stats.contrasts import Pair
 from ioassay.stats.linear_models import Factorial, Interaction, OneWay, factorial, interaction, one_way
 from ioassay.stats.result import Floats, Undefined
 from ioassay.store.dataset import Dataset
@@ -61,10 +60,6 @@ class FactorPair:
     factors: tuple[str, str]
     levels: tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]
     interaction: Interaction
-
-    @property
-    def pair(self) -> Pair:
-        return self.interaction.pair
 
     @property
     def outcome(self) -> InteractionOutcome:
@@ -127,7 +122,7 @@ def joint_effects(found: Cells, confidence: float) -> JointEffects | None:
                 for name, (low, high) in zip(factors, known.levels, strict=True)
             ]
             pairs.append(FactorPair(factors, (ends[0], ends[1]), known))
-    return JointEffects(found, tuple(names), sums, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
+    return JointEffects(found, tuple(names), sums, tuple(sorted(pairs, key=lambda pair: pair.interaction.pair.p)))
 
 
 Answer = FactorEffects | JointEffects | AnovaVariants

@@ -283,7 +283,7 @@ def _joint(answer: JointEffects) -> Finding:
             "factors": list(one.factors),
             "levels": [list(levels) for levels in one.levels],
             "outcome": one.outcome.value,
-            **plain(one.pair),
+            **plain(one.interaction.pair),
             "repetitions_needed": one.interaction.needed,
         }
         for one in answer.pairs
@@ -301,20 +301,20 @@ def _joint(answer: JointEffects) -> Finding:
 
 def _interaction(answer: JointEffects) -> list[Say]:
     own = answer.of(answer.outcome)
-    clearest, p = own[0], own[0].pair.p
+    clearest, pair = own[0], own[0].interaction.pair
     if answer.outcome == Joint.ABSENT:
         return [say("effect.interaction_absent", margin=MARGIN)]
     if answer.outcome == Joint.UNDECIDED:
         pairs = [" and ".join(map(phrases.factor_noun, one.factors)) for one in own]
         needed = max((one.interaction.needed for one in own if one.interaction.needed is not None), default=None)
         code = f"effect.interaction_undecided{'' if needed is None else '_needed'}"
-        return [say(code, pairs=pairs, p=p, needed=needed)]
+        return [say(code, pairs=pairs, p=pair.p, needed=needed)]
     (first, second), (levels, places) = clearest.factors, clearest.levels
     low, high = (Level(first, level) for level in levels)
     here, there = (Level(second, level) for level in places)
-    ratio = Ratio(clearest.pair.estimate, clearest.pair.interval)
+    ratio = Ratio(pair.estimate, pair.interval)
     return [
-        say("effect.interaction", factors=[phrases.factor_noun(name) for name in clearest.factors], p=p),
+        say("effect.interaction", factors=[phrases.factor_noun(name) for name in clearest.factors], p=pair.p),
         say("effect.clearest", upper=high, lower=low, here=here, there=there, ratio=ratio),
     ]
 

@@ -16,7 +16,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Column, Finding, Table, bounds, left_out, missing_conditions
 from ioassay.narrative.say import Factor, Level, Place, Quantity, Response, Say, say, templates
 from ioassay.stats.condition_means import Scale
-from ioassay.stats.contrasts import MARGIN, BestLevel, Contrasts, Pair
+from ioassay.stats.contrasts import MARGIN, BestLevel, Contrasts
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.scalability import FEWEST_LEVELS, USL, Knee, Law, preferred
 
@@ -357,11 +357,9 @@ def place(one: Peak, number: float) -> str:
 
 def _levels(one: Peak) -> Table:
     """A row a level: its mean, and the ratio to the best level with what follows from it."""
-    response, contrasts = one.part.response, one.contrasts
-    raw = response if isinstance(contrasts, Contrasts) and contrasts.means.scale == Scale.RAW else ""
-    pairs: dict[int, Pair] = {}
-    if isinstance(contrasts, Contrasts) and isinstance(one.levels, BestLevel):
-        pairs = {index: contrasts.pair(index, one.best) for index in range(len(one.cells)) if index != one.best}
+    response, known = one.part.response, one.contrasts if isinstance(one.contrasts, Contrasts) else None
+    raw = response if known and known.means.scale == Scale.RAW else ""
+    pairs = {index: known.pair(index, one.best) for index in range(len(one.cells)) if known and index != one.best}
     columns: list[Column | tuple[Any, ...]] = [
         (factor_label(one.factor), lambda index: f"{_level(one, index):text}"),
         ("n", lambda index: one.cells[index].values.size),

@@ -103,7 +103,14 @@ def scaling_law(workers: Floats, throughput: Floats, confidence: float, kind: st
     gamma, alpha, beta = (*parameters, 0.0)[:3]
     if bounds[0].low <= 0:
         return Undefined("the throughput of one worker cannot be told from nothing: levels near 1 are missing")
-    peak = _peak(parameters, covariance, bounds, df) if free == 3 else None
+    peak: float | None = None
+    peak_interval: Interval | None = None
+    if free == 3 and bounds[2].low > 0 and alpha < 1:
+        peak = float(np.sqrt((1 - alpha) / beta))
+        slopes = np.array([0.0, -0.5 / (1 - alpha), -0.5 / beta])
+        reach = distributions.t_ppf((1 + confidence) / 2, df) * float(np.sqrt(slopes @ covariance @ slopes))
+        ends = peak * math.exp(-reach), peak * math.exp(reach)
+        peak_interval = Interval(*ends, confidence, "delta, log scale")
     lack, tested = lack_of_fit(x, y / unit, squares, free), x.size > levels > free
     means = np.array([mean_of(y[x == level] / unit) for level in np.unique(x)])
     return Law(
@@ -114,8 +121,8 @@ def scaling_law(workers: Floats, throughput: Floats, confidence: float, kind: st
         gamma_interval=bounds[0].scaled(unit),
         alpha_interval=bounds[1],
         beta_interval=bounds[2] if free == 3 else None,
-        peak=peak[0] if peak else None,
-        peak_interval=peak[1] if peak else None,
+        peak=peak,
+        peak_interval=peak_interval,
         limit=float(gamma / alpha) * unit if free == 2 and bounds[1].low > 0 else None,
         r2=float(r2),
         lack_p=lack.p if isinstance(lack, LackOfFit) else float(squares <= 1e-12) if tested else None,
@@ -196,17 +203,6 @@ def _minimum(residual: Callable[[Floats], Floats], slopes: Callable[[Floats], Fl
         if small or gained <= _SETTLED**2 * squares:
             return np.asarray(at, dtype=np.float64)
     return None
-
-
-def _peak(parameters: Floats, covariance: Floats, bounds: list[Interval], df: int) -> tuple[float, Interval] | None:
-    _, alpha, beta = parameters
-    if bounds[2].low <= 0 or alpha >= 1:
-        return None
-    place = float(np.sqrt((1 - alpha) / beta))
-    slopes = np.array([0.0, -0.5 / (1 - alpha), -0.5 / beta])
-    half = float(distributions.t_ppf((1 + bounds[2].confidence) / 2, df)) * float(np.sqrt(slopes @ covariance @ slopes))
-    ends = float(place * np.exp(-half)), float(place * np.exp(half))
-    return place, Interval(*ends, bounds[2].confidence, "delta, log scale")
 
 
 @dataclass(frozen=True)
