@@ -41,9 +41,8 @@ def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> lis
         names += _latencies(seen.latencies, without=seen.unjudged_latencies)
         missing += _latencies(seen.unjudged_latencies)
     first = [say("explanation.matched", names=names)] if names else []
-    first += [say("explanation.unmatched_at" if level else "explanation.unmatched", names=missing, level=level)] * bool(
-        missing
-    )
+    if missing:
+        first.append(say("explanation.unmatched_at" if level else "explanation.unmatched", names=missing, level=level))
     return [*(told if category != CONFIRMED or not names else ()), *first]
 
 

@@ -23,7 +23,7 @@ def saturation(one: Saturation) -> Finding:
         level = one.levels[one.waits]
         p99 = Quantity(one.percentile, level.latency)
         said.append(say("load.waits", load=Quantity(one.rate, level.offered), p99=p99))
-    fewer = () if one.saturates is None else (Quantity(one.rate, one.levels[one.saturates].offered),)
+    fewer = [] if one.saturates is None else [Quantity(one.rate, one.levels[one.saturates].offered)]
     lowest = 0.0 if one.lowest is None else one.levels[one.lowest].latency
     table = Table.of(
         one.levels,

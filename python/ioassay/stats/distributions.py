@@ -115,10 +115,8 @@ def _deviation_bounds(df: float) -> tuple[float, float]:
     Chernoff's bound: its square is beyond c, on one side of 1, with at most exp(-df / 2 (c - 1 - ln c)).
     """
     ends, exponent = [], -2 * math.log(_PRECISE) / df
-    for c in (
-        math.exp(-1 - exponent),
-        1 + exponent + math.sqrt(2 * exponent),
-    ):  # beyond both, which Newton's steps near
+    # Newton's method, from outside of both roots.
+    for c in (math.exp(-1 - exponent), 1 + exponent + math.sqrt(2 * exponent)):
         for _ in range(60):
             c -= (c - 1 - math.log(c) - exponent) / (1 - 1 / c)
         ends.append(math.sqrt(c))

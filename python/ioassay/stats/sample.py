@@ -3,7 +3,7 @@
 Outliers are flagged, never removed. The test of a trend is one of ranks, which supposes no shape. Steady state is
 SNIA's: over a window of five rounds, the difference of the largest and the smallest value is at most 20 % of their
 average, and the line fitted to them rises or falls by at most 10 % of the average over the window ("Solid State Storage
-Performance Test Specification" version 2.0.2, 2020). What a round is says the caller, who gives one value a round.
+Performance Test Specification" version 2.0.2, 2020). The caller says what a round is and gives one value a round.
 """
 
 from __future__ import annotations
