@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 from ioassay.analysis.conclusion import CasePart, Conclusion, Focus, Mean, Part, RatioRow
 from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
