@@ -158,10 +158,19 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
     bundle.require_new(target, store.root)
     with _copy(store, True) if redact else nullcontext((store, None, None)) as (source, _, redaction):
         records = frames.load(source)
+        content = {name: getattr(records, name) for name in TABLES}
         try:
             with supervisor.temporary_folder(f".{target.name}.", target.absolute().parent) as made:
                 folder = made / "tables"
-                rows = write_tables(records, source.root.resolve().name, folder, format)
+                folder.mkdir()
+                for name, frame in content.items():
+                    path = folder / f"{name}.{format}"
+                    if format == "parquet":
+                        frame.write_parquet(path, compression="zstd")
+                    else:  # with a head, and empty cells for missing values
+                        frame.write_csv(path)
+                schema = json.dumps(_schema(records, source.root.resolve().name, content), indent=1, ensure_ascii=False)
+                (folder / SCHEMA_FILE).write_text(f"{schema}\n", encoding="utf-8")
                 if redaction is not None:
                     bundle.require_clean(folder, redaction)
                 one_file = format == "csv" and target.suffix == ".csv"
@@ -169,7 +178,8 @@ def tables(store: RunStore, output: Path | None, format: str, *, redact: bool) -
         except OSError as error:
             raise RunError(f"{target}: cannot be written: {error.strerror}; --output names another place") from None
         counts = {KINDS[kind]: count for kind, count in sorted(redaction.counts.items())} if redaction else {}
-    return TableFiles(target, format, {"trials": rows["trials"]} if one_file else rows, redact, counts)
+    rows = {name: frame.height for name, frame in content.items() if name == "trials" or not one_file}
+    return TableFiles(target, format, rows, redact, counts)
 
 
 def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
@@ -192,24 +202,6 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
                 (folder / "summary.txt").write_text(text, encoding="utf-8")
                 bundle.require_clean(folder, redaction)
     return text
-
-
-def write_tables(records: Dataset, run: str, folder: Path, format: str) -> dict[str, int]:
-    """Write each table and schema.json into `folder`, which is made; the number of rows of each table. OSError.
-
-    Tables are those of `Dataset`, in SI units. CSV has a head, empty cells for missing values, and no nested columns.
-    """
-    folder.mkdir(parents=True)
-    tables = {name: getattr(records, name) for name in TABLES}
-    for name, frame in tables.items():
-        path = folder / f"{name}.{format}"
-        if format == "parquet":
-            frame.write_parquet(path, compression="zstd")
-        else:
-            frame.write_csv(path)
-    schema = json.dumps(_schema(records, run, tables), indent=1, ensure_ascii=False) + "\n"
-    (folder / SCHEMA_FILE).write_text(schema, encoding="utf-8")
-    return {name: frame.height for name, frame in tables.items()}
 
 
 def _schema(records: Dataset, run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -253,6 +254,17 @@ def has_curve(pair: Pair, response: str) -> bool:
         return False
     levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
     return len(levels) > 2 and level_axis_numbers(factor, levels) is not None
+
+
+def overlay(pair: Pair, response: str, labels: Sequence[str]) -> tuple[str, Any]:
+    """What is drawn of a response, and the chart; NoData without one.
+
+    Curves over numbers; distributions of conditions without an order, or their means where none were kept.
+    """
+    if not has_curve(pair, response):
+        with suppress(NoData):
+            return "distributions", distributions(pair, labels)
+    return "curves", curves(pair, response, labels)
 
 
 def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:

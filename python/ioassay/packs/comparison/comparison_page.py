@@ -49,16 +49,12 @@ def declare(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
             continue
         pair = comparison_charts.Pair(a, studies_a[study], b, studies_b[study])
         labels, name = [row.label for row in worst if row.study == study], _file_name(study)
-        # Curves over numbers; distributions of conditions without an order, or their means where none were kept.
         with suppress(NoData):
-            if not comparison_charts.has_curve(pair, response):
-                chart = comparison_charts.distributions(pair, labels)
-                overlays.append(figures.drawn(study, f"{name}-latencies", "distributions", chart))
+            kind, chart = comparison_charts.overlay(pair, response, labels)
+            if kind == "distributions":
                 with_distributions.add(study)
-                continue
-        with suppress(NoData):
-            chart = comparison_charts.curves(pair, response, labels)
-            overlays.append(figures.drawn(study, f"{name}-{_file_name(response)}", "curves", chart))
+            shows = _file_name(response) if kind == "curves" else "latencies"
+            overlays.append(figures.drawn(study, f"{name}-{shows}", kind, chart))
     order = list(dict.fromkeys(row.study for row in comparison.rows))
     shown = sorted(overlays, key=lambda one: order.index(one.study))
     names = [one.name for one in shown]
