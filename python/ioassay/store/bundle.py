@@ -14,6 +14,7 @@ import lzma
 import re
 import tarfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -57,9 +58,9 @@ class Manifest:
     files: int = 0
     replaced: dict[str, int] = field(default_factory=dict)
     """Kind, in words, to how many places."""
-    only_in_fields: dict[str, int] = field(default_factory=dict)
+    only_in_fields: Counter[str] = field(default_factory=Counter)
     """Kind to how many values are words or numbers of their own, and were replaced in fields that name them only."""
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
     """Reason to how many files."""
     schema: int = _SCHEMA
 
@@ -115,9 +116,7 @@ def copy(store: RunStore, folder: Path, redaction: Redaction | None, *, report: 
     name = store.root.resolve().name
     manifest = Manifest(redaction is not None, redaction.text(name) if redaction else name)
     if redaction is not None:
-        for secret in redaction.weak:
-            kind = KINDS[secret.kind]
-            manifest.only_in_fields[kind] = manifest.only_in_fields.get(kind, 0) + 1
+        manifest.only_in_fields = Counter(KINDS[secret.kind] for secret in redaction.weak)
     for path in _files(store, manifest):
         inside = path.relative_to(store.root)
         if inside.parts[0] == _REPORT and not (report and redaction is None):
@@ -172,19 +171,15 @@ def _files(store: RunStore, manifest: Manifest) -> Iterator[Path]:
     for path in sorted(store.root.rglob("*")):
         inside = path.relative_to(store.root)
         if path.is_symlink():
-            _count(manifest, "symbolic links")
+            manifest.left_out["symbolic links"] += 1
         elif path.is_dir() or inside.name in _LEFT_OUT:
             continue
         elif not path.is_file():
-            _count(manifest, "no regular files")
+            manifest.left_out["no regular files"] += 1
         elif inside.parts[0] == "trials" and not (len(inside.parts) > 2 and store.has(inside.parts[1])):
-            _count(manifest, "files of trials without a record")
+            manifest.left_out["files of trials without a record"] += 1
         else:
             yield path
-
-
-def _count(manifest: Manifest, reason: str) -> None:
-    manifest.left_out[reason] = manifest.left_out.get(reason, 0) + 1
 
 
 def _place(content: bytes, path: Path) -> None:
@@ -258,7 +253,7 @@ def _redact(path: Path, inside: Path, folder: Path, redaction: Redaction, manife
         return
     text = _text(path)
     if text is None:
-        _count(manifest, "binary files, which cannot be searched")
+        manifest.left_out["binary files, which cannot be searched"] += 1
         return
     if inside.name == HOST_FACTS and len(inside.parts) == 1:
         text = json.dumps(RunStore(path.parent).host(), indent=1)
