@@ -59,7 +59,8 @@ def test_there_is_a_panel_for_each_combination_of_the_other_factors(both: tuple[
 
 def test_levels_that_are_words_are_not_joined(both: tuple[Dataset, Dataset]) -> None:
     of = pair(both, "mixed-sizes")
-    assert not comparison_charts.has_curve(of, "read.bw") and comparison_charts.has_curve(pair(both, "jobs"), "read.bw")
+    assert comparison_charts.overlay(of, "read.bw", [])[0] == "distributions"
+    assert comparison_charts.overlay(pair(both, "jobs"), "read.bw", [])[0] == "curves"
     drawn = comparison_charts.curves(of, "read.bw", [])
     assert points(drawn).keys() == {"A", "B"} and not points(drawn, "line")
 
@@ -102,7 +103,8 @@ def test_a_single_condition_without_histograms_has_nothing_to_show(tmp_path: Pat
     a = synthetic.run(tmp_path, [study], 3)
     a = replace(a, hist=a.hist.clear())
     of = comparison_charts.Pair(a, study, a, study)
-    assert not comparison_charts.has_curve(of, "read.bw")
+    with pytest.raises(NoData, match="values of one condition only"):
+        comparison_charts.overlay(of, "read.bw", [])
     with pytest.raises(NoData, match="values of one condition only"):
         comparison_charts.curves(of, "read.bw", [])
     with pytest.raises(NoData, match="has kept no latency histograms"):

@@ -245,25 +245,19 @@ def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tupl
     return {key: (name, merge_histograms(parts)) for key, (name, parts) in found.items()}
 
 
-def has_curve(pair: Pair, response: str) -> bool:
-    """Whether the study sweeps a factor whose levels are three numbers or more."""
-    points = [cell.point for cell in pair.cells(response)["B"].values()]
-    try:
-        factor, _ = panels.swept(pair.study_b, points)
-    except NoData:
-        return False
-    levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
-    return len(levels) > 2 and level_axis_numbers(factor, levels) is not None
-
-
 def overlay(pair: Pair, response: str, labels: Sequence[str]) -> tuple[str, Any]:
-    """What is drawn of a response, and the chart; NoData without one.
+    """What is drawn of a response, 'curves' or 'distributions', and the chart; NoData without one.
 
-    Curves over numbers; distributions of conditions without an order, or their means where none were kept.
+    Curves over a factor of three numbers or more; else distributions, or the means where no histograms were kept.
     """
-    if not has_curve(pair, response):
-        with suppress(NoData):
-            return "distributions", distributions(pair, labels)
+    with suppress(NoData):
+        points = [cell.point for cell in pair.cells(response)["B"].values()]
+        factor, _ = panels.swept(pair.study_b, points)
+        levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
+        if len(levels) > 2 and level_axis_numbers(factor, levels) is not None:
+            return "curves", curves(pair, response, labels)
+    with suppress(NoData):
+        return "distributions", distributions(pair, labels)
     return "curves", curves(pair, response, labels)
 
 
