@@ -21,7 +21,7 @@ from typing import Any
 from ioassay.records.observation import READ, WRITE, Calls, Pattern
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, STRIDED
 from ioassay.verify import tolerances
-from ioassay.verify.case import Case
+from ioassay.verify.case import Case, total
 from ioassay.verify.claim_groups import MIXED, TRIM, Group
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, state
 
@@ -87,10 +87,8 @@ class _Access:
     @cached_property
     def _reopened(self) -> list[tuple[Pattern, Pattern]]:
         """Neighbours in time, of a file that is opened again for each call."""
-        singles = sorted(
-            (part for part in self.parts if part.pattern.calls == 1),
-            key=lambda part: (part.file, part.calls.first_ns),
-        )
+        singles = [part for part in self.parts if part.pattern.calls == 1]
+        singles.sort(key=lambda part: (part.file, part.calls.first_ns))
         return [(before.pattern, after.pattern) for before, after in pairwise(singles) if before.file == after.file]
 
     @property
@@ -106,34 +104,14 @@ class _Access:
         return self.bytes / max(self.calls if self.one_by_one else self.calls - self.sequential, 1)
 
     @property
-    def expected_sequential(self) -> float:
-        """Of random calls, so many follow the one before by chance: as often as one place of all is drawn."""
-        expected = 0.0
-        for parts in self._files():
-            for part in parts:
-                span = part.pattern.span_bytes if part.pattern.calls > 1 else _span(parts)
-                expected += min(part.pattern.calls, part.calls.bytes / max(span, 1))
-        return expected
-
-    @property
     def most_touched(self) -> int:
         """Different bytes, at most: of each file the sum of its sessions, and no more than from end to end."""
-        return sum(min(sum(part.pattern.unique_bytes for part in parts), _span(parts)) for parts in self._files())
+        return sum(min(sum(part.pattern.unique_bytes for part in parts), _span(parts)) for parts in self.files)
 
     @property
     def least_touched(self) -> int:
         """Different bytes, at least: of each file those of its largest session."""
-        return sum(
-            max(part.pattern.unique_bytes - part.pattern.error_bytes for part in parts) for parts in self._files()
-        )
-
-    @property
-    def longest_bytes(self) -> int:
-        return sum(max(part.calls.bytes for part in parts) for parts in self._files())
-
-    @property
-    def files(self) -> int:
-        return len(self._files())
+        return sum(max(part.pattern.unique_bytes - part.pattern.error_bytes for part in parts) for parts in self.files)
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -145,7 +123,9 @@ class _Access:
             "unique_bytes_at_least": self.least_touched,
         }
 
-    def _files(self) -> list[list[_Part]]:
+    @cached_property
+    def files(self) -> list[list[_Part]]:
+        """The parts of each."""
         found: dict[int, list[_Part]] = {}
         for part in self.parts:
             found.setdefault(part.file, []).append(part)
@@ -170,10 +150,9 @@ def judge_pattern(case: Case) -> Finding | None:
     if unknown := _unknown(case.group, parts):
         return Finding([unknown] if stated else [], judged=False)
     group, records = case.group, {claim.record_bytes for claim in case.claims}
-    operations = [claim.operations for claim in case.claims if claim.operations is not None]
     access = _Access(
         [part for part in parts if part is not None],
-        sum(operations) if len(operations) == len(case.claims) else None,
+        total([claim.operations for claim in case.claims]),
         records.pop() if len(records) == 1 else None,
         case.claim.kind == MIXED and len(parts) > len(group.sessions),
     )
@@ -252,7 +231,13 @@ def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
     A tool may repeat one random order (fio's loops do): no more calls are by chance than there are places.
     """
     regular = max(access.sequential, access.strided)
-    share = min(access.expected_sequential / access.calls + tolerances.of("pattern_share"), 1.0)
+    # So many follow the one before by chance: as often as one place of all is drawn.
+    expected = sum(
+        min(part.pattern.calls, part.calls.bytes / max(_span([part] if part.pattern.calls > 1 else parts), 1))
+        for parts in access.files
+        for part in parts
+    )
+    share = min(expected / access.calls + tolerances.of("pattern_share"), 1.0)
     draws = max(min(access.followers, access.most_touched * access.calls / access.bytes), 1.0)
     if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
         return _judge_streams(access)
@@ -279,7 +264,7 @@ def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> lis
         return [_incomplete(Code.ONE_PLACE)] if single else []
     slack = tolerances.of("working_set_share")
     calls = min(access.calls, access.operations or access.calls)  # an operation may be several, as by splice(2)
-    rest = access.bytes / calls * access.files  # of those that the ends of files fill up or leave out
+    rest = access.bytes / calls * len(access.files)  # of those that the ends of files fill up or leave out
     if access.least_touched > working_set * (1 + slack) + rest:
         larger = state(Code.WORKING_SET_LARGER, claimed_bytes=working_set, unique_bytes=access.least_touched)
         return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (larger,))]
@@ -294,7 +279,8 @@ def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> lis
 def _touched_by(pattern: str, working_set: int, access: _Access) -> tuple[float, float]:
     """What such calls touch of a working set, and its standard deviation; of random draws with replacement."""
     if pattern and pattern != RANDOM:
-        return min(access.longest_bytes, working_set), 0.0
+        longest_bytes = sum(max(part.calls.bytes for part in parts) for parts in access.files)
+        return min(longest_bytes, working_set), 0.0
     draw = max(min(access.draw_bytes, working_set), 1.0)
     places, draws = working_set / draw, access.bytes / draw
     touched = working_set * -math.expm1(draws * math.log1p(-1 / places)) if places > 1 else working_set

@@ -60,9 +60,9 @@ def expected(group: Group) -> Expected:
     call for what lies side by side, so that these are not counted. Nor are the bytes of files that are only created.
     """
     claims, notes = group.claims, []
-    operations = _total([None if claim.engine in _NOT_AS_CALLS else claim.operations for claim in claims])
+    operations = total([None if claim.engine in _NOT_AS_CALLS else claim.operations for claim in claims])
     # Without bytes the rate alone is judged.
-    volume = _total([None if claim.engine in BY_NAME else claim.bytes for claim in claims])
+    volume = total([None if claim.engine in BY_NAME else claim.bytes for claim in claims])
     rounded = sum(claim.rate_unit_bytes for claim in claims if claim.operations is None)
     passes = [(claim, int(claim.primed), claim.silent_passes) for claim in claims]
     beside = sum(primed * (claim.record_bytes or 0) + silent * (claim.bytes or 0) for claim, primed, silent in passes)
@@ -74,7 +74,8 @@ def expected(group: Group) -> Expected:
     return Expected(operations, volume, rounded if rounded > len(claims) else 0.0, notes)
 
 
-def _total(parts: Sequence[int | None]) -> int | None:
+def total(parts: Sequence[int | None]) -> int | None:
+    """Their sum; None where one is not known, or there is none."""
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
 

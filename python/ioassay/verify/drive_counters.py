@@ -14,6 +14,7 @@ from typing import Any
 
 from ioassay.records.record import Claim
 from ioassay.verify import properties, tolerances
+from ioassay.verify.case import total
 from ioassay.verify.claim_groups import MIXED, TRIM
 from ioassay.verify.verdict import (
     AMPLIFIED,
@@ -26,6 +27,7 @@ from ioassay.verify.verdict import (
     TRUE_CLAIMS,
     UNSUBSTANTIATED,
     Code,
+    Fault,
     Property,
     Statement,
     Verdict,
@@ -73,11 +75,10 @@ def counts(metrics: Mapping[str, Any]) -> dict[str, Count]:
 
 def set_against(verdicts: Sequence[Verdict], counted: Mapping[str, Count]) -> list[Verdict]:
     """The verdicts of one trial, with what the drive counted; claims of one kind are set against it together."""
-    volumes: dict[str, int | None] = {}
-    for verdict in verdicts:
-        if verdict.claim is not None:
-            before, own = volumes.get(verdict.claim.kind, 0), verdict.claim.bytes
-            volumes[verdict.claim.kind] = None if before is None or own is None else before + own
+    volumes = {
+        kind: total([one.claim.bytes for one in verdicts if one.claim is not None and one.claim.kind == kind])
+        for kind in counted
+    }
     found = []
     for verdict in verdicts:
         claim = verdict.claim
@@ -135,19 +136,14 @@ def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Ve
     if judged:
         device = Property(properties.DEVICE, category, reason, why)
         judged[properties.DEVICE] = max(device, judged.get(properties.DEVICE, device), key=rank)
-    found = replace(
-        verdict,
-        category=category,
-        reason=reason,
-        explanation=why,
-        notes=(*verdict.notes, *before),
-        severity=severity_of(category),
-        properties=tuple(judged[name] for name in properties.PROPERTIES if name in judged),
-    )
-    worst = max(found.properties, key=rank, default=found)
-    if not isinstance(worst, Property) or rank(worst) <= rank(found):
-        return found
-    category = worst.category
+    found: list[Fault | Property] = [Fault(category, reason, why), *judged.values()]
+    worst = max(found, key=rank)
     return replace(
-        found, category=category, reason=worst.reason, explanation=worst.statements, severity=severity_of(category)
+        verdict,
+        category=worst.category,
+        reason=worst.reason,
+        explanation=worst.statements,
+        notes=(*verdict.notes, *before),
+        severity=severity_of(worst.category),
+        properties=tuple(judged[name] for name in properties.PROPERTIES if name in judged),
     )

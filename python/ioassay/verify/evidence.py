@@ -74,7 +74,6 @@ class Device:
     merges: int = 0
     read_bytes: int = 0
     """Read by the process tree, whatever the claim's kind: what writes have to read first."""
-    written_requests: int = 0
     flushes: int = 0
     discards: int = 0
     virtual: Sequence[str] = ()
@@ -219,7 +218,6 @@ def device_seen(group: Group, observation: Observation) -> Device:
         any_bytes=max(own_bytes + _bytes(others), busiest),
         merges=sum(part.merges for part in done),
         read_bytes=_bytes([part for part in here if part.kind == READ]),
-        written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
         flushes=sum(part.calls.calls for part in observation.block if part.kind == "flush"),
         discards=sum(part.calls.calls for part in own if part.kind == DISCARD),
         virtual=sorted({part.name for part in done if part.name.startswith(_VIRTUAL)}),

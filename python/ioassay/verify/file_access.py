@@ -15,8 +15,18 @@ from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case, Pool
 from ioassay.verify.claim_groups import MAPPED, MIXED, NULL, Group, calls_of
-from ioassay.verify.evidence import AIO, BY_NAME, SPLICE, URING, VSYNC, kinds, unwatched
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Finding, Statement, state
+from ioassay.verify.evidence import AIO, BY_NAME, RINGS, SPLICE, URING, VSYNC, kinds, unwatched
+from ioassay.verify.verdict import (
+    CONTRADICTED,
+    INCOMPLETE,
+    UNSUBSTANTIATED,
+    Code,
+    Fault,
+    Finding,
+    Statement,
+    state,
+    when,
+)
 
 _OVERFLOWED = Finding([Fault(INCOMPLETE, "EVENTS-LOST", (state(Code.TOO_MANY_FILES),))])
 """Not without a judgement: else opening files until the tables are full would hide how it was done."""
@@ -34,19 +44,16 @@ def judge_files(case: Case) -> Finding | None:
         return _OVERFLOWED
     if not group.told_apart or case.claim.engine in BY_NAME:
         return Finding(judged=False)
-    return Finding([] if group.named or not group.missing else [_not_opened(case)])
-
-
-def _not_opened(case: Case) -> Fault:
-    group = case.group
+    if group.named or not group.missing:
+        return Finding()
     missing = state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))
     moved = sum(calls_of(session, case.claim.kind).bytes for session in group.others or group.sessions)
     elsewhere = state(Code.OTHER_FILES, moved_bytes=moved)
     if group.files:  # judged by these, since the names may be wrong
-        return Fault(INCOMPLETE, "OTHER-FILES", (missing, elsewhere))
+        return Finding([Fault(INCOMPLETE, "OTHER-FILES", (missing, elsewhere))])
     if not moved or moved < sum(claim.bytes or 0 for claim in case.claims) / 2:
-        return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))
-    return Fault(CONTRADICTED, "OTHER-FILES", (missing, elsewhere))
+        return Finding([Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (missing,))])
+    return Finding([Fault(CONTRADICTED, "OTHER-FILES", (missing, elsewhere))])
 
 
 def judge_direct(case: Case) -> Finding | None:
@@ -124,7 +131,6 @@ WAYS: Mapping[str, frozenset[str]] = {
     MAPPED: frozenset(),
 }
 """Engine -> names of `Operation.entry`. 'sync' and the C library's own stand for any call that waits."""
-_LAYERS = {"aio": "aio", "uring": "uring"}
 
 
 def judge_engine(case: Case) -> Finding | None:
@@ -138,8 +144,10 @@ def judge_engine(case: Case) -> Finding | None:
     if case.expected.bytes is None and (case.leaves_out or seen.others_bytes):
         return Finding(judged=False)
     least = min(seen.bytes, case.expected.bytes or seen.bytes) - seen.others_bytes
-    watched = {_LAYERS.get(entry, SYSCALLS) for entry in ways or {""}} <= layers
-    if not engines <= WAYS.keys() or least <= 0 or not watched or (MAPPED in engines and _may_be_mapped(case)):
+    watched = {entry if entry in RINGS else SYSCALLS for entry in ways or {""}} <= layers
+    # Where mapped files may have moved it, calls are those that lay out or check a file.
+    few = case.claim.kind != "read" or case.leaves_out or seen.bytes < (case.expected.bytes or 0) / 2
+    if not engines <= WAYS.keys() or least <= 0 or not watched or (MAPPED in engines and few):
         return Finding(judged=False)
     own = [part for part in case.observation.operations if part.kind in kinds(case.claim.kind)]
     moved, any_way = (sum(part.calls.bytes for part in own if part.entry in ways or every) for every in (False, True))
@@ -151,11 +159,6 @@ def judge_engine(case: Case) -> Finding | None:
     if case.unsure:
         return Finding([Fault(INCOMPLETE, case.unsure[0], (other, case.unsure[1]))])
     return Finding([Fault(CONTRADICTED, "OTHER-ENGINE", (other,))])
-
-
-def _may_be_mapped(case: Case) -> bool:
-    """Whether mapped files may have moved it: calls are then those that lay out or check a file."""
-    return case.claim.kind != "read" or case.leaves_out or case.seen.bytes < (case.expected.bytes or 0) / 2
 
 
 # A tool's word is no evidence of a synchronisation: a library may answer fsync without a call. Counted are calls that
@@ -190,14 +193,15 @@ def judge_sync(case: Case) -> Finding | None:
     if not written and not any(claim.syncs for claim in case.claims):
         return None
     seen = sum(map(_succeeded, group.sessions))
-    fewer = seen < claimed and not group.one_pass
-    lacking = [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)] if fewer else []
+    lacking = when(seen < claimed and not group.one_pass, Code.SYNCS_FEWER, claimed=claimed, seen=seen)
     lacking += _flags_unknown(observation) if lacking and not observation.syncs_followed else []
     everything = any(part.entry in _OF_EVERYTHING and part.calls.completed for part in observation.operations)
     if ends and not everything:
         lacking += _without_end(group, written, observation)
-    if each:
-        lacking += _without_flags(written, observation)
+    # Sessions that wrote without O_SYNC and O_DSYNC have a synchronisation for each write.
+    if each and not all(_succeeded(one) >= one.write.calls - one.write.errors for one in written):
+        unknown = [] if observation.syncs_followed else _flags_unknown(observation)
+        lacking += unknown or [state(Code.OPENED_WITHOUT_SYNC)]
     if observation.syncs_followed and not everything:
         lacking += _out_of_order(group, written)
     return _judged(lacking, case)
@@ -248,7 +252,7 @@ def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statem
     seen = 0 if _of_ranges_alone(observation) else sum(part.calls - part.errors for part in parts)
     if seen < claimed:
         return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)]
-    return [state(Code.NO_SYNC_SEEN)] if ends and not seen else []
+    return when(ends and not seen, Code.NO_SYNC_SEEN)
 
 
 def _succeeded(session: Session) -> int:
@@ -272,18 +276,10 @@ def _without_end(group: Group, written: Sequence[Session], observation: Observat
     return [state(Code.SYNCED_TOO_EARLY if synced else Code.NO_SYNC_SEEN)]
 
 
-def _without_flags(written: Sequence[Session], observation: Observation) -> list[Statement]:
-    """Sessions that wrote without O_SYNC and O_DSYNC, and without a synchronisation for each write."""
-    if all(_succeeded(one) >= one.write.calls - one.write.errors for one in written):
-        return []
-    unknown = [] if observation.syncs_followed else _flags_unknown(observation)
-    return unknown or [state(Code.OPENED_WITHOUT_SYNC)]
-
-
 def _flags_unknown(observation: Observation) -> list[Statement]:
     """Where writes may have asked for it one by one."""
     entries = {part.entry for part in observation.operations if part.calls.calls and part.kind == WRITE}
-    return [state(Code.WRITES_WITH_FLAGS)] if entries & _WITH_FLAGS else []
+    return when(entries & _WITH_FLAGS, Code.WRITES_WITH_FLAGS)
 
 
 def _out_of_order(group: Group, written: Sequence[Session]) -> list[Statement]:
@@ -297,7 +293,6 @@ def _out_of_order(group: Group, written: Sequence[Session]) -> list[Statement]:
     made = sum(one.write.calls - one.write.errors for one in written)
     writes = min(made, sum(claim.operations or made for claim in group.claims))
     dirty = sum(one.dirty_syncs + one.synchronous_writes for one in group.sessions)
-    if dirty >= writes // max(distances) - len(written):
-        return []
-    seen = sum(one.sync.calls - one.sync.errors for one in group.sessions)
-    return [state(Code.SYNCED_UNCHANGED, distance=max(distances), writes=writes, synced=seen, dirty=dirty)]
+    seen, distance = sum(one.sync.calls - one.sync.errors for one in group.sessions), max(distances)
+    few = dirty < writes // distance - len(written)
+    return when(few, Code.SYNCED_UNCHANGED, distance=distance, writes=writes, synced=seen, dirty=dirty)

@@ -46,6 +46,7 @@ from ioassay.verify.verdict import (
     rank,
     severity_of,
     state,
+    when,
 )
 
 CHECKS: Mapping[str, Callable[[Case], Finding | None]] = {
@@ -138,9 +139,11 @@ def _judge_no_io(claim: Claim, observation: Observation, *, alone: bool) -> Verd
         return Verdict(UNSUPPORTED, NOT_IO, (state(Code.DATABASE_OPERATIONS), *others), numbers, claim)
     here = tuple(name for name in claim.servers if is_of_this_host(name))
     elsewhere = tuple(name for name in claim.servers if name not in here)
-    statements = [state(Code.LOAD_OF_SERVERS, servers=claim.servers)]
-    statements += [state(Code.SERVERS_HERE, servers=here)] if here else []
-    statements += [state(Code.SERVERS_ELSEWHERE, servers=elsewhere)] if elsewhere else []
+    statements = [
+        state(Code.LOAD_OF_SERVERS, servers=claim.servers),
+        *when(here, Code.SERVERS_HERE, servers=here),
+        *when(elsewhere, Code.SERVERS_ELSEWHERE, servers=elsewhere),
+    ]
     return Verdict(UNSUPPORTED, LOAD_OF_SERVERS, statements, {**numbers, "claimed_bytes": claim.bytes}, claim)
 
 
@@ -159,7 +162,7 @@ def _judge_case(case: Case, probed: Effect | None) -> Verdict:
         fault = Property("", CONFIRMED, _limit(case))
     notes = [*_rest(listed, fault), *explanations(case)]
     notes += [note for finding in found.values() for note in finding.notes]
-    notes += [] if case.exit_ok else [state(Code.COMMAND_FAILED)]
+    notes += when(not case.exit_ok, Code.COMMAND_FAILED)
     numbers = _numbers(case)
     if probed is not None:
         notes.append(probed.statement())
@@ -250,7 +253,7 @@ def _rest(listed: Sequence[Property], fault: Property) -> list[Statement]:
     wrong = [each for each in listed if each.category not in _TRUE]
     found = [statement for each in wrong for statement in each.statements if statement not in fault.statements]
     unseen = tuple(each.name for each in listed if each.category == NOT_JUDGED and each.name in _BY_WATCHING)
-    return [*found, *([state(Code.PROPERTIES_UNWATCHED, names=unseen)] if unseen and not wrong else ())]
+    return [*found, *when(unseen and not wrong, Code.PROPERTIES_UNWATCHED, names=unseen)]
 
 
 def _verdict(
@@ -389,72 +392,52 @@ def explanations(case: Case) -> list[Statement]:
     Loader and layout traffic first, then priming reads and silent passes, the cache, read-ahead, merges, write-back,
     pre-flushes, the journal, what the tool's ring does, discards; at last what could not be watched or judged.
     """
+    group, seen, (operations, volume) = case.group, case.seen, case.surplus
+    of_files = seen.source == "files"
+    beside = not of_files and (operations or volume) and volume <= seen.others_bytes
+    extra = Amount(operations if case.expected.operations is not None else None, volume)
+    ended = of_files and operations and not volume and operations <= seen.calls.short
+    layout_bytes = sum(session.write.bytes for session in group.layout)
+    missing = group.missing if group.named else ()
+    primed, passes = (case.claim.primed, case.claim.silent_passes) if group.one_pass else (False, 0)
     names = dict.fromkeys(name for claim in case.claims for name in claim.unreported if name in LEFT_OUT)
-    left_out = [state(LEFT_OUT[name]) for name in names] if case.surplus != (0, 0) else []
-    found = [*case.expected.notes, *_traffic(case), *_passes(case), *left_out]
-    opened = any(calls_of(session, case.claim.kind).calls for session in case.group.sessions)
-    unclaimed = opened and case.claim.direct is False and is_direct(case.group)
-    found += [state(Code.DIRECT_UNCLAIMED)] if unclaimed else []
-    return [*found, *_device(case.pool), *_limits(case)]
-
-
-def _traffic(case: Case) -> list[Statement]:
-    (operations, volume), group, seen = case.surplus, case.group, case.seen
-    found = []
-    if seen.source != "files" and (operations or volume) and volume <= seen.others_bytes:
-        extra = Amount(operations if case.expected.operations is not None else None, volume)
-        found.append(state(Code.OTHER_TRAFFIC, extra=extra))
-    if seen.source == "files" and operations and not volume and operations <= seen.calls.short:
-        found.append(state(Code.END_OF_FILE, calls=operations))
-    if group.layout:
-        found.append(state(Code.LAYOUT, written_bytes=sum(session.write.bytes for session in group.layout)))
-    if seen.calls.errors:
-        found.append(state(Code.CALLS_FAILED, errors=seen.calls.errors))
-    if group.missing and group.named:
-        found.append(state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3])))
-    return found
-
-
-def _passes(case: Case) -> list[Statement]:
-    if not case.group.one_pass:
-        return []
-    primed, passes = case.claim.primed, case.claim.silent_passes
-    silent = [state(Code.SILENT_PASSES, passes=passes + 1)] if passes else []
-    return [*([state(Code.PRIMING_READ)] if primed else []), *silent]
+    opened = any(calls_of(session, case.claim.kind).calls for session in group.sessions)
+    return [
+        *case.expected.notes,
+        *when(beside, Code.OTHER_TRAFFIC, extra=extra),
+        *when(ended, Code.END_OF_FILE, calls=operations),
+        *when(group.layout, Code.LAYOUT, written_bytes=layout_bytes),
+        *when(seen.calls.errors, Code.CALLS_FAILED, errors=seen.calls.errors),
+        *when(missing, Code.FILES_NOT_OPENED, files=tuple(missing[:3])),
+        *when(primed, Code.PRIMING_READ),
+        *when(passes, Code.SILENT_PASSES, passes=passes + 1),
+        *(state(LEFT_OUT[name]) for name in names if case.surplus != (0, 0)),
+        *when(opened and case.claim.direct is False and is_direct(group), Code.DIRECT_UNCLAIMED),
+        *_device(case.pool),
+        *_limits(case),
+    ]
 
 
 def _device(pool: Pool) -> list[Statement]:
-    device = pool.device
-    found: list[Statement] = []
+    device, own, requests = pool.device, pool.device.own_bytes, pool.device.own_requests or 0
     if not device.known or not pool.bytes:
-        return found
-    if pool.claims > 1:
-        found.append(state(Code.DEVICE_SHARED, claims=pool.claims))
-    if pool.is_elsewhere:
-        found.append(state(Code.OTHER_MACHINE))
-    found += _requests(pool)
-    own = device.own_bytes
-    if pool.kind == "write" and pool.watched and pool.synced and own < pool.bytes * (1 - tolerances.of("device_share")):
-        found.append(state(Code.KERNEL_WRITE_BACK, own_bytes=own))
-    if device.virtual:
-        found.append(state(Code.VIRTUAL_DEVICE, devices=tuple(device.virtual)))
-    if device.discards and pool.kind == "write":
-        found.append(state(Code.DISCARDED, requests=device.discards))
-    return found
-
-
-def _requests(pool: Pool) -> list[Statement]:
-    device, requests, found = pool.device, pool.device.own_requests or 0, []
-    if requests and device.own_bytes and requests < pool.operations * 0.999 and (code := _gathered(pool)):
-        found.append(state(code, merges=device.merges, requests=requests, own_bytes=device.own_bytes))
-    if pool.kind == "write" and pool.watched and pool.syncs and device.own_bytes:
-        extra = device.own_bytes - pool.bytes
-        if 0 < extra <= pool.bytes * tolerances.of("amplified"):
-            found.append(state(Code.JOURNAL_BYTES, extra_bytes=extra))
-        if requests > pool.operations:
-            flushed = {"flushes": device.flushes, "writes": pool.operations, "syncs": pool.syncs}
-            found.append(Statement(Code.FLUSHES, (("requests", requests), *flushed.items())))
-    return found
+        return []
+    gathered = _gathered(pool) if requests and own and requests < pool.operations * 0.999 else None
+    writes, extra = pool.kind == "write", own - pool.bytes
+    synced = writes and pool.watched and pool.syncs and own
+    journal = synced and 0 < extra <= pool.bytes * tolerances.of("amplified")
+    flushed = {"requests": requests, "flushes": device.flushes, "writes": pool.operations, "syncs": pool.syncs}
+    late = writes and pool.watched and pool.synced and own < pool.bytes * (1 - tolerances.of("device_share"))
+    return [
+        *when(pool.claims > 1, Code.DEVICE_SHARED, claims=pool.claims),
+        *when(pool.is_elsewhere, Code.OTHER_MACHINE),
+        *([state(gathered, merges=device.merges, requests=requests, own_bytes=own)] if gathered else []),
+        *when(journal, Code.JOURNAL_BYTES, extra_bytes=extra),
+        *when(synced and requests > pool.operations, Code.FLUSHES, **flushed),
+        *when(late, Code.KERNEL_WRITE_BACK, own_bytes=own),
+        *when(device.virtual, Code.VIRTUAL_DEVICE, devices=tuple(device.virtual)),
+        *when(device.discards and writes, Code.DISCARDED, requests=device.discards),
+    ]
 
 
 def _gathered(pool: Pool) -> Code | None:
@@ -471,15 +454,12 @@ def _gathered(pool: Pool) -> Code | None:
 
 
 def _limits(case: Case) -> list[Statement]:
-    watched = case.observation
-    found = [state(Code.RING_CALLS)] if case.claim.engine == URING else []
-    if not case.group.one_pass and len(case.claims) > 1:
-        found.append(state(Code.SUMMED, claims=len(case.claims)))
-    if missed := watched.health.get("missed", 0):
-        issued = sum(part.calls.calls for part in watched.block)
-        found.append(state(Code.COMPLETIONS_MISSED, missed=missed, issued=issued))
-    if not {"block", "record"} & set(watched.layers):
-        found.append(state(Code.REQUESTS_UNWATCHED))
-    if watched.why:
-        found.append(state(Code.LESS_WATCHED, why=watched.why))
-    return found
+    watched, claims = case.observation, len(case.claims)
+    missed, issued = watched.health.get("missed", 0), sum(part.calls.calls for part in watched.block)
+    return [
+        *when(case.claim.engine == URING, Code.RING_CALLS),
+        *when(not case.group.one_pass and claims > 1, Code.SUMMED, claims=claims),
+        *when(missed, Code.COMPLETIONS_MISSED, missed=missed, issued=issued),
+        *when(not {"block", "record"} & set(watched.layers), Code.REQUESTS_UNWATCHED),
+        *when(watched.why, Code.LESS_WATCHED, why=watched.why),
+    ]

@@ -29,7 +29,18 @@ from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, calls_of
 from ioassay.verify.evidence import AIO, FILES, SPLICE, URING, VSYNC, kinds
 from ioassay.verify.session_times import claimed_seconds
-from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, MATCH, Code, Fault, Finding, Statement, state
+from ioassay.verify.verdict import (
+    CONTRADICTED,
+    HELD_UP,
+    INCOMPLETE,
+    MATCH,
+    Code,
+    Fault,
+    Finding,
+    Statement,
+    state,
+    when,
+)
 
 _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1
@@ -129,10 +140,9 @@ def judge_latency(case: Case) -> Finding | None:
     numbers: dict[str, float] = {}
     for claim in case.claims:
         impossible = _impossible(claim)
-        parts = [statement for statement in impossible if statement.warns]
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         faults += _disorder(claim)
-        notes += parts[:1]
+        notes += [each for each in impossible if each.warns][:1]
         # With mapped files calls are those before it.
         if claim.latency_ns and claim.kind != "keys" and claim.engine not in (MAPPED, SEVERAL_ENGINES):
             found, untold = _compared(claim, case, numbers)
@@ -151,11 +161,7 @@ def _impossible(claim: Claim) -> list[Statement]:
     longest_ns = (seconds * _LONGEST_SHARE + claim.clock_step_s + tolerances.of("loose_clock_s")) * 1e9
     return [
         state(
-            Code.IMPOSSIBLE_LATENCY,
-            warns=name.startswith(_PARTS),
-            latency_ns=value_ns,
-            name=name,
-            interval_s=seconds,
+            Code.IMPOSSIBLE_LATENCY, warns=name.startswith(_PARTS), latency_ns=value_ns, name=name, interval_s=seconds
         )
         for name, value_ns in claim.latency_ns.items()
         if value_ns > longest_ns and not name.startswith(_SYNCS)
@@ -201,9 +207,7 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
     if coverage < tolerances.of("coverage"):
         return [], [state(Code.LATENCY_PARTIAL, coverage=coverage)]
     classes = {"": calls, _SYNCS: _of_syncs(claim, case)}
-    below: list[Statement] = []
-    above: list[Statement] = []
-    apart: list[Statement] = []
+    below, above, apart = list[Statement](), list[Statement](), list[Statement]()
     unknown: list[str] = []
     delayed = case.observation.counters.get("involuntary_switches", math.inf)
     for name, value_ns in claim.latency_ns.items():
@@ -232,7 +236,7 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
             numbers |= {"claimed_latency_ns": value_ns, "seen_latency_ns": bounds[0]}
     below += _of_requests(claim, calls, numbers)
     faults = [Fault(CONTRADICTED, "OTHER-LATENCY", tuple(below[:1]))] if below else []
-    notes = [state(Code.LATENCY_UNKNOWN, names=tuple(unknown))] if unknown else []
+    notes = when(unknown, Code.LATENCY_UNKNOWN, names=tuple(unknown))
     if conventions(claim.source).syncs_timed and claim.kind != "read" and not claim.direct:
         above, apart = [], []
     if above and (claim.engine in _REAPED_LATER or (contended and claim.engine == AIO)):
@@ -247,9 +251,10 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
 
 def _of_requests(claim: Claim, calls: _Seen, numbers: dict[str, float]) -> list[Statement]:
     """Each request that was printed, in the order of their length, against the kernel's."""
-    matched = bool(claim.requests_ns and calls.latency.values_ns)
-    calls = replace(calls, number=len(claim.requests_ns), ranks_apart=0)
-    for rank, value_ns in enumerate(sorted(claim.requests_ns) if matched else (), 1):
+    if not claim.requests_ns or not calls.latency.values_ns:
+        return []
+    calls, matched = replace(calls, number=len(claim.requests_ns), ranks_apart=0), True
+    for rank, value_ns in enumerate(sorted(claim.requests_ns), 1):
         bounds = calls.bounds(rank / calls.number)
         low_ns, _ = _allowed(bounds, "", claim, is_part=False)
         if value_ns < low_ns:
@@ -278,13 +283,11 @@ def _apart(value_ns: float, calls: _Seen, name: str, claim: Claim) -> list[State
     statistic = _split(name)[1]
     is_of_one = statistic == "max" or (_share(statistic) is not None and conventions(claim.source).exact_ranks)
     nearest_ns = merged((calls.latency, calls.outer)).nearest_ns(value_ns)
-    loose_ns = (
-        tolerances.of("latency_bucket_share") * value_ns + tolerances.of("latency_ns") + _rounding_ns(name, claim)
-    )
-    around_ns = max(calls.longest_ns(share) - calls.bounds(share).low_ns for share in (0.0, 0.5, 0.9))
-    if not is_of_one or not calls.outer.counts or abs(nearest_ns - value_ns) <= loose_ns + around_ns:
-        return []
-    return [state(Code.LATENCY_APART, name=name, claimed_ns=value_ns, seen_ns=nearest_ns)]
+    loose_ns = tolerances.of("latency_bucket_share") * value_ns + tolerances.of("latency_ns")
+    loose_ns += max(calls.longest_ns(share) - calls.bounds(share).low_ns for share in (0.0, 0.5, 0.9))
+    is_apart = abs(nearest_ns - value_ns) > loose_ns + _rounding_ns(name, claim)
+    found = is_of_one and calls.outer.counts and is_apart
+    return when(found, Code.LATENCY_APART, name=name, claimed_ns=value_ns, seen_ns=nearest_ns)
 
 
 def _of_calls(claim: Claim, case: Case) -> _Seen | None:

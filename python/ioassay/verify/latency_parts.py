@@ -7,7 +7,6 @@ claimed mean (the tool's own work, its waits between its clock and the call) is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,9 +19,9 @@ from ioassay.records.observation import (
     WRITE,
     EntryExit,
     Explained,
-    Histogram,
     Observation,
     Part,
+    merged,
 )
 from ioassay.records.record import Claim
 from ioassay.verify.claim_groups import MIXED
@@ -159,11 +158,8 @@ def _part(name: str, among: Iterable[Explained]) -> Part:
     same = [part for each in among for part in each.parts if part.name == name]
     if len(same) == 1:
         return same[0]
-    counts: Counter[int] = Counter()
-    for part in same:
-        counts.update(dict(zip(part.latency.values_ns, part.latency.counts, strict=True)))
-    histogram = Histogram(*zip(*sorted(counts.items()), strict=True)) if counts else Histogram()
-    return Part(name, sum(part.number for part in same), sum(part.sum_ns for part in same), histogram)
+    latency = merged(part.latency for part in same)
+    return Part(name, sum(part.number for part in same), sum(part.sum_ns for part in same), latency)
 
 
 def _quantile(part: Part, operations: int, quantile: float) -> float:

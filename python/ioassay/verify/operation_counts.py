@@ -16,7 +16,7 @@ from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, NULL
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
 from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
-from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Statement, state
+from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Statement, state, when
 
 _FAULT_BYTES = 16 * 4096
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -80,18 +80,17 @@ def _nothing(case: Case) -> Fault | None:
     if case.unsure and (case.unsure[0] != "CALLS-UNFINISHED" or case.observation.health.get("outlived", 0)):
         return Fault(INCOMPLETE, case.unsure[0], (*apart(case), case.unsure[1]))
     nothing = state(Code.NOTHING_SEEN, claimed=case.expected.amount, seen=case.seen.amount)
-    missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
-    errors = [state(Code.CALLS_FAILED, errors=case.seen.calls.errors)] if case.seen.calls.errors else []
+    missing = when(group.missing, Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))
+    errors = when(case.seen.calls.errors, Code.CALLS_FAILED, errors=case.seen.calls.errors)
     return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors, state(Code.NOTHING_SUPPORTS)))
 
 
 def apart(case: Case) -> list[Statement]:
     """Claimed and seen, with all digits of bytes that look the same when they are rounded."""
     claimed, seen = case.expected, case.seen
-    both = [state(Code.CLAIMED_AND_SEEN, claimed=claimed.amount, seen=seen.amount)]
-    if claimed.bytes not in (None, seen.bytes) and format_size(claimed.bytes or 0) == format_size(seen.bytes):
-        both.append(state(Code.BYTES_APART, claimed=claimed.bytes, seen=seen.bytes))
-    return both
+    both = state(Code.CLAIMED_AND_SEEN, claimed=claimed.amount, seen=seen.amount)
+    alike = claimed.bytes not in (None, seen.bytes) and format_size(claimed.bytes or 0) == format_size(seen.bytes)
+    return [both, *when(alike, Code.BYTES_APART, claimed=claimed.bytes, seen=seen.bytes)]
 
 
 def _may_be_hidden(case: Case, own_bytes: int) -> bool:
@@ -155,7 +154,7 @@ def _remedy(case: Case) -> list[Statement]:
         return [state(Code.TOO_MANY_FILES)]
     if case.seen.source != FILES:
         return [state(Code.NAME_FILES_AND_USE_SYSCALLS if unnamed else Code.USE_SYSCALLS)]
-    return [state(Code.NAME_FILES)] if unnamed else []
+    return when(unnamed, Code.NAME_FILES)
 
 
 def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
@@ -228,5 +227,5 @@ def _by_device(case: Case, why: Statement, *, mapped: bool) -> list[Fault]:
     is_direct = device.known and case.claim.direct and claimed and not device.stacked and not mapped
     if is_direct and reached <= tolerances.of("device_bytes"):
         return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
-    moved = [state(Code.DEVICES_MOVED_PART, moved_bytes=reached)] if device.known else []
+    moved = when(device.known, Code.DEVICES_MOVED_PART, moved_bytes=reached)
     return [Fault(INCOMPLETE, "MAPPED" if mapped else "CALLS-NOT-OBSERVED", (*known, *moved))]

@@ -18,7 +18,7 @@ from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, Group, calls_of
-from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, timed_calls
+from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, sum_of, timed_calls
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Code, Fault, Finding, Statement, state
 
 _NS = 1e-9
@@ -262,13 +262,15 @@ def _loose(case: Case, claim: Claim) -> Finding:
         allowed += min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
     is_longer, rate = longest_s > seconds + allowed, _rate(longest_s, seconds)
     large = _large(group.sessions, kind) if group.told_apart else []
-    faults: list[Fault] = []
-    notes: list[Statement] = []
+    # Where several tasks may have used one session, its span is that of several clocks.
+    patterns = [one.write_pattern if kind == "write" else one.read_pattern for one in sessions]
+    are_shared = not patterns or any(pattern is None or pattern.switches for pattern in patterns)
+    faults, notes = list[Fault](), list[Statement]()
     if skipped and is_longer:
         notes = [state(Code.INTERVAL_WITH_MORE, parts=tuple(sorted(skipped)))]
     elif seconds < longest_s / 2 and not is_longer:
         notes = [state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=allowed)]
-    elif _are_shared(sessions, kind) and _jobs_apart(claim, seconds, longest_s, allowed):
+    elif are_shared and _jobs_apart(claim, seconds, longest_s, allowed):
         notes = [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), rate]
     elif is_longer and (group.told_apart or seen.source == "calls"):
         several = "several-clocks" in claim.doubts or claim.engine in (AIO, URING)
@@ -289,18 +291,11 @@ def _after_the_rest(case: Case) -> list[Session]:
     kind, claimed = case.claim.kind, case.expected
     kept = [session for session in case.group.sessions if calls_of(session, kind).calls]
     while len(kept) > 1:
-        rest = [calls_of(session, kind) for session in kept[1:]]
-        operations, volume = sum(part.calls for part in rest), sum(part.bytes for part in rest)
-        if operations < (claimed.operations or 0) or volume < (claimed.bytes or 0):
+        rest = sum_of(calls_of(session, kind) for session in kept[1:])
+        if rest.calls < (claimed.operations or 0) or rest.bytes < (claimed.bytes or 0):
             break
         kept = kept[1:]
     return kept
-
-
-def _are_shared(sessions: Sequence[Session], kind: str) -> bool:
-    """Whether several tasks may have used one session, so that its span is that of several clocks."""
-    patterns = [session.write_pattern if kind == "write" else session.read_pattern for session in sessions]
-    return not patterns or any(pattern is None or pattern.switches for pattern in patterns)
 
 
 def _pauses(case: Case, claim: Claim, allowed: float, sessions: Sequence[Calls]) -> tuple[list[Fault], list[Statement]]:

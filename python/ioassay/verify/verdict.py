@@ -88,6 +88,11 @@ def state(code: Code, *, warns: bool = False, **values: Any) -> Statement:
     return Statement(code, tuple(values.items()), warns)
 
 
+def when(condition: object, code: Code, **values: Any) -> list[Statement]:
+    """That statement alone where the condition holds, else none."""
+    return [state(code, **values)] if condition else []
+
+
 CONFIRMED = "CONFIRMED"
 CACHED = "CONFIRMED-CACHED"
 DEFERRED = "CONFIRMED-DEFERRED"
