@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,6 @@ from ioassay import _core
 from ioassay.api import witness_judgement
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import block_devices, process_capabilities
-from ioassay.packs.strace import observer as strace
 from ioassay.process import process_table
 from ioassay.verify import witness
 from ioassay.verify.witness import Attachment, Running, single_command
@@ -80,16 +78,6 @@ def test_a_command_that_does_not_exist_is_a_tool_error(tmp_path: Path) -> None:
         watch(tmp_path, "counters", "no-such-program")
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-def test_strace_counts_each_call_and_judges_no_time(tmp_path: Path) -> None:
-    seen = watch(tmp_path, "syscalls", backend="strace").seen
-    assert seen is not None and seen.backend == "strace"
-    [file] = [file for file in seen.files if file.path.endswith("data")]
-    [session] = [session for session in seen.sessions if session.file == file.id]
-    assert (session.write.calls, session.write.bytes) == (100, 409600)
-    assert "not to be judged" in seen.why
-
-
 def test_files_are_told_with_the_filesystem_that_is_mounted() -> None:
     from ioassay.records.observation import File
 
@@ -131,7 +119,7 @@ def test_the_backend_of_a_level(
 ) -> None:  # fmt: skip
     """`why` is what is said, or with … before it a part of that; `refused` a part of what an error says."""
     bpf(unusable or "")
-    monkeypatch.setattr(strace, "unusable", lambda: no_strace or "")
+    monkeypatch.setattr("ioassay.packs.strace.observer.unusable", lambda: no_strace or "")
     if refused is not None:
         with pytest.raises(UsageError if unusable is None and no_strace is None else ToolError, match=refused):
             best(*asked)

@@ -16,7 +16,8 @@ import pytest
 from ioassay.packs.strace import observer as strace
 from ioassay.packs.strace.call_lines import Call, Gone, Lines, target, unescaped
 from ioassay.packs.strace.process_tree import Tally
-from ioassay.records.observation import COMPAT, READ, WRITE, Calls, Observation, Session
+from ioassay.records.observation import COMPAT, READ, STRACE, SYSCALLS, WRITE, Calls, Observation, Session
+from ioassay.verify import witness
 
 from ...corpora import cases, has
 from ...verify.conftest import table
@@ -233,6 +234,17 @@ def test_the_first_call_of_a_command_is_seen_and_its_end_is_its_own(tmp_path: Pa
     assert subprocess.run(killed, capture_output=True, timeout=240).returncode == -9
     failed = strace.wrap(["sh", "-c", "exit 7"], tmp_path / "calls")
     assert subprocess.run(failed, capture_output=True, timeout=240).returncode == 7
+
+
+@pytest.mark.strace
+def test_each_call_is_counted_and_no_time_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f, bytes(4096)) for _ in range(100)]"
+    seen = witness.watch([sys.executable, "-SIc", program], SYSCALLS, tmp_path, backend=STRACE).seen
+    assert seen is not None and seen.backend == STRACE
+    (session,) = sessions(seen, str(tmp_path / "data"))
+    assert (session.write.calls, session.write.bytes) == (100, 409600)
+    assert "not to be judged" in seen.why
 
 
 @pytest.mark.strace
