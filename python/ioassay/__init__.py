@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import open as open
     from ioassay.api.study import Plan as Plan
     from ioassay.api.study import Study as Study
-    from ioassay.api.witness_judgement import Judgement as Judgement
-    from ioassay.api.witness_judgement import witness as witness
     from ioassay.errors import BrokenPlugin as BrokenPlugin
     from ioassay.errors import ConditionError as ConditionError
     from ioassay.errors import Contradicted as Contradicted
@@ -55,6 +53,8 @@ if TYPE_CHECKING:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive as ServedDrive
     from ioassay.packs.virtual_drive.served_drive import serve as serve
     from ioassay.packs.virtual_drive.served_drive import serve_group as serve_group
+    from ioassay.packs.witness.witness_judgement import Judgement as Judgement
+    from ioassay.packs.witness.witness_judgement import witness as witness
     from ioassay.runner.progress import Progress as Progress
 
 GC_THRESHOLD = 100_000
@@ -68,7 +68,6 @@ _MODULES = {
         "api.publication": "Bundle",
         "api.run_results": "Run open",
         "api.study": "Plan Study",
-        "api.witness_judgement": "Judgement witness",
         "errors": "BrokenPlugin ConditionError Contradicted InputError Interrupted IoassayError RunError SafetyRefusal "
         "StartError StudyError ToolError UsageError",
         "narrative.finding": "Finding",

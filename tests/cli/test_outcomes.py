@@ -1,9 +1,11 @@
-"""How commands end on a terminal, by fio and on an old processor, which no row of a table can say."""
+"""How commands end on a terminal, by fio that lies, for others and on an old processor, which no row can say."""
 
 from __future__ import annotations
 
 import os
 import pty
+import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,8 +18,11 @@ from ioassay.errors import IoassayError
 from ioassay.host import system
 from ioassay.process import supervisor
 from ioassay.process.supervisor import Captured
+from ioassay.store import packed_page
 
-from .conftest import NULL, Ask, start
+from ..patience import PATIENCE_S
+from .command_server import CommandServer
+from .conftest import NULL, Ask, ask, start
 
 
 def test_on_a_terminal_progress_shows_the_time_left_and_the_point(tmp_path: Path) -> None:
@@ -80,3 +85,63 @@ def test_sql_is_refused_where_duckdb_would_crash(code: int, tmp_path: Path, monk
     monkeypatch.setattr(supervisor, "capture", lambda *_, **__: Captured(code, "", "", False))
     with pytest.raises(IoassayError, match="duckdb needs" if code else "has no plan"):
         results.sql([str(tmp_path), "SELECT 1"])
+
+
+@pytest.mark.root
+def test_a_run_of_somebody_else_is_told_so(as_nobody: CommandServer, finished_run: Path) -> None:
+    code, _, err = as_nobody.run(["report", str(finished_run)], Path("/"), os.environ, PATIENCE_S)
+    assert code in (1, 2) and "Permission denied" in err and "Traceback" not in err
+
+
+LYING_FIO = """
+import json, subprocess, sys
+code = subprocess.call(["{fio}", *sys.argv[1:]])
+for result in (word.partition("=")[2] for word in sys.argv if word.startswith("--output=")):
+    text = open(result).read()
+    table = json.loads(text[text.index("{{"):])
+    for job in table["jobs"]:
+        for key in ("io_bytes", "io_kbytes", "bw", "bw_bytes", "iops", "total_ios"):
+            job["read"][key] *= 2
+    open(result, "w").write(json.dumps(table))
+sys.exit(code)
+"""
+STUDY = """
+title = "A study"
+driver = "fio"
+[target]
+kind = "file"
+path = "t.dat"
+size = "4MiB"
+[params]
+rw = "randread"
+bs = "4k"
+direct = 1
+[watch]
+witness = "{level}"
+"""
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+@pytest.mark.parametrize("level", ["block", "syscalls"])
+def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: str, tmp_path: Path) -> None:
+    lying = tmp_path / "bin" / "fio"
+    lying.parent.mkdir()
+    (source := tmp_path / "lying.py").write_text(LYING_FIO.format(fio=shutil.which("fio")))
+    # A path with spaces cannot stand behind `#!`, and this Python's may have some.
+    lying.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n')
+    lying.chmod(0o755)
+    (tmp_path / "s.toml").write_text(STUDY.format(level=level))
+    assert ask("run", "s.toml", "--output", "honest", cwd=tmp_path).code == 0
+    path = f"{lying.parent}:{os.environ['PATH']}"
+    answer = ask("run", "--json", "s.toml", "--output", "lying", cwd=tmp_path, env={"PATH": path})
+    found = answer.json
+    assert answer.code == 4, found["findings"]
+    assert found["trials"]["ok"] == 1
+    [verdict] = [finding for finding in found["findings"] if finding["question"] == "verdict"]
+    assert verdict["statistics"]["contradicted"] == 1
+    assert "CONTRADICTED" in verdict["statement"]
+    page = (tmp_path / found["report"]).read_text()
+    assert "1 is contradicted." in page  # without opening anything
+    assert "CONTRADICTED" in packed_page.unpacked(page)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ioassay.formats import user_claims
 from ioassay.packs.fio.claims import fio_claims
+from ioassay.packs.witness.stated_claims import stated_claim
 from ioassay.records.observation import Calls, File, Observation, Pattern, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge
@@ -53,7 +53,7 @@ def seen(*patterns: Pattern | None, file: int = 0, kind: str = "read") -> Observ
 
 def verdict(claim: str | Claim, observation: Observation) -> Verdict:
     if isinstance(claim, str):
-        claim = user_claims.stated_claim(f"path=/data,{claim}")
+        claim = stated_claim(f"path=/data,{claim}")
     (found,) = judge([claim], observation)
     return found
 
@@ -80,7 +80,7 @@ def test_liars_are_contradicted(claim: str, pattern: str, changed: Any, reason: 
     did = pattern_of(pattern, changed)
     found = verdict(claim, seen(did))
     assert (found.category, found.reason) == (CONTRADICTED, reason)
-    written = replace(user_claims.stated_claim(f"path=/data,{claim}"), kind="write")
+    written = replace(stated_claim(f"path=/data,{claim}"), kind="write")
     assert verdict(written, seen(did, kind="write")).reason == reason
 
 
@@ -102,7 +102,7 @@ def test_what_is_not_known_leaves_what_is_stated_incomplete_and_accuses_no_optio
     found = verdict(claim, did)
     assert (found.category, found.reason) == (INCOMPLETE, "PATTERN-UNKNOWN")
     assert Code(code) in codes(found)
-    implied = replace(user_claims.stated_claim(f"path=/data,{claim}"), source="fio", bytes=None, seconds=None)
+    implied = replace(stated_claim(f"path=/data,{claim}"), source="fio", bytes=None, seconds=None)
     assert verdict(implied, did).category != INCOMPLETE
 
 
@@ -142,7 +142,7 @@ def test_jobs_on_one_file_and_on_their_own_are_added_up() -> None:
     assert verdict(RANDOM_16, seen(*[quarter] * 4)).category.startswith(CONFIRMED)
     part = replace(FIRST_MIB, calls=N // 4, sequential=0, stride_calls=0, stride_bytes=0)
     assert verdict(RANDOM_16, seen(*[part] * 4)).reason == "OTHER-WORKING-SET"  # end to end, they are 1 MiB
-    apart = user_claims.stated_claim("path=/data:/data1,ops=8192,pattern=random,working_set=32MiB")
+    apart = stated_claim("path=/data:/data1,ops=8192,pattern=random,working_set=32MiB")
     assert verdict(apart, seen(SHUFFLED, SHUFFLED, file=1)).category.startswith(CONFIRMED)
 
 
@@ -241,7 +241,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Moved:
 
 
 def moving(text: str, way: str = "") -> Claim:
-    return replace(user_claims.stated_claim(f"path=data,{text}"), kind="write" if "write" in way else "read")
+    return replace(stated_claim(f"path=data,{text}"), kind="write" if "write" in way else "read")
 
 
 FOUND: dict[str, Callable[[Verdict], bool]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +12,10 @@ from typing import Any
 import pytest
 
 from ioassay import _core
-from ioassay.api import witness_judgement
 from ioassay.errors import ToolError, UsageError
 from ioassay.host import block_devices, process_capabilities
-from ioassay.process import process_table
 from ioassay.verify import witness
-from ioassay.verify.witness import Attachment, Running, single_command
+from ioassay.verify.witness import single_command
 from ioassay.verify.witness.counters import Counters, process_counters
 from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
 
@@ -92,7 +89,7 @@ def test_files_are_told_with_the_filesystem_that_is_mounted() -> None:
 def test_paths_are_guessed_from_a_command_line(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     argv = ["dd", "if=data", f"of={tmp_path}/new", "bs=4k", "--output", "/no/such/place", "-f", str(tmp_path), "\0"]
-    assert set(map(str, witness_judgement.paths_in(argv))) == {"data", f"{tmp_path}/new", str(tmp_path)}
+    assert set(map(str, single_command.paths_in(argv))) == {"data", f"{tmp_path}/new", str(tmp_path)}
 
 
 # Which backend is chosen
@@ -146,40 +143,6 @@ def test_capabilities_that_are_missing_are_named_with_the_way_to_grant_them(
 def test_a_build_without_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(_core, "witness_capability", raising=False)
     assert "no witness: it is of another version" in bpf_unusable()
-
-
-WITH_A_THREAD = """
-import threading, time
-threading.Thread(target=time.sleep, args=(600,)).start()
-print("ready", flush=True)
-"""
-
-
-def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
-    argv = [sys.executable, "-SIc", WITH_A_THREAD]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, subprocess.Popen(["true"]) as ended:
-        try:
-            assert process.stdout and process.stdout.readline() == "ready\n"
-            [thread] = [task for task in process_table.threads(process.pid) if task != process.pid]
-            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-            for pid, why in (
-                (thread, f"thread of process {process.pid}"),
-                (ended.pid, "waits for its parent"),
-                (os.getpid(), "ioassay itself"),
-                (os.getppid(), "ioassay itself"),
-                (2**22 + 1, "no such process"),
-            ):
-                with pytest.raises(UsageError, match=why):
-                    single_command.running([pid])
-            assert single_command.running([process.pid, process.pid]).pids == (process.pid,)
-        finally:
-            process.kill()
-
-
-def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
-    for level, backend in (("counters", "auto"), ("record", "auto"), ("syscalls", "strace"), ("block", "counters")):
-        with pytest.raises(UsageError, match="running processes are watched"):
-            Attachment(Running(), level, backend=backend)
 
 
 # What the kernel counts anyway: read around a command, of a made-up machine and of this one

@@ -38,10 +38,6 @@ _ENTRIES: dict[str, tuple[str, str]] = listed(
         "export": ("ioassay.cli.results", "Write a run into one archive to share, as tables, or as a summary."),
         "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
         "sql": ("ioassay.cli.results", "Query the records of one or more runs with SQL."),
-        "witness": (
-            "ioassay.cli.witness",
-            "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
-        ),
         "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
         "help": ("ioassay.cli.help", "Show the help of a command, or a document."),
     },

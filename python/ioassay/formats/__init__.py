@@ -3,7 +3,7 @@
 A parser is a module with `NAME`, `STREAM` (where its results go), `matches(program)`, `looks_like(text)` and
 `read(text, argv)`. It knows the tool's format and its pitfalls (docs/claims.md); whether a claim is true is the
 business of `ioassay.verify`. Nothing is started and no file is read here: `outputs` says which files a tool writes its
-results to, and the caller brings their texts. Claims that a user states are read by `user_claims`.
+results to, and the caller brings their texts. `user_claims` finds claims by a pattern of the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claims that a user states (`--claim`), or that a regular expression of the user finds in an output (`--claim-regex`).
+"""Claims that a regular expression of the user finds in an output (`--claim-regex`).
 
 A pattern of a user may take exponential time. Python's engine has no limit, that of the library `regex` has one of CPU
 time, in any thread. It understands more than Python's, and some of it otherwise. A pattern means what `re` says: `re`
@@ -10,23 +10,22 @@ have not the faults that they have in `re`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ioassay import units
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import number_parsing
-from ioassay.formats.number_parsing import Quantity, real, whole_number
+from ioassay.formats.number_parsing import Quantity, whole_number
 from ioassay.formats.text_rules import Fields
-from ioassay.hints import nearest
-from ioassay.records.record import PATTERNS, Claim
+from ioassay.records.record import Claim
 
 if TYPE_CHECKING:
     import regex
 
 SOURCE = "user"
+KINDS = ("read", "write", "trim", "mixed", "keys")
 _LONGEST_PATTERN = 2000
 _MOST_ITEMS = 100_000
 """`regex` copies what is repeated as often as it has to match, and once more: 0.2 to 0.4 kB an item."""
@@ -214,77 +213,3 @@ def _unit(name: str, words: Mapping[str, str], match: regex.Match[str]) -> str:
     before = [end for end in ends if end <= place]
     nearest = ends[max(before)] if before else ends[min(ends)]
     return words["unit"] if nearest == name else ""
-
-
-# A claim that the user states: `bytes=64MiB,ops=16384,seconds=0.5`, for programs whose output nobody reads here.
-#
-# Sizes and durations are written as everywhere in ioassay (`ioassay.units`). Nothing is derived from what is given: a
-# rate that does not fit its bytes and seconds is for the verdict to find.
-
-KINDS = ("read", "write", "trim", "mixed", "keys")
-
-
-def _size(value: str) -> int:
-    return whole_number(units.parse_size(value), "size")
-
-
-def _one_of(names: Sequence[str], what: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in names:
-            raise ValueError(f"'{value}' is no {what}; expected {', '.join(names)}{nearest(value, names)}")
-        return value
-
-    return read
-
-
-def _flag(value: str) -> bool:
-    if value not in ("0", "1", "yes", "no"):
-        raise ValueError(f"'{value}' is neither yes nor no")
-    return value in ("1", "yes")
-
-
-# Key -> the field of the claim, how its value is read, and an example.
-_KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "bytes": ("bytes", _size, "64MiB"),
-    "ops": ("operations", lambda value: whole_number(value, "count"), "16384"),
-    "seconds": ("seconds", units.parse_duration_s, "0.5"),
-    "kind": ("kind", _one_of(KINDS, "kind"), "read"),
-    "rate": ("rate_bytes_per_s", lambda value: float(_size(value.removesuffix("/s"))), "128MiB/s"),
-    "latency": ("latency_ns", lambda value: {"mean": real(units.parse_duration_s(value) * 1e9, "latency")}, "61us"),
-    "path": ("paths", lambda value: tuple(value.split(":")), "/data/file"),
-    "record": ("record_bytes", _size, "4KiB"),
-    "pattern": ("pattern", _one_of(PATTERNS, "pattern"), "random"),
-    "working_set": ("working_set_bytes", _size, "16MiB"),
-    "syncs": ("syncs", lambda value: whole_number(value, "count"), "1"),
-    "direct": ("direct", _flag, "yes"),
-    "engine": ("engine", str, "psync"),
-    "test": ("test", str, "my-test"),
-}
-
-
-_JUDGED = {"bytes", "operations", "seconds", "rate_bytes_per_s", "latency_ns", "pattern", "working_set_bytes"}
-
-
-def stated_claim(text: str) -> Claim:
-    """The claim behind `key=value,key=value…`; UsageError names the key, the value and the keys that there are.
-
-    Without `kind` it is of reads. At least one number, or a pattern, has to be there.
-    """
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        key, sign, value = (piece.strip() for piece in part.partition("="))
-        if not sign or key not in _KEYS or not value:
-            hint = nearest(key, _KEYS)
-            known = ", ".join(f"{name} ({example})" for name, (_, _, example) in _KEYS.items())
-            raise UsageError(f"--claim {text}: '{part}' is not understood; expected key=value with {known}{hint}")
-        field, read, example = _KEYS[key]
-        if field in found:
-            raise UsageError(f"--claim {text}: {key} is given twice")
-        try:
-            found[field] = read(value)
-        except (ValueError, UsageError) as error:
-            raise UsageError(f"--claim {text}: {key}={value}: {error}; expected such as {key}={example}") from None
-    if not found.keys() & _JUDGED:
-        raise UsageError(f"--claim {text}: claims no number; expected one of bytes, ops, seconds, rate, latency, "
-                         "working_set, or pattern")  # fmt: skip
-    return Claim(source=SOURCE, kind=found.pop("kind", "read"), **found)

@@ -20,4 +20,5 @@ PACKS = (
     "stress_ng",
     "tuning",
     "virtual_drive",
+    "witness",
 )

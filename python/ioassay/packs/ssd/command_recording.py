@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ioassay.api.witness_judgement import Watch, watch_quietly, words
 from ioassay.errors import RunError, ToolError, UsageError
 from ioassay.packs.ssd import traces
 from ioassay.process import supervisor
 from ioassay.records.observation import RECORD
 from ioassay.runner import conditions
-
-if TYPE_CHECKING:
-    from ioassay.verify.witness import Observed
+from ioassay.verify.witness import Observed, Watch, watch, words
 
 STANDARD_OUTPUT = "-"
 
@@ -63,7 +60,7 @@ def record(
     requests cannot be watched: that requires root and BPF.
     """
     how: dict[str, Any] = {"to": to, "lose": lose, "force": force}
-    return run(words(command), Path(output), watch_quietly, everybody=everybody, device=device, **how)
+    return run(words(command), Path(output), watch, everybody=everybody, device=device, **how)
 
 
 def run(
@@ -111,7 +108,7 @@ def _number(device: str | None) -> str | None:
 
 def _watched(command: Sequence[str], folder: Path, watch: Watch) -> Observed:
     """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
-    watched = watch(command, RECORD, folder, backend="bpf", reads_output=False, server=None, listing=None)
+    watched = watch(command, RECORD, folder, backend="bpf", reads_output=False)
     if watched.seen is None or watched.seen.backend != "bpf":
         raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
     if not (folder / "requests.bin").exists():

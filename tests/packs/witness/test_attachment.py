@@ -18,14 +18,15 @@ import pytest
 
 import ioassay as ia
 from ioassay import _core
-from ioassay.errors import ToolError
-from ioassay.formats import user_claims
+from ioassay.errors import ToolError, UsageError
+from ioassay.packs.witness.attachment import Attachment, Running, running
+from ioassay.packs.witness.stated_claims import stated_claim
+from ioassay.process import process_table
 from ioassay.records.observation import BPF, Observation, Session, from_dict
 from ioassay.verify.judge import judge
-from ioassay.verify.witness import Attachment, Running, single_command
 
-from ..patience import PATIENCE_S
-from .conftest import Witnessed
+from ...patience import PATIENCE_S
+from ...verify.conftest import Witnessed
 
 pytestmark = [pytest.mark.root, pytest.mark.bpf]
 
@@ -227,7 +228,7 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
     first, second, stranger = (server(source) for _ in range(3))
     try:
         (group / "cgroup.procs").write_text(str(first.pid))
-        with Attachment(single_command.running([], group), "syscalls") as attached:
+        with Attachment(running([], group), "syscalls") as attached:
             attached.attach()
             (group / "cgroup.procs").write_text(str(second.pid))
             attached.wait(1)
@@ -246,7 +247,7 @@ def test_a_group_is_watched_with_those_that_join_it(server: Server, tmp_path: Pa
 
 def test_a_process_that_ends_meanwhile_is_refused(server: Server) -> None:
     process = server("import time\nprint('ready', flush=True)\ntime.sleep(600)")
-    chosen = single_command.running([process.pid])
+    chosen = running([process.pid])
     with Attachment(chosen, "block") as attached:
         process.kill()
         process.wait()
@@ -264,6 +265,40 @@ def test_before_linux_6_9_a_thread_is_followed_from_its_next_call(server: Server
     assert process.wait(PATIENCE_S) == 0
     seen = from_dict({**json.loads(programs.finish()), "backend": BPF, "asked": "syscalls"})
     assert (reads(seen)["pread64"], seen.processes, seen.threads) == (600, 6, 3)
+
+
+WITH_A_THREAD = """
+import threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("ready", flush=True)
+"""
+
+
+def test_what_cannot_be_watched_is_refused_by_its_reason() -> None:
+    argv = [sys.executable, "-SIc", WITH_A_THREAD]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, subprocess.Popen(["true"]) as ended:
+        try:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            [thread] = [task for task in process_table.threads(process.pid) if task != process.pid]
+            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+            for pid, why in (
+                (thread, f"thread of process {process.pid}"),
+                (ended.pid, "waits for its parent"),
+                (os.getpid(), "ioassay itself"),
+                (os.getppid(), "ioassay itself"),
+                (2**22 + 1, "no such process"),
+            ):
+                with pytest.raises(UsageError, match=why):
+                    running([pid])
+            assert running([process.pid, process.pid]).pids == (process.pid,)
+        finally:
+            process.kill()
+
+
+def test_levels_and_backends_that_cannot_attach_are_refused() -> None:
+    for level, backend in (("counters", "auto"), ("record", "auto"), ("syscalls", "strace"), ("block", "counters")):
+        with pytest.raises(UsageError, match="running processes are watched"):
+            Attachment(Running(), level, backend=backend)
 
 
 # More than the witness keeps apart: counts stay exact, memory is bounded, and what is not kept is said
@@ -314,7 +349,7 @@ def test_more_files_than_are_kept_apart(
     assert calls(result, "pwrite64")["bytes"] == OPENED
     assert result["health"]["untracked_files"] >= OPENED - MOST_FILES
     assert result["verdict"] not in ("CONTRADICTED", "UNSUBSTANTIATED"), result["verdicts"]
-    (lying,) = judge([user_claims.stated_claim(claim.format(2 * OPENED))], found.seen)
+    (lying,) = judge([stated_claim(claim.format(2 * OPENED))], found.seen)
     assert lying.category == "CONTRADICTED"
     small = ["witness", "--json", "--claim", claim.format(9), "--exit-verdict", "never", "--", *opens, "0"]
     with (folder / "out").open("w+") as out:

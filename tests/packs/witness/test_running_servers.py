@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ..patience import until
-from .conftest import ask, command
+from ...cli.conftest import ask, command
+from ...patience import until
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 

@@ -1,17 +1,13 @@
-"""ioassay witness and ioassay record: who may use them, whom they watch, and listings that are those of others.
+"""ioassay witness: who may use it, whom it watches, and listings that are those of others.
 
 What they print and keep, and their exit statuses, are rows of tests/corpus/commands. Verdicts: tests/verify.
 """
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,18 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.store import packed_page
-
-from ..patience import PATIENCE_S, until
-from .command_server import CommandServer
-from .conftest import ask, is_alive, start
+from ...cli.command_server import CommandServer
+from ...cli.conftest import ask, is_alive, start
+from ...patience import PATIENCE_S, until
 
 DAEMON = "setsid sh -c 'echo $$ > daemon; exec sleep {lives_s}' & while [ ! -s daemon ]; do sleep 0.01; done; {then}"
 """A command that goes on only when its daemon has left the process group, or it would be ended with the group."""
 
 MIB = 1 << 20
-BLOCK = 4096
-READS = 500
 
 
 def python(program: str) -> list[str]:
@@ -53,102 +45,6 @@ def test_a_user_without_privileges_gets_what_the_counters_can_say(as_nobody: Com
     code, out, _ = as_nobody.run(words, open_folder, environment, PATIENCE_S)
     assert code == 1 and "CAP_BPF" in json.loads(out)["error"]
     assert os.listdir(open_folder) == ["data"], "nothing runs"
-
-
-@pytest.mark.root
-def test_a_run_of_somebody_else_is_told_so(as_nobody: CommandServer, finished_run: Path) -> None:
-    code, _, err = as_nobody.run(["report", str(finished_run)], Path("/"), os.environ, PATIENCE_S)
-    assert code in (1, 2) and "Permission denied" in err and "Traceback" not in err
-
-
-def direct_reads(step: int) -> list[str]:
-    """A program that reads every `step`-th block of `data`, each by one direct request."""
-    script = f"""
-import mmap, os
-buffer = mmap.mmap(-1, {BLOCK})
-f = os.open("data", os.O_RDONLY | os.O_DIRECT)
-for number in range({READS}):
-    os.preadv(f, [buffer], number * {step * BLOCK})
-"""
-    return python(script)
-
-
-@pytest.mark.root
-@pytest.mark.bpf
-def test_each_request_is_recorded_in_order_and_those_of_other_devices_are_not(tmp_path: Path) -> None:
-    with (tmp_path / "data").open("wb") as file:
-        file.write(os.urandom(READS * BLOCK * 2))
-        os.fsync(file.fileno())
-    done = ask("record", "--json", "-o", "trace.csv", "--", *direct_reads(2), cwd=tmp_path).json
-    assert (done["dropped"], done["lost"], done["to"]) == (0, 0, "csv")
-    with (tmp_path / "trace.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == done["changes"]["given"]
-    times = [int(row["time_ns"]) for row in rows]
-    assert times == sorted(times) and times[0] == 0
-    reads = [row for row in rows if row["kind"] == "read" and int(row["length_bytes"]) == BLOCK]
-    assert len(reads) >= READS
-    steps = [int(b["offset_bytes"]) - int(a["offset_bytes"]) for a, b in itertools.pairwise(reads)]
-    assert steps.count(2 * BLOCK) >= READS * 0.9, "reads of every second block of a file that lies in few extents"
-    everybody = ask("record", "--json", "--all", "-o", "all.csv", "--", *direct_reads(1), cwd=tmp_path).json
-    assert everybody["changes"]["seen"] >= READS
-    device = next(name for name in os.listdir("/sys/class/block") if name.startswith("loop"))
-    words = ("record", "--json", "--device", device, "-o", "none.csv", "--", *direct_reads(1))
-    assert ask(*words, cwd=tmp_path).json["changes"]["given"] == 0
-
-
-LYING_FIO = """
-import json, subprocess, sys
-code = subprocess.call(["{fio}", *sys.argv[1:]])
-for result in (word.partition("=")[2] for word in sys.argv if word.startswith("--output=")):
-    text = open(result).read()
-    table = json.loads(text[text.index("{{"):])
-    for job in table["jobs"]:
-        for key in ("io_bytes", "io_kbytes", "bw", "bw_bytes", "iops", "total_ios"):
-            job["read"][key] *= 2
-    open(result, "w").write(json.dumps(table))
-sys.exit(code)
-"""
-STUDY = """
-title = "A study"
-driver = "fio"
-[target]
-kind = "file"
-path = "t.dat"
-size = "4MiB"
-[params]
-rw = "randread"
-bs = "4k"
-direct = 1
-[watch]
-witness = "{level}"
-"""
-
-
-@pytest.mark.root
-@pytest.mark.bpf
-@pytest.mark.fio
-@pytest.mark.parametrize("level", ["block", "syscalls"])
-def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: str, tmp_path: Path) -> None:
-    lying = tmp_path / "bin" / "fio"
-    lying.parent.mkdir()
-    (source := tmp_path / "lying.py").write_text(LYING_FIO.format(fio=shutil.which("fio")))
-    # A path with spaces cannot stand behind `#!`, and this Python's may have some.
-    lying.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n')
-    lying.chmod(0o755)
-    (tmp_path / "s.toml").write_text(STUDY.format(level=level))
-    assert ask("run", "s.toml", "--output", "honest", cwd=tmp_path).code == 0
-    path = f"{lying.parent}:{os.environ['PATH']}"
-    answer = ask("run", "--json", "s.toml", "--output", "lying", cwd=tmp_path, env={"PATH": path})
-    found = answer.json
-    assert answer.code == 4, found["findings"]
-    assert found["trials"]["ok"] == 1
-    [verdict] = [finding for finding in found["findings"] if finding["question"] == "verdict"]
-    assert verdict["statistics"]["contradicted"] == 1
-    assert "CONTRADICTED" in verdict["statement"]
-    page = (tmp_path / found["report"]).read_text()
-    assert "1 is contradicted." in page  # without opening anything
-    assert "CONTRADICTED" in packed_page.unpacked(page)
 
 
 def test_a_daemon_survives_the_end_of_its_command_and_makes_nothing_a_lie(tmp_path: Path) -> None:
