@@ -1,4 +1,4 @@
-"""The host from a fake root: its facts, what the doctor says of them, its control groups and families of devices.
+"""The host from a fake root: its facts, what the doctor says of them, and families of devices.
 
 What is there is read, and what is not there is an absent key. A healthy machine has no findings; one defect gives
 exactly its own.
@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ioassay import drivers, host
-from ioassay.errors import ConditionError, ToolError, UsageError
-from ioassay.host import block_devices, cgroup, disks, doctor, system
+from ioassay.errors import ConditionError, ToolError
+from ioassay.host import block_devices, disks, doctor, system
 from ioassay.host.block_devices import Number
 from ioassay.host.machine import Machine
 from ioassay.process import landlock
@@ -260,31 +260,6 @@ def test_the_scheduler_is_judged_by_the_kind_of_drive(case: dict[str, Any]) -> N
     facts = {"disk": {"devices": [{"name": case["disk"], "kind": "disk", "queue": queue}]}}
     found = [warning for warning in doctor.diagnose(facts) if warning.code == "scheduler"]
     assert [f"expected {case.get('wanted')}" in warning.text for warning in found] == [True] * ("wanted" in case)
-
-
-# Control groups of containers and services
-
-
-@pytest.fixture
-def root(fake_root: FakeRoot) -> Path:
-    return fake_root(tree("hosts", "control_groups"))
-
-
-@cases("hosts", "containers")
-def test_a_name_leads_to_its_group_or_is_refused_with_the_remedy(root: Path, case: dict[str, str]) -> None:
-    if "group" in case:
-        assert cgroup.group_of(case["id"], root) == root / "sys/fs/cgroup" / case["group"]
-    else:
-        with pytest.raises(UsageError, match=case["says"]):
-            cgroup.group_of(case["id"], root)
-
-
-def test_a_path_is_one_of_sysfs_or_of_proc(root: Path) -> None:
-    folder = root / "sys/fs/cgroup/system.slice"
-    for path in (str(folder), "/system.slice", "system.slice"):
-        assert cgroup.group_at(path, root) == folder
-    with pytest.raises(UsageError, match="no such control group"):
-        cgroup.group_at("/user.slice", root)
 
 
 # The family of a device

@@ -3,16 +3,11 @@
 A group is made below the runner's own, so that the runner's limits go on to hold; where version 2 forbids that (a
 group with processes has no groups with limits below it), beside it. Nothing above it is changed. Its name tells whose
 it is, so that `remove_leftovers` knows the groups of killed runs without any list of them.
-Containers and services are known by their groups: runtimes name these after the container's id (docker-<id>.scope,
-libpod-<id>.scope, cri-containerd-<id>.scope, or the id alone where the runtime manages groups itself), systemd after
-the unit. A container's name is in no group; those of docker and podman are read from their own files. No runtime is
-asked or started.
 Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, Documentation/scheduler/sched-bwc.rst.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -20,9 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ioassay.errors import ConditionError, UsageError
+from ioassay.errors import ConditionError
 from ioassay.host import settings
 from ioassay.host.block_devices import text_of
 from ioassay.process import supervisor
@@ -39,14 +33,6 @@ _MEMORY_FILES = {
 }  # fmt: skip
 """Of version 1, swap and memory have a limit together."""
 _KEY_OF = {"cpu": "run.cpu_limit", "memory": "run.memory_limit"}
-
-_OF_CONTAINER = re.compile(
-    r"^(?:(?:docker|libpod|cri-containerd|crio|containerd|nerdctl)-)?([0-9a-f]{64})(?:\.scope)?$"
-)
-_SHORTEST_ID = 4
-_DOCKER = "var/lib/docker/containers"
-_PODMAN = "var/lib/containers/storage"
-_UNITS = ("{}", "{}.service", "{}.scope", "{}.slice", "machine-{}.scope", "lxc.payload.{}")
 
 
 @dataclass(frozen=True)
@@ -291,70 +277,3 @@ def _number(text: str) -> float:
 def _table(path: Path) -> dict[str, int]:
     lines = (line.split() for line in text_of(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2}
-
-
-def group_of(name: str, root: Path = Path("/")) -> Path:
-    """The group of a container, by its id, the beginning of it or its name, or of a systemd unit.
-
-    UsageError when there is none with a process in it, or more than one.
-    """
-    ids = {known for known, names in _names(root).items() if name in names}
-    units = {pattern.format(name) for pattern in _UNITS}
-    fitting: dict[str, Path] = {}
-    below = (Path(at, name) for tree in _trees(root) for at, names, _ in os.walk(tree.mount) for name in sorted(names))
-    for folder in below:
-        match = _OF_CONTAINER.match(folder.name)
-        container = match[1] if match else ""
-        is_begun = len(name) >= _SHORTEST_ID and container.startswith(name.lower())
-        if (folder.name in units or container in ids or is_begun) and any(members_of(folder)):
-            fitting.setdefault(container or folder.name, folder)
-    if len(fitting) > 1:
-        raise UsageError(f"--container {name}: more than one fits: {', '.join(sorted(fitting))}; give more of its name")
-    if not fitting:
-        raise UsageError(
-            f"--container {name}: no running container or systemd unit of this id or name has a control group here; "
-            f"give its id (docker inspect -f '{{{{.Id}}}}' {name}), --cgroup with its group, or --pid with its process "
-            f"(docker inspect -f '{{{{.State.Pid}}}}' {name})"
-        )
-    return next(iter(fitting.values()))
-
-
-def group_at(path: str, root: Path = Path("/")) -> Path:
-    """The folder of a group: `path` itself, or below a mounted tree as /proc/<pid>/cgroup writes it.
-
-    UsageError when there is none.
-    """
-    places = [Path(path), *(tree.mount / path.lstrip("/") for tree in _trees(root))]
-    for place in places:
-        if (place / "cgroup.procs").is_file():
-            return place
-    raise UsageError(
-        f"--cgroup {path}: there is no such control group; those of a process are in /proc/<pid>/cgroup, all of them "
-        "below /sys/fs/cgroup"
-    )
-
-
-def _trees(root: Path) -> list[Hierarchy]:
-    """Of version 2 first: it alone holds every process in a single group."""
-    return sorted(hierarchies(root), key=lambda tree: -tree.version)
-
-
-def _names(root: Path) -> dict[str, set[str]]:
-    """Names of the containers of docker and podman, by their ids."""
-    found: dict[str, set[str]] = {}
-    for path in sorted((root / _DOCKER).glob("*/config.v2.json")):
-        table = _json(path)
-        if isinstance(table, dict):
-            found[path.parent.name] = {str(table.get("Name", "")).lstrip("/")}
-    for path in sorted((root / _PODMAN).glob("*-containers/containers.json")):  # by the driver of its storage
-        containers = _json(path)
-        for each in containers if isinstance(containers, list) else ():
-            if isinstance(each, dict) and isinstance(each.get("names"), list):
-                found[str(each.get("id"))] = set(map(str, each["names"]))
-    return found
-
-
-def _json(path: Path) -> Any:
-    with suppress(OSError, ValueError):
-        return json.loads(path.read_text(encoding="utf-8"))
-    return None

@@ -82,57 +82,24 @@ class Judgement:
             for run in runs
         ]
         self.verdicts: list[Verdict] = max(judged, key=lambda verdicts: rank(overall(verdicts)))
-        self._overall = overall(self.verdicts, self.seen)
-
-    @property
-    def verdict(self) -> str:
-        """The category of the worst verdict: 'CONFIRMED', 'CONTRADICTED', …"""
-        return self._overall.category
-
-    @property
-    def reason(self) -> str:
-        """A stable word for its cause; '' where there is nothing to add."""
-        return self._overall.reason
-
-    @property
-    def explanation(self) -> str:
-        """What was claimed, what the kernel saw and why they differ, in sentences."""
-        return explanation_text.text(self._overall.explanation)
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the kernel contradicts a claim."""
-        return self.verdict == CONTRADICTED
-
-    @property
-    def claims(self) -> list[Claim]:
-        """The claims of the last run."""
-        return list(self.runs[-1].claims)
-
-    @property
-    def seen(self) -> Observation:
+        last, outcome = runs[-1], runs[-1].watched.outcome
+        self.seen = last.seen
         """What the witness saw of the last run."""
-        return self.runs[-1].seen
-
-    @property
-    def listing(self) -> CallListing | None:
+        self.claims = list(last.claims)
+        """The claims of the last run."""
+        self.listing: CallListing | None = last.watched.listed
         """The calls on files, where `calls` asked for them; None too where they could not be listed (`seen.why`)."""
-        return self.runs[-1].watched.listed
-
-    @property
-    def exit_code(self) -> int | None:
+        self.exit_code = outcome.exit_code
         """The command's own, of the last run; None where a signal ended it."""
-        return self.runs[-1].watched.outcome.exit_code
-
-    @property
-    def stdout(self) -> str:
+        self.stdout, self.stderr = last.stdout, last.stderr
         """What the last run printed."""
-        return self.runs[-1].stdout
-
-    @property
-    def stderr(self) -> str:
-        """What it printed on standard error."""
-        return self.runs[-1].stderr
+        self._overall = overall(self.verdicts, self.seen)
+        self.verdict, self.reason = self._overall.category, self._overall.reason
+        """The category of the worst verdict: 'CONFIRMED', 'CONTRADICTED', …, and a stable word for its cause or ''."""
+        self.explanation = explanation_text.text(self._overall.explanation)
+        """What was claimed, what the kernel saw and why they differ, in sentences."""
+        self.contradicted = self.verdict == CONTRADICTED
+        """Whether the kernel contradicts a claim."""
 
     def conditions(self) -> machine_conditions.Conditions | None:
         """What else used the machine; None where it was not measured."""
@@ -303,8 +270,8 @@ class Setup:
         on_begin: Callable[[Attachment], object] = lambda attached: None,
     ) -> Judgement:
         """The judgement of what runs already: it is watched for a time, or while a client of it runs."""
-        from ioassay.host.cgroup import group_at, group_of
         from ioassay.packs.witness.attachment import Attachment, attend, running
+        from ioassay.packs.witness.control_groups import group_at, group_of
 
         group = group_at(cgroup) if cgroup else group_of(container) if container else None
         attached = Attachment(running(pids, group), self.level, self.backend, self.calls)

@@ -11,10 +11,13 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 from ioassay import atomic_file, units
-from ioassay.cli import completion_values, console, options, syntax, user_command
+from ioassay.cli import console, options, syntax, user_command
+from ioassay.cli.completion_values import words
+from ioassay.cli.syntax import row
 from ioassay.errors import Contradicted, UsageError
 from ioassay.hints import nearest
 
@@ -22,85 +25,44 @@ NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
 EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
 REQUIREMENTS = ("true", "confirmed")
 Command = Annotated[list[str] | None, syntax.argument("COMMAND…", "The benchmark and its arguments, after --.")]
-Backend = Annotated[
-    str,
-    syntax.option(
-        "NAME",
-        "auto, bpf, counters, or strace (exact, but slows the command down).",
-        completion_values.words("auto", "bpf", "counters", "strace"),
-    ),
-]
-Require = Annotated[
-    str | None,
-    syntax.option(
-        "LEVEL",
-        "true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED.",
-        completion_values.words(*REQUIREMENTS),
-    ),
-]
-ExitVerdict = Annotated[
-    str,
-    syntax.option(
-        "WHEN",
-        "When a verdict sets the exit status: success (of COMMAND), always, never.",
-        completion_values.words(*EXIT_VERDICTS),
-    ),
-]
-Level = Annotated[
-    str,
-    syntax.option(
-        "LEVEL",
-        "counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation).",
-        completion_values.words("counters", "block", "syscalls", "explain"),
-    ),
-]
+_LEVEL = "counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation)."
+_BACKEND = "auto, bpf, counters, or strace (exact, but slows the command down)."
+_CLAIM = "What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"
+_PATTERN = "Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …"
+_TWINS = "Run it N times more with the witness and N times without it."
+_PID = "Watch running processes with their children; COMMAND is their client."
+_EXPLAIN = "Show where the time of reads and writes went: --level explain."
+_CALLS = "List calls on files, some of each file or all of them to FILE."
+_REQUIRE = "true: exit 4 unless the claim is true. confirmed: exit 4 unless it is CONFIRMED."
+_EXIT_VERDICT = "When a verdict sets the exit status: success (of COMMAND), always, never."
+_ALL = "Show each claim with its notes, then the calls and requests of the command."
 
 
 def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("witness", interspersed=False)(witness)
+    app.command(interspersed=False)(witness)
 
 
-def witness(
-    command: Command = None,
-    level: Level = "syscalls",
-    backend: Backend = "auto",
-    claim: Annotated[
-        list[str] | None, syntax.option("KEY=VALUE,…", "What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…")
-    ] = None,
-    claim_regex: Annotated[
-        str | None,
-        syntax.option(
-            "PATTERN",
-            "Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …",
-        ),
-    ] = None,
-    twins: Annotated[
-        int, syntax.option("N", "Run it N times more with the witness and N times without it.", min=0)
-    ] = 0,
-    pid: Annotated[
-        list[str] | None,
-        syntax.option("PID,…", "Watch running processes with their children; COMMAND is their client."),
-    ] = None,
-    cgroup: Annotated[str | None, syntax.option("PATH", "Watch the processes of a control group.")] = None,
-    container: Annotated[
-        str | None, syntax.option("NAME", "Watch a container, by name or id, or a systemd unit.")
-    ] = None,
-    for_: Annotated[str | None, syntax.option("--for TIME", "How long to watch them; until Ctrl-C by default.")] = None,
-    explain: Annotated[
-        bool, syntax.option("--explain", "Show where the time of reads and writes went: --level explain.")
-    ] = False,
-    calls: Annotated[
-        str | None, syntax.option("FILE", "List calls on files, some of each file or all of them to FILE.", bare="")
-    ] = None,
-    require: Require = None,
-    exit_verdict: ExitVerdict = ON_SUCCESS,
-    output: Annotated[Path | None, syntax.option("FILE", "Write the whole observation as JSON.")] = None,
-    all_: Annotated[
-        bool, syntax.option("--all", "Show each claim with its notes, then the calls and requests of the command.")
-    ] = False,
-    json: options.Json = False,
-) -> None:
+@syntax.takes(
+    {
+        "level": row(str, "syscalls", "LEVEL", _LEVEL, words("counters", "block", "syscalls", "explain")),
+        "backend": row(str, "auto", "NAME", _BACKEND, words("auto", "bpf", "counters", "strace")),
+        "claim": row(list[str] | None, None, "KEY=VALUE,…", _CLAIM),
+        "claim_regex": row(str, None, "PATTERN", _PATTERN),
+        "twins": row(int, 0, "N", _TWINS, min=0),
+        "pid": row(list[str] | None, None, "PID,…", _PID),
+        "cgroup": row(str, None, "PATH", "Watch the processes of a control group."),
+        "container": row(str, None, "NAME", "Watch a container, by name or id, or a systemd unit."),
+        "time": row(str, None, "--for TIME", "How long to watch them; until Ctrl-C by default."),
+        "explain": row(bool, False, "--explain", _EXPLAIN),
+        "calls": row(str, None, "FILE", _CALLS, bare=""),
+        "require": row(str, None, "LEVEL", _REQUIRE, words(*REQUIREMENTS)),
+        "exit_verdict": row(str, ON_SUCCESS, "WHEN", _EXIT_VERDICT, words(*EXIT_VERDICTS)),
+        "output": row(Path, None, "FILE", "Write the whole observation as JSON."),
+        "everything": row(bool, False, "--all", _ALL),
+    }
+)
+def witness(command: Command = None, *, json: options.Json = False, **given: Any) -> None:
     """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
     Otherwise the exit status is COMMAND's own. Claims are read from the output of fio (best with
@@ -111,34 +73,36 @@ def witness(
     """
     from ioassay.verify.witness import observed_command
 
-    level, command, is_running = "explain" if explain else level, command or [], bool(pid or cgroup or container)
-    if command and calls is None and not is_running:
-        observed_command.prepare(level, backend)  # the kernel verifies the programs while we import the rest
+    want, argv = SimpleNamespace(**given), command or []
+    level, is_running = "explain" if want.explain else want.level, bool(want.pid or want.cgroup or want.container)
+    if argv and want.calls is None and not is_running:
+        observed_command.prepare(level, want.backend)  # the kernel verifies the programs while we import the rest
     from ioassay.packs.witness import judgement_text
     from ioassay.packs.witness.witness_judgement import Setup
     from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
 
     shown = partial(user_command.watch, quiet=json)
-    setup = Setup(level, backend, claim or (), claim_regex, calls, shown, console.note)
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"--output {output}: its folder does not exist; make it first")
+    setup = Setup(level, want.backend, want.claim or (), want.claim_regex, want.calls, shown, console.note)
+    require, exit_verdict = want.require, want.exit_verdict
+    if want.output is not None and not want.output.absolute().parent.is_dir():
+        raise UsageError(f"--output {want.output}: its folder does not exist; make it first")
     for option, value, known in (("require", require, REQUIREMENTS), ("exit-verdict", exit_verdict, EXIT_VERDICTS)):
         if value is not None and value not in known:
             raise UsageError(f"--{option} {value}: unknown; expected {', '.join(known)}{nearest(value, known)}")
     if require is not None and exit_verdict == NEVER:
         raise UsageError(f"--require {require} and --exit-verdict never contradict each other; leave one of them out")
     if is_running:
-        pids, seconds = _running(pid, cgroup, container, for_, command, twins)
+        pids, seconds = _running(want, argv)
         begin = partial(judgement_text.note_begin, seconds=seconds)
-        judgement = setup.attend(command, pids, cgroup, container, seconds, begin)
-    elif for_ is not None:
+        judgement = setup.attend(argv, pids, want.cgroup, want.container, seconds, begin)
+    elif want.time is not None:
         raise UsageError("--for is how long running processes are watched; expected --pid, --cgroup or --container")
-    elif not command:
+    elif not argv:
         raise UsageError("Missing argument 'COMMAND…', or what runs already: --pid, --cgroup or --container")
     else:
-        judgement = setup.repeat(command, twins)
-    if output is not None:
-        atomic_file.write(output, texts.dumps(judgement.observations(), indent=1))
+        judgement = setup.repeat(argv, want.twins)
+    if want.output is not None:
+        atomic_file.write(want.output, texts.dumps(judgement.observations(), indent=1))
     statuses = (run.watched.outcome.status for run in (*judgement.runs, *judgement.untraced))
     own = next(filter(None, statuses), 0)
     verdict = judgement.verdict
@@ -150,33 +114,26 @@ def witness(
             attached = {} if judgement.attached is None else {"attached": judgement_text.attached_as_dict(judgement)}
             console.emit({**judgement.as_dict(), **attached})
         else:
-            judgement_text.say_all(judgement) if all_ else judgement_text.say(judgement)
-            if calls is not None:
+            judgement_text.say_all(judgement) if want.everything else judgement_text.say(judgement)
+            if want.calls is not None:
                 judgement_text.say_calls(judgement.listing)
             judgement_text.say_status(verdict, own, require, failing=failing, decides=decides)
         user_command.say_interruption(own)
 
 
-def _running(
-    pid: Sequence[str] | None,
-    cgroup: str | None,
-    container: str | None,
-    time: str | None,
-    command: Sequence[str],
-    twins: int,
-) -> tuple[list[int], float]:
+def _running(want: SimpleNamespace, client: Sequence[str]) -> tuple[list[int], float]:
     """The processes that are named, and how long they are watched. UsageError: options that do not go together."""
-    if cgroup and container:
+    if want.cgroup and want.container:
         raise UsageError("--cgroup and --container both name one group; give one of them")
-    if twins:
+    if want.twins:
         raise UsageError("--twins repeats a command; what runs already cannot be repeated")
-    if command and time is not None:
+    if client and want.time is not None:
         raise UsageError("--for and a client command: the client's end ends the watch; give one of them")
-    numbers = [text.strip() for listed in pid or () for text in listed.split(",")]
+    numbers = [text.strip() for listed in want.pid or () for text in listed.split(",")]
     for number in numbers:
         if not (number.isascii() and number.isdecimal() and 0 < int(number) < 1 << 31):
             raise UsageError(f"--pid {number}: not the id of a process; expected a number such as those of: pgrep NAME")
     try:
-        return list(map(int, numbers)), math.inf if time is None else units.parse_duration_s(time)
+        return list(map(int, numbers)), math.inf if want.time is None else units.parse_duration_s(want.time)
     except ValueError as error:
-        raise UsageError(f"--for {time}: {error}") from None
+        raise UsageError(f"--for {want.time}: {error}") from None
