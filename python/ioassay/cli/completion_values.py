@@ -2,7 +2,7 @@
 
 Each function takes the text before the cursor, and what the command line gives already. It returns names, or a mapping
 from names to what they mean. It reads tables and the heads of files only: an answer takes less than a tenth of a
-second, so nothing here validates or imports a heavy library. What cannot be read offers nothing, and the shell
+second, so nothing here validates, or imports before it is asked. What cannot be read offers nothing, and the shell
 completes file names.
 """
 
@@ -14,10 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ioassay import metrics, pack, targets
+from ioassay import metrics, pack
 from ioassay.cli.syntax import Completer, Given, meanings
-from ioassay.runner import executors as known
-from ioassay.simulation.options import OPTIONS, policy_meanings
 
 _PACKAGE = Path(__file__).parent.parent
 _RUNS = "runs"
@@ -65,11 +63,15 @@ def drives(text: str, given: Given) -> dict[str, str]:
 
 def policies(text: str, given: Given) -> dict[str, str]:
     """The write buffers of the simulated drive, and none."""
+    from ioassay.simulation.options import policy_meanings
+
     return policy_meanings()
 
 
 def of_simulation(text: str, given: Given) -> dict[str, str]:
     """The options of the simulated drive, and the values of those that have names."""
+    from ioassay.simulation.options import OPTIONS
+
     known = {option.name: list(option.choices) for option in OPTIONS}
     about = {option.name: option.about for option in OPTIONS}
     return assigned({**known, "policy": policies(text, given)}, text, given, about)
@@ -99,12 +101,14 @@ def scales(text: str, given: Given) -> list[str]:
 
 def settings(text: str, given: Given) -> dict[str, str]:
     """What --set can set in the study that is named: its parameters, and keys of its parts."""
+    from ioassay.targets import TARGETS
+
     known: dict[str, Iterable[str]] = {"seed": [], "repetitions": []}
     for table in _tables(given):
         varied = _keys(table, "factors")
         known |= {name: _levels(table, name) for name in _keys(table, "params") if name not in varied}
         known |= {f"{part}.{name}": [] for part in ("target", "run") for name in _keys(table, part)}
-        known["target.kind"] = list(targets.TARGETS)
+        known["target.kind"] = list(TARGETS)
     return assigned({**known, **_of_simulation(given, known)}, text, given)
 
 
@@ -136,6 +140,8 @@ def _metric(name: str) -> str:
 
 def executors(text: str, given: Given) -> Iterator[str]:
     """The kinds of executors, and the keys that one may have."""
+    from ioassay.runner import executors as known
+
     return known.offers(text)
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 from ioassay import units
-from ioassay.api.study import Study
 from ioassay.cli import completion_values, syntax
 from ioassay.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ioassay.api.study import Study
 
 StudyName = syntax.argument(
     "STUDY", "A built-in study, a .toml study or suite, or a .fio file.", completion_values.studies
@@ -82,6 +85,8 @@ def study(
     name: str | None, scale: str, settings: list[str] | None, factors: list[str] | None, repetitions: int | None = None
 ) -> Study:
     """The study that the options of a command mean; UsageError where none is named."""
+    from ioassay.api.study import Study
+
     if name is None:
         raise UsageError(
             "no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file. "
