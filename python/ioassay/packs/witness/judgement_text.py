@@ -6,7 +6,7 @@ The object for --json is the judgement's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from ioassay.verify.verdict import BY_DEVICE, BY_DRIVE, CONFIRMED, UNSUBSTANTIAT
 if TYPE_CHECKING:
     from ioassay.packs.witness.attachment import Attachment
     from ioassay.verify.latency_parts import LatencyParts
-    from ioassay.verify.witness.observed_command import CallListing, FileCalls
+    from ioassay.verify.witness.observed_command import CallListing
 
 _MOST_ROWS = 5
 """Claims in the table; the worst where there are more."""
@@ -53,11 +53,8 @@ def say(judgement: Judgement) -> None:
     tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
     room = session.MOST_LINES - len(head) - len(tail) - 1  # the line on the exit status
     table = _table(judged, room - _LEAST_REASONS) if judged else []
-    reasons = session.digest(
-        _reasons(judged),
-        room - len(table),
-        lambda shown: f"--all has the reasons of the {'other ' if shown else ''}verdicts",
-    )
+    more = "--all has the reasons of the {}verdicts"
+    reasons = session.digest(_reasons(judged), room - len(table), lambda shown: more.format("other " if shown else ""))
     console.lines((*head, *table, *reasons, *tail))
 
 
@@ -98,12 +95,10 @@ def _compared(verdict: Verdict) -> list[str]:
     """A row of the table: what was claimed, and what was seen where the verdict has it from."""
     seen = {BY_DEVICE: ("device_requests", "device_bytes"), BY_DRIVE: ("drive_operations", "drive_bytes")}
     operations, volume = seen.get(verdict.reason, ("seen_operations", "seen_bytes"))
-    columns: list[tuple[str, Callable[[int], str]]] = [
-        *((name, "{:,}".format) for name in ("claimed_operations", operations)),
-        *((name, format_size) for name in ("claimed_bytes", volume, "device_bytes")),
-    ]
-    numbers = [(verdict.numbers.get(name), form) for name, form in columns]
-    return [_whose(verdict), verdict.category, *("-" if one is None else form(one) for one, form in numbers)]
+    counts = map(verdict.numbers.get, ("claimed_operations", operations))
+    sizes = map(verdict.numbers.get, ("claimed_bytes", volume, "device_bytes"))
+    shown = ["-" if count is None else f"{count:,}" for count in counts]
+    return [_whose(verdict), verdict.category, *shown, *("-" if size is None else format_size(size) for size in sizes)]
 
 
 def _reasons(judged: Sequence[Verdict]) -> list[list[str]]:
@@ -305,7 +300,10 @@ def say_calls(listing: CallListing | None) -> None:
     if listing.file is not None:
         console.line(f"\n{console.count(listing.calls, 'call')} on files listed in {listing.file}{missing}")
         return
-    busiest = _busiest(listing.files)
+    # The files with the most calls, in the order of their first use; the system's where there are no others.
+    of_interest = [each for each in listing.files if each.path and not is_of_system(each.path)] or listing.files
+    most = {each.path for each in sorted(of_interest, key=lambda each: -each.calls)[:_MOST_FILES]}
+    busiest = [each for each in listing.files if each.path in most]
     shown = sum(len(each.first) + len(each.last) for each in busiest)
     console.line(f"\nCalls on files, {shown:,} of {listing.calls:,} (--calls=FILE lists all){missing}:")
     for each in busiest:
@@ -315,10 +313,3 @@ def say_calls(listing: CallListing | None) -> None:
             console.line(f"    {line}")
     if (more := len(listing.files) - len(busiest)) > 0:
         console.line(f"and {console.count(more, 'more file')}, of the system or with fewer calls")
-
-
-def _busiest(files: Sequence[FileCalls]) -> list[FileCalls]:
-    """The files with the most calls, in the order of their first use; the system's where there are no others."""
-    of_interest = [each for each in files if each.path and not is_of_system(each.path)] or files
-    most = {each.path for each in sorted(of_interest, key=lambda each: -each.calls)[:_MOST_FILES]}
-    return [each for each in files if each.path in most]

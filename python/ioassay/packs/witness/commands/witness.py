@@ -20,12 +20,14 @@ from ioassay.cli.completion_values import words
 from ioassay.cli.syntax import row
 from ioassay.errors import Contradicted, UsageError
 from ioassay.hints import nearest
+from ioassay.pack import listed
 
 NEVER, ON_SUCCESS, ALWAYS = "never", "success", "always"
 EXIT_VERDICTS = (NEVER, ON_SUCCESS, ALWAYS)
 REQUIREMENTS = ("true", "confirmed")
 Command = Annotated[list[str] | None, syntax.argument("COMMAND…", "The benchmark and its arguments, after --.")]
 _LEVEL = "counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation)."
+_BACKENDS = ("auto", "bpf", "counters", *listed("observers", {}))
 _BACKEND = "auto, bpf, counters, or strace (exact, but slows the command down)."
 _CLAIM = "What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"
 _PATTERN = "Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …"
@@ -46,7 +48,7 @@ def register(app: syntax.Group) -> None:
 @syntax.takes(
     {
         "level": row(str, "syscalls", "LEVEL", _LEVEL, words("counters", "block", "syscalls", "explain")),
-        "backend": row(str, "auto", "NAME", _BACKEND, words("auto", "bpf", "counters", "strace")),
+        "backend": row(str, "auto", "NAME", _BACKEND, words(*_BACKENDS)),
         "claim": row(list[str] | None, None, "KEY=VALUE,…", _CLAIM),
         "claim_regex": row(str, None, "PATTERN", _PATTERN),
         "twins": row(int, 0, "N", _TWINS, min=0),
