@@ -131,7 +131,7 @@ def _running(want: SimpleNamespace, client: Sequence[str]) -> tuple[list[int], f
         raise UsageError("--twins repeats a command; what runs already cannot be repeated")
     if client and want.time is not None:
         raise UsageError("--for and a client command: the client's end ends the watch; give one of them")
-    numbers = [text.strip() for listed in want.pid or () for text in listed.split(",")]
+    numbers = [text.strip() for given in want.pid or () for text in given.split(",")]
     for number in numbers:
         if not (number.isascii() and number.isdecimal() and 0 < int(number) < 1 << 31):
             raise UsageError(f"--pid {number}: not the id of a process; expected a number such as those of: pgrep NAME")
