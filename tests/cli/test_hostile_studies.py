@@ -119,7 +119,7 @@ def examined(suite: Suite) -> None:
     for study in suite.studies:
         figures.check(study)
     for bench in preflight.assemble(suite, Consent()):
-        preflight._examine_points(bench)
+        list(preflight.examine_points(bench))
         preflight.forecast(bench)
         bench.touches()
     next(plan.trials(suite))

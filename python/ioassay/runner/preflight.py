@@ -29,7 +29,6 @@ from ioassay.roles import (
     NOTHING,
     READ,
     WRITE,
-    Command,
     Confinement,
     Consent,
     Driver,
@@ -238,50 +237,96 @@ def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     """
     if system.lacks_avx2(Path("/")):  # says now, and not after the last trial, whether the build of polars runs here
         import polars  # noqa: F401
-    found: dict[Warning_, None] = {}
-    benches = [bench for bench in benches if not bench.elsewhere]
-    for bench in benches:
-        looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths)
-        found |= dict.fromkeys(warning for look in looks for warning in look(bench))
-        with _placed(bench.study.name):
-            access = bench.access()
-            found |= dict.fromkeys(warning for target in bench.all_targets() for warning in target.inspect(access))
-    _require_room(benches)
-    return [*found, *_examine_counting(benches)]
+    here = [bench for bench in benches if not bench.elsewhere]
+    found = dict.fromkeys(warning for bench in here for warning in _examined(bench))
+    _require_room(here)
+    return [*found, *_uncounted(here)]
 
 
-def require_measurable(benches: Sequence[PreparedStudy], warnings: Sequence[Warning_]) -> None:
-    """ConditionError where each trial of each study would be skipped; `warnings` are those of `examine`."""
-    if not any(warning.code in _NOT_RUN for warning in warnings):
-        return
-    reasons = []
-    for bench in benches:
-        for trial in bench.points():
-            if (reason := _obstacle(bench, trial)) is None:
-                return
-            reasons.append(reason)
-    if reasons:
-        first = f"{benches[0].study.name}: {reasons[0]}"
-        raise ConditionError(f"no trial can run on this host; nothing was started: {first}")
+def _examined(bench: PreparedStudy) -> Iterator[Warning_]:
+    """One study: what its parameters ask for, then what they would touch, then its targets."""
+    study, driver = bench.study, bench.driver
+    yield from examine_points(bench)
+    if driver.measures:  # trials under conditions that are refused will be skipped
+        for wanted in dict.fromkeys(Conditions.of(trial.run) for trial in bench.points()):
+            with _placed(study.name):
+                yield from conditions.check(wanted)
+            yield from _tried(wanted, f"{study.name}: {{}}; trials that ask for it will be skipped")
+    externals = dict.fromkeys(each for trial in bench.points() for each in driver.externals(trial.params))
+    if externals and not bench.consent.exec:
+        lines = "\n".join(f"  - {each.option} {each.effect}" for each in externals)
+        raise SafetyRefusal(
+            f"{study.name}: refused, nothing was run: no check can see what these options do:\n{lines}\n"
+            "If you trust them, go on with --allow-exec"
+        )
+    for trial in bench.points() if bench.version else ():  # else its tool is not here (`ioassay plan`)
+        with _placed(study.name):
+            yield from rehearse(bench, trial.params)
+    lacking: set[tuple[Path, str]] = set()  # of files that a folder lacks yet, all is known from the first of them
+    for touch in bench.touches():
+        place = (touch.path.parent, touch.access)
+        is_there = os.path.lexists(touch.path)
+        if is_there or place not in lacking:
+            yield from safety.inspect_path(touch.path, touch.access, bench.consent)
+        lacking |= set() if is_there else {place}
+    with _placed(study.name):
+        access = bench.access()
+        for target in bench.all_targets():
+            yield from target.inspect(access)
 
 
-def _obstacle(bench: PreparedStudy, trial: Trial) -> str | None:
-    """Why a trial would be skipped, with the remedy; None where it would run."""
-    with _placed(bench.study.name):
-        said = [*bench.driver.validate(trial.params, trial.target), *bench.target(trial).inspect(bench.access())]
-    for warning in said:
-        if warning.code == WILL_BE_SKIPPED:
-            return f"{warning.text}; {warning.remedy}" if warning.remedy else warning.text
-    wanted = conditions.Conditions.of(trial.run)
+def examine_points(bench: PreparedStudy) -> Iterator[Warning_]:
+    """What the parameters of a study's points ask for, looked at without any of them being used."""
+    study, driver = bench.study, bench.driver
+    for trial in bench.points():
+        with _placed(f"{study.name} at {plan.describe(trial.point)}" if trial.point else study.name):
+            yield from driver.validate(trial.params, trial.target)
+            wanted = driver.estimate(trial.params, trial.target).demand
+            kind, folder = trial.target.get("kind", "null"), None  # a drive made for the trial is nobody else's to fill
+            if kind in ("null", "folder"):
+                folder = bench.folder / Path(str(trial.target.get("path", ""))).expanduser()
+            yield from demand.check(wanted, Conditions.of(trial.run).memory_limit, folder)
+            if not driver.measures:
+                yield from _unmeasured(study, trial)
+    # Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors.
+    named = [("response-unknown", "analysis.responses:", name) for name in study.analysis.responses]
+    if study.until is not None:
+        named.insert(0, ("until-metric-unknown", "until.metric", study.until.metric))
+    for code, key, name in named:
+        if not metrics.known(name):
+            effect = "there may be nothing to analyse" if key.endswith(":") else "points may run to the cap"
+            near = suggestion(name, metrics.USUAL, "use a metric such as read.bw or write.lat.p99")
+            yield Warning_(code, f"{study.name}: {key} '{name}' is in no registry, so {effect}", near)
+
+
+def _unmeasured(study: Study, trial: Trial) -> Iterator[Warning_]:
+    """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
+    kind, driver = trial.target.get("kind", "null"), f"the driver '{study.driver}' computes"
+    calls = f"asks for system calls; expected false: {driver}, in a process that is not its own"
+    for is_wrong, key, why in (
+        (kind != "null", "target.kind", f"is '{kind}'; expected 'null': {driver} and loads nothing"),
+        (study.watch.twins, "watch.twins", f"is true; expected false: {driver}, and the witness has no effect on it"),
+        (study.watch.calls, "watch.calls", calls),
+    ):
+        if is_wrong:
+            raise StudyError(why, key=key)
+    usual = Run().model_dump()
+    named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != usual.get(key)]
+    named += ["watch.monitors"] if study.watch.monitors and study.watch.monitors != Watch().monitors else []
+    if named:
+        text = f"{study.name}: {', '.join(named)}: not used, since {driver} and measures nothing"
+        yield Warning_("not-measured", text, "remove it from the study")
+
+
+def _tried(wanted: Conditions, form: str = "{}") -> list[Warning_]:
+    """What is said of conditions that a program which does nothing is put under; `form` is for a refusal."""
     try:
-        if wanted and bench.driver.measures:
-            conditions.rehearse(wanted)
+        return conditions.rehearse(wanted) if wanted else []
     except ConditionError as error:
-        return str(error)
-    return None
+        return [Warning_(_REFUSED, form.format(error))]
 
 
-def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
+def _uncounted(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     """Whether system calls can be counted here; trials that are for nothing else will be skipped.
 
     Asked once for all studies, since the answer takes a try in the kernel.
@@ -301,60 +346,24 @@ def _examine_counting(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     return [Warning_(f"calls-by-{who}", text, f"{document('backends')} says what BPF needs")]
 
 
-def _examine_points(bench: PreparedStudy) -> list[Warning_]:
-    warnings: list[Warning_] = []
-    for trial in bench.points():
-        with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
-            warnings += bench.driver.validate(trial.params, trial.target)
-            wanted = bench.driver.estimate(trial.params, trial.target).demand
-            # A drive that is made for the trial is nobody else's to fill.
-            places = {
-                "null": bench.folder,
-                "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser(),
-            }
-            folder = places.get(trial.target.get("kind", "null"))
-            warnings += demand.check(wanted, Conditions.of(trial.run).memory_limit, folder)
-            if not bench.driver.measures:
-                warnings += _examine_computed(bench.study, trial)
-    return warnings + _examine_metrics(bench.study)
-
-
-def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
-    """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
-    kind, driver = trial.target.get("kind", "null"), f"the driver '{study.driver}' computes"
-    for is_wrong, key, why in (
-        (kind != "null", "target.kind", f"is '{kind}'; expected 'null': {driver} and loads nothing"),
-        (study.watch.twins, "watch.twins", f"is true; expected false: {driver}, and the witness has no effect on it"),
-        (
-            study.watch.calls,
-            "watch.calls",
-            f"asks for system calls; expected false: {driver}, in a process that is not its own",
-        ),
-    ):
-        if is_wrong:
-            raise StudyError(why, key=key)
-    conditions = Run().model_dump()
-    named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
-    if study.watch.monitors and study.watch.monitors != Watch().monitors:
-        named.append("watch.monitors")
-    text = f"{study.name}: {', '.join(named)}: not used, since {driver} and measures nothing"
-    return [Warning_("not-measured", text, "remove it from the study")] if named else []
-
-
-def _examine_conditions(bench: PreparedStudy) -> list[Warning_]:
-    """Each set of conditions is tried on a program that does nothing; trials under what is refused will be skipped."""
-    if not bench.driver.measures:
-        return []
-    warnings: list[Warning_] = []
-    for wanted in dict.fromkeys(conditions.Conditions.of(trial.run) for trial in bench.points()):
-        with _placed(bench.study.name):
-            warnings += conditions.check(wanted)
-        try:
-            warnings += conditions.rehearse(wanted) if wanted else []
-        except ConditionError as error:
-            text = f"{bench.study.name}: {error}; trials that ask for it will be skipped"
-            warnings.append(Warning_("condition-unavailable", text))
-    return warnings
+def require_measurable(benches: Sequence[PreparedStudy], warnings: Sequence[Warning_]) -> None:
+    """ConditionError where each trial of each study would be skipped; `warnings` are those of `examine`."""
+    if not any(warning.code in _NOT_RUN for warning in warnings):
+        return
+    first = ""
+    for bench in benches:
+        for trial in bench.points():
+            with _placed(bench.study.name):
+                said = [*bench.driver.validate(trial.params, trial.target)]
+                said += bench.target(trial).inspect(bench.access())
+            said += _tried(Conditions.of(trial.run)) if bench.driver.measures else []
+            obstacle = next((warning for warning in said if warning.code in _NOT_RUN), None)
+            if obstacle is None:
+                return
+            remedy = f"; {obstacle.remedy}" if obstacle.remedy else ""
+            first = first or f"{bench.study.name}: {obstacle.text}{remedy}"
+    if first:
+        raise ConditionError(f"no trial can run on this host; nothing was started: {first}")
 
 
 @contextmanager
@@ -368,46 +377,6 @@ def _placed(place: str) -> Iterator[None]:
         raise StudyError(str(error), source=place) from None
 
 
-def _examine_metrics(study: Study) -> list[Warning_]:
-    """Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors."""
-    until, warnings = study.until, []
-    if until is not None and not metrics.known(until.metric):
-        text = f"{study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
-        warnings.append(Warning_("until-metric-unknown", text, _near_metric(until.metric)))
-    for name in study.analysis.responses:
-        if not metrics.known(name):
-            text = f"{study.name}: analysis.responses: '{name}' is in no registry, so there may be nothing to analyse"
-            warnings.append(Warning_("response-unknown", text, _near_metric(name)))
-    return warnings
-
-
-def _near_metric(name: str) -> str:
-    return suggestion(name, metrics.USUAL, "use a metric such as read.bw or write.lat.p99")
-
-
-def _examine_externals(bench: PreparedStudy) -> list[Warning_]:
-    """SafetyRefusal for what no check can see, unless the user consented to it."""
-    externals = dict.fromkeys(each for trial in bench.points() for each in bench.driver.externals(trial.params))
-    if externals and not bench.consent.exec:
-        lines = "\n".join(f"  - {each.option} {each.effect}" for each in externals)
-        raise SafetyRefusal(
-            f"{bench.study.name}: refused, nothing was run: no check can see what these options do:\n{lines}\n"
-            "If you trust them, go on with --allow-exec"
-        )
-    return []
-
-
-def _rehearse(bench: PreparedStudy) -> list[Warning_]:
-    """Have the tool say how it reads each point; nothing is said where the tool is not here (`ioassay plan`)."""
-    if not bench.version:
-        return []
-    warnings: list[Warning_] = []
-    for trial in bench.points():
-        with _placed(bench.study.name):
-            warnings += rehearse(bench, trial.params)
-    return warnings
-
-
 def rehearse(bench: PreparedStudy, params: Mapping[str, Any]) -> Sequence[Warning_]:
     """Hold the driver's reading of the parameters against the tool's, once for each reading.
 
@@ -418,47 +387,29 @@ def rehearse(bench: PreparedStudy, params: Mapping[str, Any]) -> Sequence[Warnin
     rehearsal = bench.driver.rehearsal(params, folder)
     if rehearsal is None or rehearsal.reading in bench.rehearsed:
         return ()
+    command, output, messages = rehearsal.command, folder / "stdout", folder / "stderr"
+    tool = command.argv[0]
     folder.mkdir(mode=0o700)
     try:
-        warnings = rehearsal.confirm(*_spoken(rehearsal.command, folder))
+        for name, text in command.files.items():
+            (folder / name).write_bytes(text.encode())
+        with confinement.spread(_NO_LOAD, (), folder, Confinement(), [tool]) as net:
+            outcome = supervisor.run(
+                command.argv,
+                stdout=output,
+                stderr=messages,
+                timeout_s=command.timeout_s,
+                cwd=command.cwd,
+                confine=net.ruleset,
+            )
+        if outcome.timed_out:
+            raise StudyError(f"{tool} did not say within {command.timeout_s:g} s how it reads the parameters")
+        warnings = rehearsal.confirm(output.read_text(errors="replace"), messages.read_text(errors="replace"))
     finally:
         shutil.rmtree(folder)
     bench.rehearsed.add(rehearsal.reading)
-    debug_log.debug(
-        "rehearsal", f"{bench.study.name}: driver {bench.study.driver} reads the parameters as its tool does"
-    )
-    return warnings
-
-
-def _spoken(command: Command, folder: Path) -> tuple[str, str]:
-    """What a rehearsal writes to stdout and stderr; it may change nothing but `folder`."""
-    for name, text in command.files.items():
-        (folder / name).write_bytes(text.encode())
-    output, messages = folder / "stdout", folder / "stderr"
-    with confinement.spread(_NO_LOAD, (), folder, Confinement(), [command.argv[0]]) as net:
-        outcome = supervisor.run(
-            command.argv,
-            stdout=output,
-            stderr=messages,
-            timeout_s=command.timeout_s,
-            cwd=command.cwd,
-            confine=net.ruleset,
-        )
-    if outcome.timed_out:
-        raise StudyError(f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters")
-    return output.read_text(errors="replace"), messages.read_text(errors="replace")
-
-
-def _examine_paths(bench: PreparedStudy) -> list[Warning_]:
-    """What is said of every path; of files that a folder lacks yet, all is known from the first of them."""
-    warnings: list[Warning_] = []
-    lacking: set[tuple[Path, str]] = set()
-    for touch in bench.touches():
-        if not os.path.lexists(touch.path):
-            if (touch.path.parent, touch.access) in lacking:
-                continue
-            lacking.add((touch.path.parent, touch.access))
-        warnings += safety.inspect_path(touch.path, touch.access, bench.consent)
+    about = f"{bench.study.name}: driver {bench.study.driver} reads the parameters as its tool does"
+    debug_log.debug("rehearsal", about)
     return warnings
 
 
@@ -560,18 +511,13 @@ _TRIED = (
     Conditions(cpu_limit=0.5),
     Conditions(memory_limit=2**26),
 )
-_NOT_RUN = (WILL_BE_SKIPPED, "condition-unavailable")
+_REFUSED = "condition-unavailable"
+_NOT_RUN = (WILL_BE_SKIPPED, _REFUSED)
 _SCHEDULER = "proc/sys/kernel/sched_rt_{}_us"
 
 
 def refused_conditions() -> list[Warning_]:
-    found = []
-    for wanted in _TRIED:
-        try:
-            conditions.rehearse(wanted)
-        except ConditionError as error:
-            found.append(Warning_("condition-unavailable", str(error)))
-    return found
+    return [warning for wanted in _TRIED for warning in _tried(wanted) if warning.code == _REFUSED]
 
 
 def skipped_trials(suite_name: str) -> list[Warning_]:
@@ -581,13 +527,8 @@ def skipped_trials(suite_name: str) -> list[Warning_]:
         ready_tools(benches)
     except ToolError:
         return []
-    found = []
-    for bench in benches:
-        for warning in examine([bench]):
-            if warning.code in _NOT_RUN:
-                text = warning.text.removeprefix(f"{bench.study.name}: ")
-                found.append(Warning_(warning.code, f"{bench.study.name}: {text}"))
-    return found
+    skipped = [(bench.study.name, one) for bench in benches for one in examine([bench]) if one.code in _NOT_RUN]
+    return [Warning_(one.code, f"{name}: {one.text.removeprefix(f'{name}: ')}") for name, one in skipped]
 
 
 def real_time_share(root: Path = Path("/")) -> float | None:
