@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import StudyError
-from ioassay.host import capacity, interference, system
+from ioassay.host import interference, system
 from ioassay.host.interference import CpuTime, Meter
 from ioassay.host.machine import Machine
 from ioassay.packs.stress_ng.driver import StressNg
@@ -72,7 +72,7 @@ def test_shares_are_of_all_memory_and_of_what_is_free_on_the_disk(host: Machine,
     def check(*needs: Need) -> list[Warning_]:
         return demand.check(Demand(needs, "x = true"), None, tmp_path, Machine())
 
-    most = capacity.total_memory_bytes(host)
+    most = system.memory(host)["total_bytes"]
     assert demand._amount(Need(MEMORY, 0.5, "", "", of=OF_TOTAL), None, host) == most / 2
     check(Need(DISK, 0.001, "hdd", "params.hdd-bytes", of=OF_FREE))
     with pytest.raises(
