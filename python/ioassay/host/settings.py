@@ -73,7 +73,7 @@ class HostSettings:
         self._file: RestoreFile | None = None
 
     def __enter__(self) -> Self:
-        wanted = list(self._permitted())
+        wanted = self._permitted() if self._governor != KEEP else []
         # All as wanted, and no folder in which another run could have said that it made it so: nothing to do.
         if self._state.is_dir() or any(change.old != change.new for change in wanted if not change.follows):
             try:
@@ -91,23 +91,39 @@ class HostSettings:
                 self._put_back(self._file)
             self._file = None
 
-    def _permitted(self) -> Iterator[Change]:
+    def _permitted(self) -> list[Change]:
         """The changes that are asked for and may be made; what this machine or user does not have is a warning."""
-        denied: dict[str, Change] = {}
-        for each in _governor(self._governor, self._root) if self._governor != KEEP else ():
-            if isinstance(each, Warning_):
-                self.warnings.append(each)
-            elif is_writable(each.path, self._root):
-                yield each
-            elif each.old != each.new and not each.follows:
-                denied[each.path.rpartition("/")[2]] = each
+        root, governor = self._root, self._governor
+        folders = sorted(root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq"))
+        places = [f"/{folder.relative_to(root)}" for folder in folders if (folder / "scaling_governor").exists()]
+        if not places:
+            self.warnings.append(NO_GOVERNOR)
+            return []
+        offered = (read_value(f"{places[0]}/scaling_available_governors", root) or governor).split()
+        if governor not in offered:
+            text = f"the governor '{governor}' is not among those of this machine: {', '.join(offered)}"
+            self.warnings.append(Warning_("governor-unavailable", text))
+            return []
+        wanted = {f"{place}/scaling_governor": governor for place in places}
+        # With the governor performance, amd-pstate and intel_pstate set this one to performance too, and amd-pstate
+        # leaves it there afterwards (drivers/cpufreq/amd-pstate.c). It can be put back only after the governor was.
+        along = [f"{place}/{_EPP}" for place in places if governor == "performance"]
+        wanted |= {path: "performance" for path in along if _inside(path, root).exists()}
+        permitted, denied = [], dict[str, Change]()
+        for path, value in wanted.items():
+            change = Change(path, read_value(path, root) or "", value, follows=path in along)
+            if is_writable(path, root):
+                permitted.append(change)
+            elif change.old != change.new and not change.follows:
+                denied[path.rpartition("/")[2]] = change
         for name, each in denied.items():
             text = f"{name} stays '{each.old}' instead of '{each.new}': this user may not write {each.path}"
             self.warnings.append(Warning_("settings-not-permitted", text, "run as root (with sudo)"))
+        return permitted
 
     def _change(self, wanted: Sequence[Change]) -> None:
         """Under the lock: note what is there, make that durable, then change."""
-        if left := replay(self._state, self._root):
+        if left := _replay(self._state, self._root):
             text = f"a run that was killed had left settings changed: {'; '.join(sentences(left))}"
             self.warnings.append(Warning_("settings-restored", text))
         living = _living(self._state, self._root)
@@ -136,7 +152,7 @@ class HostSettings:
 
     def _put_back(self, file: RestoreFile) -> None:
         others = [other for other in _living(self._state, self._root) if other.file != file.file]
-        restored = put_back(file, others, self._root)
+        restored = [put_back(change, others, self._root) for change in file.changes]
         refused = any(one.action == REFUSED for one in restored)
         if troubles := [one for one in restored if one.action in (CHANGED, GONE, REFUSED)]:
             text = f"settings that were not put back: {'; '.join(sentences(troubles))}"
@@ -154,27 +170,25 @@ def restore_all(root: Path = Path("/")) -> list[str]:
     if not folder.is_dir():
         return []
     with locked(folder):
-        return sentences(replay(folder, root))
+        return sentences(_replay(folder, root))
 
 
-def replay(folder: Path, root: Path) -> list[Restored]:
+def _replay(folder: Path, root: Path) -> list[Restored]:
     """The work of `restore_all`, under the lock: newest file first, so that the oldest original value wins."""
     for path in folder.glob(atomic_file.unfinished_of(Path(_PATTERN)).name):
         path.unlink(missing_ok=True)  # its run was killed before it changed anything
     files, unreadable = _read_all(folder)
     living = [file for file in files if is_alive(file.owner, root)]
     done: list[Restored] = []
-    for file in reversed(files):
-        if file in living:
-            continue
-        if file.owner.boot_id == _boot_id(root):
-            restored = put_back(file, living, root)
-        else:
-            restored = [Restored(each.path, REBOOTED, old=each.old, new=each.new) for each in file.changes]
+    for file in (file for file in reversed(files) if file not in living):
+        is_rebooted = file.owner.boot_id != _boot_id(root)
+        restored = [
+            Restored(change, REBOOTED) if is_rebooted else put_back(change, living, root) for change in file.changes
+        ]
         done += restored
         if not any(one.action == REFUSED for one in restored):
             file.remove()
-    return done + [Restored(str(path), UNREADABLE) for path in unreadable]
+    return done + [Restored(Change(str(path), "", ""), UNREADABLE) for path in unreadable]
 
 
 def leftovers(root: Path = Path("/")) -> list[Path]:
@@ -229,30 +243,6 @@ def _inside(path: str, root: Path) -> Path:
     return root / path.lstrip("/")
 
 
-def _wanted(path: str, value: str, root: Path, *, follows: bool = False) -> Change:
-    return Change(path, read_value(path, root) or "", value, follows)
-
-
-def _governor(governor: str, root: Path) -> Iterator[Change | Warning_]:
-    """The governor of every processor, and what its driver changes along with it; or why it cannot be had."""
-    folders = sorted(root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq"))
-    places = [f"/{folder.relative_to(root)}" for folder in folders if (folder / "scaling_governor").exists()]
-    if not places:
-        yield NO_GOVERNOR
-        return
-    offered = (read_value(f"{places[0]}/scaling_available_governors", root) or governor).split()
-    if governor not in offered:
-        text = f"the governor '{governor}' is not among those of this machine: {', '.join(offered)}"
-        yield Warning_("governor-unavailable", text)
-        return
-    yield from (_wanted(f"{place}/scaling_governor", governor, root) for place in places)
-    # With the governor performance, amd-pstate and intel_pstate set this one to performance too, and amd-pstate
-    # leaves it there afterwards (drivers/cpufreq/amd-pstate.c). It can be put back only after the governor was.
-    for path in (f"{place}/{_EPP}" for place in places if governor == "performance"):
-        if _inside(path, root).exists():
-            yield _wanted(path, "performance", root, follows=True)
-
-
 # Putting back. A setting that another living run wants too stays as that run wants it: it knows the original value and
 # comes last. A setting whose value is no longer the one we set was changed by somebody else meanwhile: it is left, and
 # that is said
@@ -269,54 +259,45 @@ UNREADABLE = "is no restore file that can be read; nothing was put back from it"
 
 @dataclass(frozen=True)
 class Restored:
-    """What became of one setting. `action` is one of the texts above."""
+    """What became of one setting, and the value that it has now. `action` is one of the texts above."""
 
-    path: str
+    change: Change
     action: str
     present: str = ""
     reason: str = ""
-    old: str = ""
-    new: str = ""
 
     def text(self, path: str) -> str:
         """One sentence, about `path`, which may stand for several."""
-        return f"{path}: " + self.action.format(**vars(self))
+        return f"{path}: " + self.action.format(**{**vars(self), **vars(self.change)})
 
 
-def put_back(file: RestoreFile, others: Sequence[RestoreFile], root: Path) -> list[Restored]:
-    """Put back every change of `file`; `others` are the restore files of the runs that still live, oldest first."""
-    return [Restored(each.path, *_put_back(each, others, root), each.old, each.new) for each in file.changes]
-
-
-def _put_back(change: Change, others: Sequence[RestoreFile], root: Path) -> tuple[str, str, str]:
-    """What became of a setting, the value that it has now, and why it was refused."""
+def put_back(change: Change, others: Sequence[RestoreFile], root: Path) -> Restored:
+    """Put back a setting; `others` are the restore files of the runs that still live, oldest first."""
     present = read_value(change.path, root)
     if present is None:
-        return GONE, "", ""
-    wanted = change.old
+        return Restored(change, GONE)
     holder = next((held for other in reversed(others) if (held := other.change_of(change.path))), None)
-    if holder is not None:
-        if holder.new in (present, change.new):
-            return HELD, present, ""
-        wanted = holder.new
+    if holder is not None and holder.new in (present, change.new):
+        return Restored(change, HELD, present)
+    wanted = change.old if holder is None else holder.new
     if present == wanted:
-        return ALREADY, present, ""
+        return Restored(change, ALREADY, present)
     if present != change.new:
-        return CHANGED, present, ""
+        return Restored(change, CHANGED, present)
     try:
         put(change.path, wanted, root)
     except OSError as error:
-        return REFUSED, present, error.strerror or str(error)
-    return RESTORED if holder is None else HELD, wanted, ""
+        return Restored(change, REFUSED, present, error.strerror or str(error))
+    return Restored(change, RESTORED if holder is None else HELD, wanted)
 
 
 def sentences(restored: Iterable[Restored]) -> list[str]:
     """One sentence for each kind of outcome: the same setting of 64 processors is one, not 64."""
     groups: dict[str, list[Restored]] = {}
     for one in restored:
-        groups.setdefault(one.text(re.sub(r"\d+", "*", one.path)), []).append(one)
+        groups.setdefault(one.text(re.sub(r"\d+", "*", one.change.path)), []).append(one)
     return [
-        group[0].text(group[0].path) if len(group) == 1 else f"{text} ({len(group)} files)"
+        group[0].text(group[0].change.path) if len(group) == 1 else f"{text} ({len(group)} files)"
         for text, group in groups.items()
     ]
 
@@ -400,12 +381,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 def this_process(root: Path = Path("/")) -> Owner:
     """The owner that files of this process name."""
-    return Owner(os.getpid(), _start_ticks(os.getpid(), root) or 0, _boot_id(root))
+    found = process_table.status(os.getpid(), root)
+    return Owner(os.getpid(), found.start_ticks if found is not None else 0, _boot_id(root))
 
 
 def is_alive(owner: Owner, root: Path = Path("/")) -> bool:
     """Whether that very process still runs; a zombie does not."""
-    return owner.boot_id == _boot_id(root) and owner.start_ticks == _start_ticks(owner.pid, root)
+    found = process_table.status(owner.pid, root)
+    is_same = found is not None and found.is_alive and found.start_ticks == owner.start_ticks
+    return is_same and owner.boot_id == _boot_id(root)
 
 
 def _living(folder: Path, root: Path) -> list[RestoreFile]:
@@ -423,12 +407,6 @@ def _read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             bad.append(path)
     return sorted(good, key=lambda file: file.made_unix_s), bad
-
-
-def _start_ticks(pid: int, root: Path) -> int | None:
-    """When a process began; None for one that is gone or only waits to be reaped."""
-    found = process_table.status(pid, root)
-    return found.start_ticks if found is not None and found.is_alive else None
 
 
 def _boot_id(root: Path) -> str:
