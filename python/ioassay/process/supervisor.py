@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -126,11 +125,12 @@ def run(
     """
     from ioassay.roles import Outcome
 
-    program = _Program(argv, stdin, outputs or (stdout, stderr), cwd, {**os.environ, **(env or {})}, confine)
-    tag = program.env.get(TRIAL_VARIABLE, "")
+    env = {**os.environ, **(env or {})}
+    become = partial(_become, argv, stdin, outputs or (stdout, stderr), cwd, env, confine)
+    tag = env.get(TRIAL_VARIABLE, "")
     with MEASUREMENT, signals.ignore_terminal_signals(), _adopting():
         own, told = frozenset(process_table.foster_children()), False
-        child = _Held.start(program)
+        child = _Held.start(argv[0], become)
         try:
             if on_held is not None:
                 on_held(child.pid)
@@ -148,7 +148,7 @@ def run(
                 _end_group(child.pid)
             if on_ended is not None:
                 on_ended(child.pid)
-            status, usage = _reap(child.pid)
+            _, status, usage = os.wait4(child.pid, 0)
             _reap_group(child.pid)
             leftovers += _end_adopted("" if spare_daemons else tag, own, told)
         except BaseException:
@@ -173,18 +173,6 @@ def run(
 
 
 @dataclass(frozen=True)
-class _Program:
-    """What a child becomes: its arguments, input and outputs (files or descriptors), folder, environment and limits."""
-
-    argv: Sequence[str]
-    stdin: int | None
-    outputs: tuple[Path | int, Path | int]
-    cwd: Path | None
-    env: Mapping[str, str]
-    confine: landlock.Ruleset | None
-
-
-@dataclass(frozen=True)
 class _Held:
     """A child between fork and exec: it waits for one byte on `go`, and says on `failure` why exec failed.
 
@@ -198,7 +186,7 @@ class _Held:
     refusal: int  # errno of the kernel that did not confine it; 0 where it did
 
     @classmethod
-    def start(cls, program: _Program) -> _Held:
+    def start(cls, program: str, become: Callable[[int, int], NoReturn]) -> _Held:
         wait_end, go = os.pipe()
         failure, failure_end = os.pipe()
         parent = os.getpid()
@@ -210,7 +198,7 @@ class _Held:
                 if os.getppid() != parent:
                     os._exit(EXEC_FAILED)
                 os.close(go)
-                _become(program, wait_end, failure_end)
+                become(wait_end, failure_end)
             except OSError as error:
                 os.write(failure_end, f"{error.errno}".encode())
             finally:
@@ -224,9 +212,9 @@ class _Held:
             os.close(go)
             number = first + os.read(failure, 16)
             os.close(failure)
-            _reap(pid)
+            os.waitpid(pid, 0)
             reason = os.strerror(int(number)) if number else "its process ended before it began"
-            raise ToolError(f"cannot start '{program.argv[0]}': {reason}")
+            raise ToolError(f"cannot start '{program}': {reason}")
         return cls(pid, go, failure, first[1])
 
     def release(self, program: str) -> None:
@@ -243,22 +231,31 @@ class _Held:
         os.close(self.failure)
 
 
-def _become(program: _Program, wait_end: int, ready_end: int) -> NoReturn:
+def _become(
+    argv: Sequence[str],
+    stdin: int | None,
+    outputs: Sequence[Path | int],
+    cwd: Path | None,
+    env: Mapping[str, str],
+    confine: landlock.Ruleset | None,
+    wait_end: int,
+    ready_end: int,
+) -> NoReturn:
     """In the child: redirect, confine, wait for the word, become the program. All other descriptors close then."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    outputs = [os.open(each, flags, 0o644) if isinstance(each, Path) else each for each in program.outputs]
-    if program.stdin != 0:
-        os.dup2(os.open("/dev/null", os.O_RDONLY) if program.stdin is None else program.stdin, 0)
-    for number, descriptor in enumerate(outputs, start=1):
+    opened = [os.open(each, flags, 0o644) if isinstance(each, Path) else each for each in outputs]
+    if stdin != 0:
+        os.dup2(os.open("/dev/null", os.O_RDONLY) if stdin is None else stdin, 0)
+    for number, descriptor in enumerate(opened, start=1):
         os.dup2(descriptor, number)
-    if program.cwd is not None:
-        os.chdir(program.cwd)
+    if cwd is not None:
+        os.chdir(cwd)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
         signal.signal(number, signal.SIG_DFL)
-    os.write(ready_end, _READY + bytes([program.confine.enter() if program.confine is not None else 0]))
+    os.write(ready_end, _READY + bytes([confine.enter() if confine is not None else 0]))
     if not os.read(wait_end, 1):
         os._exit(EXEC_FAILED)  # the runner is gone
-    os.execvpe(program.argv[0], list(program.argv), dict(program.env))
+    os.execvpe(argv[0], list(argv), dict(env))
 
 
 def _has_ended(
@@ -311,21 +308,21 @@ def adopted(own: Iterable[int]) -> list[int]:
     The kernel gives them to the main thread. Where another thread measures, the main one may start processes of its own
     meanwhile: those stay in its process group, or have an environment of ours without the tag of a trial.
     """
-    found = process_table.foster_children() - OWN - set(own)
+    found = sorted(process_table.foster_children() - OWN - set(own))
     if threading.current_thread() is threading.main_thread():
-        return sorted(found)
-    return sorted(pid for pid in found if not _is_of_caller(pid))
+        return found
+    inherited = {name + b"=" + value for name, value in os.environb.items()}
 
+    def is_of_caller(pid: int) -> bool:
+        """Whether the program that uses this package seems to have started it; of an ended one only the group tells."""
+        seen = process_table.group_and_session(pid)
+        if seen is not None and seen[0] == os.getpgrp():
+            return True
+        environment = set(process_table.environment(pid))
+        tagged = any(entry.startswith(os.fsencode(f"{TRIAL_VARIABLE}=")) for entry in environment)
+        return bool(environment & inherited) and not tagged
 
-def _is_of_caller(pid: int) -> bool:
-    """Whether the program that uses this package seems to have started it; of an ended one only the group tells."""
-    seen = process_table.group_and_session(pid)
-    if seen is not None and seen[0] == os.getpgrp():
-        return True
-    environment = set(process_table.environment(pid))
-    ours = {name + b"=" + value for name, value in os.environb.items()}
-    tagged = any(entry.startswith(os.fsencode(f"{TRIAL_VARIABLE}=")) for entry in environment)
-    return bool(environment & ours) and not tagged
+    return [pid for pid in found if not is_of_caller(pid)]
 
 
 def _reap_adopted(own: frozenset[int]) -> int:
@@ -338,11 +335,6 @@ def _reap_adopted(own: frozenset[int]) -> int:
         with suppress(ChildProcessError):
             reaped += os.waitpid(pid, os.WNOHANG)[0] == pid
     return reaped
-
-
-def _reap(pid: int) -> tuple[int, resource.struct_rusage]:
-    """How it ended, and what it and the children that it reaped used."""
-    return os.wait4(pid, 0)[1:]
 
 
 def _reap_group(group: int) -> None:
@@ -375,7 +367,7 @@ def _end_all(group: int, tag: str, own: frozenset[int], told: bool) -> None:
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
         with suppress(ChildProcessError):
-            _reap(group)
+            os.waitpid(group, 0)
         _reap_group(group)
         _end_adopted(tag, own, told)
 
@@ -396,7 +388,7 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
         signalled = bool(tag) and told and _end_sessions(others)
         for pid in found:
             with suppress(ChildProcessError):
-                _reap(pid)
+                os.waitpid(pid, 0)
         ended += found
         changing = bool(found) or _reap_adopted(own) > 0 or any(map(process_table.is_ending, others))
         if signalled and not changing:  # on a busy machine a killed process may wait for its turn to end
@@ -550,7 +542,7 @@ def _guardian(duty: Callable[[int], bool | None], *kept: int, in_session: bool =
         with suppress(BrokenPipeError):
             os.write(open_end, b"d")
         os.close(open_end)
-        status, _ = _reap(pid)
+        _, status = os.waitpid(pid, 0)
         OWN.discard(pid)
         state.fired = os.waitstatus_to_exitcode(status) == 1
 
