@@ -265,16 +265,13 @@ class _Walk:
     def _twins(self, here: Device) -> Sequence[Device]:
         """Other devices that hold the very same data: loops over one file, paths to one drive."""
         if (mine := self._loop(here)) is not None:
-            return [loop.device for loop in self._loops if same_backing(loop, mine)]
+            return [
+                loop.device
+                for loop in self._loops  # by its path where the identity of its file cannot be read
+                if (loop.file == mine.file if loop.file and mine.file else loop.backing == mine.backing)
+            ]
         name = "" if here.partition else wwid(here)
         return [disk for disk in disks(self.root) if wwid(disk) == name] if name else ()
-
-
-def same_backing(one: Loop, other: Loop) -> bool:
-    """True when two loop devices lie over the same file; by its path where its identity cannot be read."""
-    if one.file is None or other.file is None:
-        return one.backing == other.backing
-    return one.file == other.file
 
 
 def _read_device(folder: Path) -> Device | None:
@@ -361,20 +358,19 @@ _DISK_COLUMNS = {
 
 
 def disk_counters(devices: Collection[str], root: Path = ROOT) -> dict[str, dict[str, int]]:
-    """Totals of the named block devices since they are there; one that is not there is left out."""
+    """Totals of the named block devices since they are there; one that is not there is left out.
+
+    Volumes are in bytes. Of a kernel that does not count discards or flushes, there are none.
+    """
     found = {}
     with suppress(OSError, ValueError):
         for line in (root / "proc/diskstats").read_text().splitlines() if devices else ():
             columns = line.split()
             if len(columns) > 2 and columns[2] in devices:
-                found[columns[2]] = _disk(columns)
+                counted = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
+                volumes = {name: counted[name] * SECTOR_BYTES for name in ("read_bytes", "write_bytes")}
+                found[columns[2]] = counted | volumes
     return found
-
-
-def _disk(columns: Sequence[str]) -> dict[str, int]:
-    """In bytes; of a kernel that does not count discards or flushes, none."""
-    found = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
-    return found | {name: found[name] * SECTOR_BYTES for name in ("read_bytes", "write_bytes")}
 
 
 def below(devices: Sequence[str], root: Path = ROOT) -> list[str]:
@@ -383,20 +379,15 @@ def below(devices: Sequence[str], root: Path = ROOT) -> list[str]:
     mapped = loops(root) if devices else []
     waiting = list(devices)
     while waiting:
-        here = named(waiting.pop(), root)
-        for under in _under(here, mapped, root) if here is not None else ():
-            if under.name not in found:
-                found[under.name] = None
-                waiting.append(under.name)
+        if (here := named(waiting.pop(), root)) is None:
+            continue
+        under = [disk_of(here), *slaves(here)]
+        for loop in (loop for loop in mapped if loop.device.number == here.number):
+            of = loop.file  # the device of its file system, where that has one
+            number = loop.block if of is None else Number(os.major(of.device), os.minor(of.device))
+            backing = device(number, root) if number is not None else None
+            under += [backing] if backing is not None else []
+        new = [each.name for each in under if each.name not in found]
+        found |= dict.fromkeys(new)
+        waiting += new
     return list(found)
-
-
-def _under(here: Device, mapped: Sequence[Loop], root: Path) -> Iterator[Device]:
-    yield disk_of(here)
-    yield from slaves(here)
-    for loop in mapped:
-        number, of = loop.block, loop.file
-        if of is not None:  # the device of its file system, where that has one
-            number = Number(os.major(of.device), os.minor(of.device))
-        if loop.device.number == here.number and number is not None and (under := device(number, root)):
-            yield under
