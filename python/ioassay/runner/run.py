@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +32,7 @@ from ioassay.runner.delivery import UnfitWorker
 from ioassay.runner.executors import Gate, Hosts, Measured
 from ioassay.runner.preflight import PreparedStudy, rehearse
 from ioassay.runner.progress import Progress
-from ioassay.runner.sites import Flight, ForeignExecutor, HostFlight, OwnWorkers, Site
+from ioassay.runner.sites import Ended, Flight, ForeignExecutor, HostSite, OwnWorkers, Site
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan, relative_levels
 from ioassay.study.model import Study, Suite
@@ -132,18 +132,19 @@ def execute(
         about = f"up to {site.workers} trials that only compute at once, {len(benches)} studies"
         debug_log.info("run", f"{store.root}: {about}")
         follows = any(map(relative_levels.follows, store.suite().studies))
+        flight = stack.enter_context(Flight(site, progress))
         return _RunLoop(
             store,
             source or (Following(store, by_name) if follows else Planned(store)),
             by_name,
             guards,
             progress,
-            stack.enter_context(Flight(site, progress)),
+            flight,
+            stack.enter_context(Flight(HostSite(hosts), progress)) if hosts is not None else flight,
             {name: Patience(bench.study.until, bench.study.watch.twins) for name, bench in by_name.items()},
             [*settings.warnings, *of_groups],
             of_pool,
             wait_quiet_s,
-            stack.enter_context(HostFlight(hosts, progress)) if hosts is not None else None,
             gate or Gate(),
         ).run()
 
@@ -174,12 +175,12 @@ class _RunLoop:
     guards: dict[str, Guard]
     progress: Progress
     flight: Flight
+    abroad: Flight
+    """Trials that are measured on other hosts; `flight` itself where all are measured here."""
     patience: dict[str, Patience]
     of_host: Sequence[Warning_]
     of_pool: Sequence[Warning_]
     wait_quiet_s: float = 0.0
-    abroad: HostFlight | None = None
-    """Trials that are measured on other hosts; None where all are measured here."""
     gate: Gate = field(default_factory=Gate)
     together: list[Trial] = field(default_factory=list)
     """Trials of several hosts, one after the other in the plan, that start at one instant."""
@@ -196,7 +197,7 @@ class _RunLoop:
                 self._take_together()
             if trial is None:
                 self._record(self.flight.rest())
-                self._adopt_rest()
+                self._record(self.abroad.rest())
             elif plan.instant(trial) and self.benches[trial.study].elsewhere:
                 self.together.append(trial)
             else:
@@ -204,33 +205,30 @@ class _RunLoop:
         if self.together:
             self._take_together()
         self._record(self.flight.land())
-        self._adopt_rest()
+        self._record(self.abroad.rest())
         return self.tally
 
     def _take(self, trial: Trial) -> None:
         """Count a trial that has its record, leave out what is known well enough, run the others."""
         bench, patience = self.benches[trial.study], self.patience[trial.study]
-        while patience.decides(trial) and self.flight.holds(trial):
-            self._record(self.flight.ended(block=True))
-        while patience.decides(trial) and self.abroad is not None and self.abroad.holds(trial):
-            self._adopt(self.abroad.ended(block=True))
+        flight = self.abroad if bench.elsewhere else self.flight
+        while patience.decides(trial) and flight.holds(trial):
+            self._record(flight.ended(block=True))
         if self.store.has(trial.id):
             self._keep(trial)
         elif patience.enough(trial):
             self._leave_out(trial)
-        elif bench.elsewhere and self.abroad is not None:
-            while self.abroad.full:
-                self._adopt(self.abroad.ended(block=True))
-            self.abroad.submit(trial)
-            self._adopt(self.abroad.ended(block=False))
-        elif bench.driver.measures or plan.point_key(trial.point) in bench.cannot:
+        elif not bench.elsewhere and (bench.driver.measures or plan.point_key(trial.point) in bench.cannot):
             self._measure(trial)
         else:
-            while self.flight.full:
-                self._record(self.flight.ended(block=True))
-            self._ready(trial, self.of_pool)
-            self.flight.submit(trial, self.store.begin(trial.id))
-            self._record(self.flight.ended(block=False))
+            while flight.full:
+                self._record(flight.ended(block=True))
+            raw = Path()
+            if not bench.elsewhere:
+                self._ready(trial, self.of_pool)
+                raw = self.store.begin(trial.id)
+            flight.submit(trial, raw)
+            self._record(flight.ended(block=False))
 
     def _keep(self, trial: Trial) -> None:
         debug_log.debug("run", f"{trial.id}: has its record")
@@ -252,26 +250,10 @@ class _RunLoop:
         if all(self.patience[trial.study].enough(trial) for trial in lacking):
             for trial in lacking:
                 self._leave_out(trial)
-        elif self.abroad is not None:
-            self._adopt_rest()
+        else:
+            self._record(self.abroad.rest())
             self.abroad.submit_together(lacking)
-            self._adopt(iter(list(self.abroad.rest())))
-
-    def _adopt_rest(self) -> None:
-        if self.abroad is not None:
-            self._adopt(self.abroad.rest())
-
-    def _adopt(self, ended: Iterator[tuple[Trial, Future[Measured]]]) -> None:
-        for trial, future in ended:
-            measured = future.result()
-            try:
-                record = self.store.adopt(trial, measured.files) if measured.files else None
-            except InputError as error:
-                record, measured = None, replace(measured, reason=str(error))
-            if record is None:
-                self.store.begin(trial.id)
-                record = one.keep(self.store, trial, measured.failure())
-            self._count(trial, record, record.status)
+            self._record(iter(list(self.abroad.rest())))
 
     def _measure(self, trial: Trial) -> None:
         """Alone: nothing that this run computes goes on meanwhile, and no other run of this process measures."""
@@ -340,17 +322,26 @@ class _RunLoop:
         rehearse(bench, trial.params)
         return self.prepared[trial.study]
 
-    def _record(self, ended: Iterator[tuple[Trial, Future[worker.Computed]]]) -> None:
+    def _record(self, ended: Ended) -> None:
         for trial, future in ended:
+            record, warnings = None, self.prepared.get(trial.study, ())
             with self.store.writing(self.store.folder(trial.id)):
                 try:
-                    computed = future.result()
+                    result = future.result()
                 except worker_pool.WorkerLost as error:  # a failure of its trial alone
-                    computed = worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
+                    result = worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
                 except (worker_pool.NoWorker, UnfitWorker) as error:
                     go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
                     raise RunError(f"{error}; {go_on}") from None
-                record = one.keep(self.store, trial, computed, self.prepared[trial.study])
+                if isinstance(result, Measured):
+                    try:
+                        record = self.store.adopt(trial, result.files) if result.files else None
+                    except InputError as error:
+                        result = replace(result, reason=str(error))
+                    if record is None:
+                        self.store.begin(trial.id)
+                    result, warnings = result.failure(), ()
+                record = record or one.keep(self.store, trial, result, warnings)
             self._count(trial, record, record.status)
 
     def _count(self, trial: Trial, record: Record, told: str) -> None:

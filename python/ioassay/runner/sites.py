@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Self
 
 from ioassay.roles import Portable, Trial
 from ioassay.runner import delivery, worker, worker_pool
@@ -142,58 +142,50 @@ def _with_contents(order: Order, lacking: Lacking) -> Order:
     return dataclasses.replace(order, contents=pieces)
 
 
+@dataclass
+class HostSite:
+    """Other hosts, which measure trials side by side; each host has one after the other."""
+
+    hosts: Hosts
+    workers = 0
+    """What begins there is news of theirs."""
+
+    @property
+    def most(self) -> int:
+        return self.hosts.most
+
+    def submit(self, trial: Trial, raw: Path) -> Future[Measured]:
+        return self.hosts.submit(trial)
+
+    def close(self, *, cancel: bool) -> None:
+        """Have tools that run there ended, where all is given up; whoever opened the hosts closes them."""
+        if cancel:
+            self.hosts.cancel()
+
+
 # Trials that are under way
 
-Site = OwnWorkers | ForeignExecutor
+Site = OwnWorkers | ForeignExecutor | HostSite
 _TICK_S = 0.5
 """How often those who look on are told of other hosts."""
-R = TypeVar("R")
+Ended = Iterator[tuple[Trial, Future[Computed] | Future[Measured]]]
 
 
-class _Trials(Generic[R]):
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._trials: dict[Future[R], Trial] = {}
-        self._begun: set[str] = set()
-        """Ids of those that are known to whoever looks on."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def holds(self, trial: Trial) -> bool:
-        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
-
-    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[R]]]:
-        """Those that have ended, of which there is at least one when `block` and any are in flight."""
-        done = self._done(block=block)
-        for future in [future for future in self._trials if future in done]:
-            trial = self._trials.pop(future)
-            self._begin(trial)
-            self._begun.remove(trial.id)
-            yield trial, future
-
-    def rest(self) -> Iterator[tuple[Trial, Future[R]]]:
-        while self._trials:
-            yield from self.ended(block=True)
-
-    def _done(self, *, block: bool) -> Set[Future[R]]:
-        return wait(self._trials, None if block else 0, FIRST_COMPLETED).done
-
-    def _begin(self, trial: Trial) -> None:
-        if trial.id not in self._begun:
-            self._begun.add(trial.id)
-            self._progress.started(trial)
-
-
-class Flight(_Trials[Computed]):
-    """Trials that are being computed: as many as workers, and some that wait for one.
+class Flight:
+    """Trials that are under way at a site: as many as it works on at once, and some that wait.
 
     They run in the order in which they were submitted. On an exception all are given up, those that run as well.
     """
 
     def __init__(self, site: Site, progress: Progress) -> None:
-        super().__init__(progress)
         self._site = site
+        self._progress = progress
+        self._trials: dict[Future[Any], Trial] = {}
+        self._begun: set[str] = set()
+        """Ids of those that are known to whoever looks on."""
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -204,58 +196,53 @@ class Flight(_Trials[Computed]):
     def full(self) -> bool:
         return len(self._trials) >= self._site.most
 
+    def holds(self, trial: Trial) -> bool:
+        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
+
     def submit(self, trial: Trial, raw: Path) -> None:
         if len(self._trials) < self._site.workers:
             self._begin(trial)
         self._trials[self._site.submit(trial, raw)] = trial
 
-    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[Computed]]]:
-        for trial, future in super().ended(block=block):
+    def submit_together(self, trials: Sequence[Trial]) -> None:
+        """Have trials of different hosts measured, whose tools start at one instant."""
+        assert isinstance(self._site, HostSite)
+        self._trials.update(zip(self._site.hosts.submit_together(trials), trials, strict=True))
+
+    def ended(self, *, block: bool) -> Ended:
+        """Those that have ended, of which there is at least one when `block` and any are in flight."""
+        hosts, done = self._site.hosts if isinstance(self._site, HostSite) else None, set[Future[Any]]()
+        while self._trials and not done:
+            if hosts is not None:
+                self._hand_on_news(hosts)
+            tick_s = _TICK_S if hosts is not None else None
+            done = wait(self._trials, tick_s if block else 0, FIRST_COMPLETED).done
+            if not block:
+                break
+        for future in [future for future in self._trials if future in done]:
+            trial = self._trials.pop(future)
+            self._begin(trial)
+            self._begun.remove(trial.id)
             yield trial, future
             for oldest in islice(self._trials.values(), self._site.workers):
                 self._begin(oldest)
 
-    def land(self) -> Iterator[tuple[Trial, Future[Computed]]]:
+    def rest(self) -> Ended:
+        while self._trials:
+            yield from self.ended(block=True)
+
+    def land(self) -> Ended:
         yield from self.rest()
         self._site.close(cancel=False)
 
+    def _begin(self, trial: Trial) -> None:
+        if trial.id not in self._begun:
+            self._begun.add(trial.id)
+            self._progress.started(trial)
 
-class HostFlight(_Trials[Measured]):
-    """Trials that are measured on other hosts, side by side; each host has one after the other.
-
-    On an exception all are given up, and tools that run there are ended.
-    """
-
-    def __init__(self, hosts: Hosts, progress: Progress) -> None:
-        super().__init__(progress)
-        self._hosts = hosts
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._hosts.cancel()
-
-    @property
-    def full(self) -> bool:
-        return len(self._trials) >= self._hosts.most
-
-    def submit(self, trial: Trial) -> None:
-        self._trials[self._hosts.submit(trial)] = trial
-
-    def submit_together(self, trials: Sequence[Trial]) -> None:
-        self._trials.update(zip(self._hosts.submit_together(trials), trials, strict=True))
-
-    def _done(self, *, block: bool) -> Set[Future[Measured]]:
-        while True:
-            self._hand_on_news()
-            done = wait(self._trials, _TICK_S if block else 0, FIRST_COMPLETED).done
-            if done or not block or not self._trials:
-                return done
-
-    def _hand_on_news(self) -> None:
+    def _hand_on_news(self, hosts: Hosts) -> None:
         flying = {trial.id for trial in self._trials.values()}
-        for news in self._hosts.news():
+        for news in hosts.news():
             if news.trial.id not in flying:
                 continue
             if news.preparing:
