@@ -18,7 +18,6 @@ from pathlib import Path
 from ioassay.errors import SafetyRefusal, ToolError
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number, text_of
-from ioassay.host.mounts import Mount
 from ioassay.targets import occupancy
 
 _MOUNTS_SHOWN = 4
@@ -83,7 +82,11 @@ def _mounted(of: Family) -> Iterator[Finding]:
         number = member.device.number
         here = list({mount.point: mount for mount in reversed(table) if number in mount.devices}.values())[::-1]
         for mount in here[:_MOUNTS_SHOWN]:
-            yield _use(of, member, f"is mounted on {mount.point} in {mount.namespace}", _unmount(mount))
+            elsewhere = "" if mount.namespace == mounts.HERE else f" (in {mount.namespace})"
+            remedy = f"umount {shlex.quote(mount.point)}{elsewhere}"
+            if mount.point in _SYSTEM_POINTS:
+                remedy = f"choose another device (the system runs from {mount.point})"
+            yield _use(of, member, f"is mounted on {mount.point} in {mount.namespace}", remedy)
         if number in pools and not here:
             yield _use(of, member, f"belongs to a {pools[number]} file system that is mounted", "unmount it")
     active = {swap.number: swap for swap in mounts.swaps(of.root) if swap.number is not None}
@@ -92,19 +95,12 @@ def _mounted(of: Family) -> Iterator[Finding]:
             yield _use(of, member, "is active swap", f"swapoff {shlex.quote(swap.path)}")
 
 
-def _unmount(mount: Mount) -> str:
-    if mount.point in _SYSTEM_POINTS:
-        return f"choose another device (the system runs from {mount.point})"
-    command = f"umount {shlex.quote(mount.point)}"
-    return command if mount.namespace == mounts.HERE else f"{command} (in {mount.namespace})"
-
-
 def _built_on(of: Family) -> Iterator[Finding]:
     for member in of.members:
         device = member.device
         if member.role == HOLDER:
-            text = f"/dev/{device.name} ({_kind(device)}) is built on {member.via}"
-            yield _beside_or_in_use(member, text, _stop(device))
+            kind, remedy = _holder(device)
+            yield _beside_or_in_use(member, f"/dev/{device.name} ({kind}) is built on {member.via}", remedy)
         elif member.role == LOOP:
             text = f"the loop device /dev/{device.name} lies over {member.via}"
             yield _beside_or_in_use(member, text, f"losetup -d /dev/{device.name}")
@@ -114,23 +110,16 @@ def _built_on(of: Family) -> Iterator[Finding]:
             yield Finding(f"{of.title(member).rstrip(',')}, would be overwritten", False)
 
 
-def _kind(holder: Device) -> str:
-    """`dm LVM vg-home`, `md raid1`, `bcache`: what sysfs says of a holder."""
-    folder = holder.folder
+def _holder(device: Device) -> tuple[str, str]:
+    """What sysfs says of a holder (`dm LVM vg-home`, `md raid1`, `bcache`), and the command that stops it."""
+    folder, node = device.folder, f"/dev/{device.name}"
     if (folder / "dm").is_dir():
         uuid, name = (text_of(folder / "dm" / file) for file in ("uuid", "name"))
-        return f"device mapper {uuid.partition('-')[0]} {name}".replace("  ", " ")
+        kind = f"device mapper {uuid.partition('-')[0]} {name}".replace("  ", " ")
+        return kind, f"dmsetup remove {shlex.quote(name)}"
     if (folder / "md").is_dir():
-        return f"md {text_of(folder / 'md/level')}"
-    return "bcache" if (folder / "bcache").is_dir() else "a block device"
-
-
-def _stop(holder: Device) -> str:
-    if (holder.folder / "dm").is_dir():
-        return f"dmsetup remove {shlex.quote(text_of(holder.folder / 'dm/name'))}"
-    if (holder.folder / "md").is_dir():
-        return f"mdadm --stop /dev/{holder.name}"
-    return f"stop /dev/{holder.name}"
+        return f"md {text_of(folder / 'md/level')}", f"mdadm --stop {node}"
+    return "bcache" if (folder / "bcache").is_dir() else "a block device", f"stop {node}"
 
 
 def _programs(of: Family) -> Iterator[Finding]:
@@ -161,25 +150,19 @@ def _exported(of: Family) -> Iterator[Finding]:
 
 def _writers(root: Path) -> Iterator[tuple[int, Number]]:
     for process in (root / "proc").iterdir():
-        if process.name.isdecimal() and int(process.name) != os.getpid():
-            for number in _open_for_writing(process):
-                yield int(process.name), number
-
-
-def _open_for_writing(process: Path) -> Iterator[Number]:
-    try:
-        entries = list((process / "fd").iterdir())
-    except OSError:
-        return  # gone, or not ours to see
-    for entry in entries:
+        if not process.name.isdecimal() or int(process.name) == os.getpid():
+            continue
         try:
-            # Only names below /dev are followed: looking at a file of a dead network server hangs.
-            if str(entry.readlink()).startswith("/dev/") and (number := block_devices.number_of(entry)) is not None:
-                flags = (process / "fdinfo" / entry.name).read_text().partition("flags:")[2].split()[0]
-                if int(flags, 8) & _ACCESS_MODE != os.O_RDONLY:
-                    yield number
+            entries = list((process / "fd").iterdir())
         except OSError:
-            continue  # closed meanwhile
+            continue  # gone, or not ours to see
+        for entry in entries:
+            with suppress(OSError):  # closed meanwhile
+                # Only names below /dev are followed: looking at a file of a dead network server hangs.
+                if str(entry.readlink()).startswith("/dev/") and (number := block_devices.number_of(entry)) is not None:
+                    flags = (process / "fdinfo" / entry.name).read_text().partition("flags:")[2].split()[0]
+                    if int(flags, 8) & _ACCESS_MODE != os.O_RDONLY:
+                        yield int(process.name), number
 
 
 def claimed(of: Family, ours: Sequence[Number] = ()) -> list[Finding]:
@@ -192,18 +175,13 @@ def claimed(of: Family, ours: Sequence[Number] = ()) -> list[Finding]:
         try:
             os.close(os.open(node, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
         except OSError as error:
-            found.append(_claim(of, member, error))
+            what = f"cannot be opened to see whether something holds it: {error.strerror}"
+            remedy = "run as root" if error.errno in (errno.EPERM, errno.EACCES) else ""
+            if error.errno == errno.EBUSY:
+                hidden = "mounted out of sight, part of a RAID or a pool, or being tested"
+                what, remedy = f"is held by the kernel or another program: {hidden}", "end that use"
+            found.append(_use(of, member, what, remedy))
     return found
-
-
-def _claim(of: Family, member: Member, error: OSError) -> Finding:
-    if error.errno == errno.EBUSY:
-        what = (
-            "is held by the kernel or another program: mounted out of sight, part of a RAID or a pool, or being tested"
-        )
-        return _use(of, member, what, "end that use")
-    what = f"cannot be opened to see whether something holds it: {error.strerror}"
-    return _use(of, member, what, "run as root" if error.errno in (errno.EPERM, errno.EACCES) else "")
 
 
 def _use(of: Family, member: Member, what: str, remedy: str) -> Finding:

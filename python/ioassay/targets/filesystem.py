@@ -21,7 +21,6 @@ from ioassay.errors import StudyError
 from ioassay.host import mounts, system
 from ioassay.host.block_devices import ROOT
 from ioassay.host.machine import Machine
-from ioassay.host.mounts import Mount
 from ioassay.records.record import Warning_
 from ioassay.roles import Footprint
 
@@ -60,30 +59,24 @@ class Room:
 def warnings(path: Path, root: Path = ROOT) -> list[Warning_]:
     """What is suspicious about measuring a file here. `path` is resolved; it need not exist yet."""
     mount = mounts.mount_of(path, root)
-    found = [] if mount is None else list(_suspicions(path, mount))
+    found = []
+    if mount is not None:
+        where = f"{path} lies on {mount.point} ({mount.kind})"
+        if row := _SUSPECTS.get(mount.kind) or _SUSPECTS.get(mount.kind.partition(".")[0]):
+            code, text = row
+            remedy = "give a path on a volume, or on the host" if mount.kind == "overlay" else _ELSEWHERE
+            found.append(Warning_(code, f"{where}{text}", remedy))
+        pairs = ((option, *option.partition("=")[::2]) for option in mount.options)
+        active = [option for option, name, value in pairs if name in _COMPRESSION and value not in ("no", "none")]
+        why = f"compresses ({active[0]})" if active else ""
+        if why := "may compress, and caches in its own ARC" if mount.kind == "zfs" else why:
+            effect = "data that compresses is not written in full, and reads may come from its cache"
+            remedy = f"keep the load's data incompressible, or {_ELSEWHERE}"
+            found.append(Warning_("compressed-filesystem", f"{where}, which {why}: {effect}", remedy))
     if direct_io(path) is False:
         text = f"{path}: its file system refuses direct I/O, so a load with direct=1 will fail"
         found.append(Warning_("no-direct-io", text, f"set direct = 0 and mind the page cache, or {_ELSEWHERE}"))
     return found
-
-
-def _suspicions(path: Path, mount: Mount) -> Iterator[Warning_]:
-    where = f"{path} lies on {mount.point} ({mount.kind})"
-    if row := _SUSPECTS.get(mount.kind) or _SUSPECTS.get(mount.kind.partition(".")[0]):
-        code, text = row
-        remedy = "give a path on a volume, or on the host" if mount.kind == "overlay" else _ELSEWHERE
-        yield Warning_(code, f"{where}{text}", remedy)
-    if why := _compression(mount):
-        text = f"{where}, which {why}: data that compresses is not written in full, and reads may come from its cache"
-        yield Warning_("compressed-filesystem", text, f"keep the load's data incompressible, or {_ELSEWHERE}")
-
-
-def _compression(mount: Mount) -> str:
-    if mount.kind == "zfs":
-        return "may compress, and caches in its own ARC"
-    active = [option for option in mount.options if option.partition("=")[0] in _COMPRESSION]
-    active = [option for option in active if option.partition("=")[2] not in ("no", "none")]
-    return f"compresses ({active[0]})" if active else ""
 
 
 def require_real(path: Path, root: Path = ROOT) -> None:
@@ -153,29 +146,25 @@ def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> No
     by_device: dict[int, list[Footprint]] = {}
     for footprint in footprints:
         by_device.setdefault(existing_folder(footprint.path).stat().st_dev, []).append(footprint)
-    for group in by_device.values():
-        _require_total(group, root)
-
-
-def _require_total(group: Sequence[Footprint], root: Path) -> None:
-    missing = {footprint.path: _missing_bytes(footprint) for footprint in group if footprint.lasting}
-    passing = max((footprint.size_bytes or 0 for footprint in group if not footprint.lasting), default=0)
-    wanted_bytes = sum(missing.values()) + passing
-    folder = existing_folder(group[0].path)
-    here = room(folder, root)
-    usable_bytes = max(here.free_bytes - here.margin_bytes, 0)
-    if wanted_bytes <= usable_bytes:
-        return
     shown = units.format_size
-    largest = max(group, key=lambda footprint: footprint.size_bytes or 0)
-    others = sum(1 for size_bytes in missing.values() if size_bytes) - 1
-    more = f" and {others} more" if others > 0 else ""
-    raise StudyError(
-        f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file system "
-        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are reserved; "
-        f"expected at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with "
-        "more room"
-    )
+    for group in by_device.values():
+        missing = {footprint.path: _missing_bytes(footprint) for footprint in group if footprint.lasting}
+        passing = max((footprint.size_bytes or 0 for footprint in group if not footprint.lasting), default=0)
+        wanted_bytes = sum(missing.values()) + passing
+        folder = existing_folder(group[0].path)
+        here = room(folder, root)
+        usable_bytes = max(here.free_bytes - here.margin_bytes, 0)
+        if wanted_bytes <= usable_bytes:
+            continue
+        largest = max(group, key=lambda footprint: footprint.size_bytes or 0)
+        others = sum(1 for size_bytes in missing.values() if size_bytes) - 1
+        more = f" and {others} more" if others > 0 else ""
+        raise StudyError(
+            f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file "
+            f"system of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are "
+            f"reserved; expected at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name "
+            "paths with more room"
+        )
 
 
 def _missing_bytes(footprint: Footprint) -> int:

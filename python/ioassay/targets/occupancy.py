@@ -134,8 +134,12 @@ def _answers(earlier: Occupancy, whole: bool) -> bool:
 
 
 def _examined(path: Path, handle: int, device: Device, root: Path, whole: bool) -> Occupancy:
-    if reported := _reported(device, root):
-        return Occupancy(device.size_bytes, reported=reported)
+    disk = block_devices.disk_of(device)  # of a namespace's partitions as well
+    node = block_devices.node_of(disk, root) if is_namespace(disk.name) else None
+    blocks = unallocated_blocks(node, disk.size_bytes) if node is not None else None
+    if blocks is not None:
+        word = f"the drive reports that none of its {blocks} blocks is allocated (NVMe, NUSE 0)"
+        return Occupancy(device.size_bytes, reported=word)
     spans = _stored(device, root) if whole else None
     if spans is None:
         sample = replace(_sample(path), size_bytes=device.size_bytes)
@@ -222,14 +226,6 @@ def _reader(handle: int) -> Read:
         return memory[:length]
 
     return read
-
-
-def _reported(device: Device, root: Path) -> str:
-    """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
-    disk = block_devices.disk_of(device)
-    node = block_devices.node_of(disk, root) if is_namespace(disk.name) else None
-    blocks = unallocated_blocks(node, disk.size_bytes) if node is not None else None
-    return "" if blocks is None else f"the drive reports that none of its {blocks} blocks is allocated (NVMe, NUSE 0)"
 
 
 def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
@@ -323,33 +319,23 @@ class Content:
 
 def signatures(path: Path) -> list[Signature]:
     """All known formats on a device or in a file. ToolError when it cannot be found out."""
-    found = _wipefs(path)
-    kinds = {signature.kind for signature in found}
-    return found + [signature for signature in _blkid(path) if signature.kind not in kinds]
-
-
-def _wipefs(path: Path) -> list[Signature]:
     answer = supervisor.capture(["wipefs", "--no-act", "--json", str(path)], timeout_s=_PATIENCE_S)
     if answer.exit_code != 0:
         raise ToolError(f"wipefs cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
-    if not answer.stdout.strip():
-        return []
     try:
-        entries = json.loads(answer.stdout)["signatures"]
-        return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+        entries = json.loads(answer.stdout)["signatures"] if answer.stdout.strip() else []
+        found = [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ToolError(f"wipefs said of {path} what cannot be read ({type(error).__name__}: {error})") from None
-
-
-def _blkid(path: Path) -> list[Signature]:
     answer = supervisor.capture(["blkid", "-p", "-o", "export", str(path)], timeout_s=_PATIENCE_S)
-    if answer.exit_code == _BLKID_AMBIVALENT:
-        return [Signature("several formats at once", "", None)]
-    if answer.exit_code not in (0, _BLKID_NOTHING):
+    if answer.exit_code not in (0, _BLKID_NOTHING, _BLKID_AMBIVALENT):
         raise ToolError(f"blkid cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
     fields = dict(line.partition("=")[::2] for line in answer.stdout.splitlines())
-    known = [(fields.get("TYPE"), fields.get("LABEL", "")), (fields.get("PTTYPE"), "")]
-    return [Signature(kind, label, None) for kind, label in known if kind]
+    more = [(fields.get("TYPE"), fields.get("LABEL", "")), (fields.get("PTTYPE"), "")]
+    if answer.exit_code == _BLKID_AMBIVALENT:
+        more = [("several formats at once", "")]
+    kinds = {None, "", *(signature.kind for signature in found)}
+    return found + [Signature(str(kind), label, None) for kind, label in more if kind not in kinds]
 
 
 def content(path: Path, blanks: Sequence[bytes] = _BLANKS) -> Content:
@@ -362,24 +348,20 @@ def content(path: Path, blanks: Sequence[bytes] = _BLANKS) -> Content:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         for offset, length in _spans(os.lseek(handle, 0, os.SEEK_END)):
-            filled = _filled_blocks(os.pread(handle, length, offset), blanks)
-            places += -(-length // _BLOCK_BYTES)
-            blank += -(-length // _BLOCK_BYTES) - len(filled)
-            if filled and first is None:
-                first = offset + filled[0]
+            data = os.pread(handle, length, offset)
+            is_blank = any(data == each[: len(data)] for each in blanks)  # in one comparison, as nearly always
+            for start in range(0, len(data), _BLOCK_BYTES):
+                places += 1
+                if is_blank or any(
+                    (block := data[start : start + _BLOCK_BYTES]) == each[: len(block)] for each in blanks
+                ):
+                    blank += 1
+                elif first is None:
+                    first = offset + start
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(handle)
     return Content(places, blank, first)
-
-
-def _filled_blocks(data: bytes, blanks: Sequence[bytes]) -> list[int]:
-    """Offsets of the blocks of 4 KiB, at most a MiB of them, that hold anything."""
-    if any(data == blank[: len(data)] for blank in blanks):
-        return []
-    starts = range(0, len(data), _BLOCK_BYTES)
-    pieces = ((start, data[start : start + _BLOCK_BYTES]) for start in starts)
-    return [start for start, piece in pieces if all(piece != blank[: len(piece)] for blank in blanks)]
 
 
 def _spans(size_bytes: int) -> Iterator[tuple[int, int]]:

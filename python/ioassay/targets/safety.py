@@ -16,7 +16,7 @@ from pathlib import Path
 from ioassay import debug_log, units
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
 from ioassay.host import block_devices, mounts
-from ioassay.host.block_devices import ROOT, Device, FileId, entries, text_of
+from ioassay.host.block_devices import ROOT, Device, entries, text_of
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
 from ioassay.targets import device_users, filesystem, occupancy, ownership_mark
@@ -82,7 +82,13 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     """Check a block device with its whole family. SafetyRefusal names everything that was found."""
     device = require_device(path, root)
     family = device_users.family(device, path, root)
-    warnings = list(_about_device(device))
+    warnings = []
+    if device.name.startswith(_MEMORY_DEVICES):
+        text = f"/dev/{device.name} is memory: no disk is measured"
+        warnings.append(Warning_("memory-device", text, "give the disk that you want to measure"))
+    if device.name.startswith("loop"):
+        text = f"/dev/{device.name} is a loop device: the file system under it and the page cache are measured with it"
+        warnings.append(Warning_("loop-device", text, "give the disk itself"))
     if access != WRITE:
         return warnings + _about_reading(family)
     names = consent_names(device, root)
@@ -147,15 +153,6 @@ def content(path: Path, device: Device) -> list[str]:
     return [seen.text] if seen is not None else ["holds no known format"]
 
 
-def _about_device(device: Device) -> Iterator[Warning_]:
-    if device.name.startswith(_MEMORY_DEVICES):
-        text = f"/dev/{device.name} is memory: no disk is measured"
-        yield Warning_("memory-device", text, "give the disk that you want to measure")
-    if device.name.startswith("loop"):
-        text = f"/dev/{device.name} is a loop device: the file system under it and the page cache are measured with it"
-        yield Warning_("loop-device", text, "give the disk itself")
-
-
 def _about_reading(family: device_users.Family) -> list[Warning_]:
     found = []
     for finding in device_users.uses(family):
@@ -205,47 +202,38 @@ def unwritten_warning(path: Path, what: str) -> Warning_:
 
 
 def file_findings(path: Path, root: Path = ROOT) -> list[Finding]:
-    """All reasons not to write to an existing regular file."""
-    identity_of_file = block_devices.file_id(path)
-    if identity_of_file is None:
+    """All reasons not to write to an existing regular file: it is used as a device, or holds data that is not ours.
+
+    An empty file holds none; a file of ours that was formatted since is not ours any more.
+    """
+    wanted = block_devices.file_id(path)
+    if wanted is None:
         return []
-    return [*_used_as_device(path, identity_of_file, root), *_held_data(path)]
-
-
-def _used_as_device(path: Path, wanted: FileId, root: Path) -> Iterator[Finding]:
+    found = []
     for loop in block_devices.loops(root):
         if loop.file == wanted or (loop.file is None and loop.block is None and loop.backing == str(path)):
             family = device_users.family(loop.device, root / "dev" / loop.device.name, root)
             in_use = [finding for finding in device_users.uses(family) if finding.in_use]
             steps = [step for finding in in_use for step in finding.remedies]
             text = f"{path} is the backing file of the loop device {family.title(family.members[0])}"
-            yield Finding(text, True, (*steps, f"losetup -d /dev/{loop.device.name}"))
-            yield from (Finding(finding.text, True) for finding in in_use)
+            found.append(Finding(text, True, (*steps, f"losetup -d /dev/{loop.device.name}")))
+            found += [Finding(finding.text, True) for finding in in_use]
     for swap in mounts.swaps(root):
         if swap.file == wanted:
-            yield Finding(f"{path} is an active swap file ({swap.path})", True, (f"swapoff {swap.path}",))
-
-
-def _held_data(path: Path) -> Iterator[Finding]:
-    """Data that is not ours. An empty file holds none; a file of ours that was formatted since is not ours any more."""
+            found.append(Finding(f"{path} is an active swap file ({swap.path})", True, (f"swapoff {swap.path}",)))
     size_bytes = path.stat().st_size
     if size_bytes == 0:
-        return
+        return found
     try:
-        known = occupancy.signatures(path)
+        found += [Finding(f"{path} holds {signature}", False) for signature in occupancy.signatures(path)]
     except ToolError as error:
-        yield Finding(f"{path} cannot be read, so what it holds is not known: {error}", True)
-        return
-    for signature in known:
-        yield Finding(f"{path} holds {signature}", False)
+        return [*found, Finding(f"{path} cannot be read, so what it holds is not known: {error}", True)]
     if ownership_mark.read(path) is None:
         what = unwritten(path) or f"{units.format_size(size_bytes)} of data"
-        whose = (
-            "something else wrote to it since ioassay made it"
-            if ownership_mark.was_changed(path)
-            else "was not made by ioassay"
-        )
-        yield Finding(f"{path} exists and {whose} ({what})", False)
+        is_changed = ownership_mark.was_changed(path)
+        whose = "something else wrote to it since ioassay made it" if is_changed else "was not made by ioassay"
+        found.append(Finding(f"{path} exists and {whose} ({what})", False))
+    return found
 
 
 def unwritten(path: Path, end_bytes: int | None = None) -> str:
@@ -326,11 +314,8 @@ def model(disk: Device) -> str:
     if backing := text_of(disk.folder / "loop/backing_file"):
         return f"loop device over {backing}"
     maker = text_of(disk.folder / "device/vendor")
-    known = (
-        text_of(disk.folder / "device/model")
-        or text_of(disk.folder / "device/name")
-        or text_of(disk.folder / "dm/name")
-    )
+    names = (text_of(disk.folder / name) for name in ("device/model", "device/name", "dm/name"))
+    known = next(filter(None, names), "")
     # The vendor of a virtio disk is a number of PCI.
     return known if maker in _NO_VENDOR or maker.startswith("0x") else f"{maker} {known}".strip()
 
