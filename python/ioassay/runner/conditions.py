@@ -70,7 +70,8 @@ class Hold:
                 self._share = share(self._wanted)
                 self.warnings += [self._share.warning] if self._share.warning else []
             if self._share.lab is not None:
-                stack.enter_context(lab_on(self._share.lab))
+                stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+                os.sched_setaffinity(0, self._share.lab)  # this thread, and what it starts
             if self._wanted.limits:
                 self._group = cgroup.make(self._wanted)
                 stack.callback(self._remove, self._group)
@@ -132,8 +133,13 @@ class Hold:
                 self.warnings.append(Warning_("condition-differs", text))
         load = format_processors(self._share.load) if self._share.load is not None else None
         for key, wanted in {**vars(self._wanted), "affinity": load}.items():
-            if wanted is not None and not _alike(wanted, self.took_effect.get(key)):
-                text = f"run.{key} = {wanted}: was set, and the kernel says {self.took_effect.get(key)}"
+            seen = self.took_effect.get(key)
+            if isinstance(wanted, int | float) and isinstance(seen, int | float):
+                is_alike = abs(wanted - seen) <= _LIKE * abs(wanted)
+            else:
+                is_alike = wanted in (None, seen)
+            if not is_alike:
+                text = f"run.{key} = {wanted}: was set, and the kernel says {seen}"
                 self.warnings.append(Warning_("condition-differs", text))
 
     def _remove(self, group: cgroup.Group) -> None:
@@ -145,12 +151,6 @@ class Hold:
             group.remove()
         except OSError as error:
             self.warnings.append(Warning_("group-left", str(error), "ioassay doctor --restore"))
-
-
-def _alike(wanted: str | float, seen: str | float | None) -> bool:
-    if isinstance(wanted, str) or not isinstance(seen, int | float):
-        return wanted == seen
-    return abs(wanted - seen) <= _LIKE * abs(wanted)
 
 
 def check(wanted: Conditions) -> list[Warning_]:
@@ -228,17 +228,6 @@ def share(wanted: Conditions, root: Path = Path("/")) -> Share:
     kept = format_processors(rest)
     text = f"run.scheduler = {wanted.scheduler}: runs on {kept}, since processor {spared} is left to the lab"
     return Share(rest, frozenset({spared}), Warning_("affinity-narrowed", text, f"set run.affinity = '{kept}'"))
-
-
-@contextmanager
-def lab_on(processors: frozenset[int]) -> Iterator[None]:
-    """This thread, and what it starts, on those processors only; afterwards as before."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, processors)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def put(pid: int, wanted: Conditions, load: frozenset[int] | None) -> None:

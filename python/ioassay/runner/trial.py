@@ -29,7 +29,7 @@ from ioassay.monitors.sampler import Sampler
 from ioassay.process import sequence, supervisor
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, OK, SKIPPED, Environment, Record, Samples, Warning_
-from ioassay.roles import Command, Counted, CurrentRates, Driver, EndedStep, Load, Outcome, Parsed, Rates, Trial
+from ioassay.roles import Command, CurrentRates, Driver, EndedStep, Load, Outcome, Parsed, Rates, Trial
 from ioassay.runner import confinement
 from ioassay.runner.conditions import Conditions, Hold
 from ioassay.runner.executors import Gate, Start
@@ -63,7 +63,7 @@ def measure(
     """
     raw, point = store.begin(trial.id), plan.point_key(trial.point)
     if why := bench.cannot.get(point):
-        return _record(store, trial, Parsed(SKIPPED, why), time.time(), 0.0, warnings)
+        return keep(store, trial, Computed(Parsed(SKIPPED, why), time.time(), 0.0), warnings)
     if trial.run.get("cooldown"):
         time.sleep(trial.run["cooldown"])
     if trial.run.get("drop_caches") and (dropped := drop_caches()):
@@ -77,7 +77,11 @@ def measure(
             counted = load.counted() if load.counted else None
             by_step = step_metrics(command, load, raw)
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
-        parsed = _with_counts(parsed, counted, by_step, raw)
+        if counted is not None:  # what the storage counted for itself stands beside the driver's reading
+            (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
+            claims = [replace(claim, direct=True) if counted.past_cache else claim for claim in parsed.claims]
+            metrics, noted = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
+            parsed = replace(parsed, metrics=metrics, claims=claims, warnings=noted)
         if parsed.status == OK:
             parsed = replace(parsed, metrics={**parsed.metrics, **watched.start.metrics})
         if parsed.lasting:
@@ -95,28 +99,21 @@ def measure(
     if outcome is not None:
         began_unix_s, lasted_s = outcome.started_unix_s, outcome.duration_s
     exit_code, argv = outcome.exit_code if outcome else None, command.argv if command else ()
-    noted = [*warnings, *parsed.warnings, *watched.start.warnings, *watched.warnings]
-    return _record(store, trial, parsed, began_unix_s, lasted_s, noted, argv, exit_code, watched)
+    return keep(store, trial, Computed(parsed, began_unix_s, lasted_s), warnings, argv, exit_code, watched)
 
 
-def keep(store: RunStore, trial: Trial, computed: Computed, warnings: Sequence[Warning_] = ()) -> Record:
-    """Make the durable record of a trial that was computed in the folder that `store.begin` gave."""
-    parsed = computed.parsed
-    noted = [*warnings, *parsed.warnings]
-    return _record(store, trial, parsed, computed.started_unix_s, computed.duration_s, noted)
-
-
-def _record(
+def keep(
     store: RunStore,
     trial: Trial,
-    parsed: Parsed,
-    started_unix_s: float,
-    duration_s: float,
-    warnings: Sequence[Warning_],
+    computed: Computed,
+    warnings: Sequence[Warning_] = (),
     command: Sequence[str] = (),
     exit_code: int | None = None,
     watched: _Watched | None = None,
 ) -> Record:
+    """Make the durable record of a trial that was computed, or measured, in the folder that `store.begin` gave."""
+    parsed = computed.parsed
+    noted = [*warnings, *parsed.warnings, *([*watched.start.warnings, *watched.warnings] if watched else ())]
     if parsed.status == FAILED:
         space = os.statvfs(store.root)
         if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
@@ -124,18 +121,18 @@ def _record(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
     if lost := sorted(parsed.metrics.keys() - metrics.keys()):
-        warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
+        noted = [*noted, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
     said = dataclasses.asdict(trial)
     record = Record(
         trial={key: said[key] for key in _KEPT} | ({"search": trial.search} if trial.search else {}),
         status=parsed.status,
         reason=parsed.reason,
-        started_unix_s=started_unix_s,
-        duration_s=duration_s,
+        started_unix_s=computed.started_unix_s,
+        duration_s=computed.duration_s,
         metrics=metrics,
         parts=list(parsed.parts),
         claims=list(parsed.claims),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys(noted)),
         command=list(command),
         exit_code=exit_code,
         monitor_cost=watched.cost if watched else {},
@@ -145,18 +142,6 @@ def _record(
     samples, seen = (watched.samples, watched.seen) if watched else ((), None)
     store.write(record, parsed.buckets, parsed.series, samples, seen)
     return record
-
-
-def _with_counts(parsed: Parsed, counted: Counted | None, by_step: Mapping[str, float], raw: Path) -> Parsed:
-    """The driver's reading, with what the storage counted for itself beside it."""
-    if counted is None:
-        return parsed
-    (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
-    claims = parsed.claims
-    if counted.past_cache:
-        claims = [replace(claim, direct=True) for claim in claims]
-    metrics, warnings = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
-    return replace(parsed, metrics=metrics, claims=claims, warnings=warnings)
 
 
 @dataclass
@@ -403,7 +388,7 @@ class RateReader:
         if seconds < (INTERVAL_S if now_s - self._began_s > SHORT_S else SHORT_INTERVAL_S):
             return
         before, self._counted, self._reported_s = self._counted, self._counters(), now_s
-        storage, latency_ns = _of_device(self._device, before, self._counted, seconds)
+        storage, latency_ns = self._of_device(before, seconds)
         device = self._device if storage is not None else ""
         self._on_rates(CurrentRates(now_s - self._began_s, self._of_tool(now_s), device, storage, latency_ns))
 
@@ -423,15 +408,13 @@ class RateReader:
             return self._disk.read() if self._disk is not None else {}
         return {}
 
-
-def _of_device(
-    device: str, before: Mapping[str, float], after: Mapping[str, float], seconds: float
-) -> tuple[Rates | None, float | None]:
-    """Completed reads and writes, and their mean latency; flushes and discards are neither."""
-    grown = {name.removeprefix(f"{device}."): after[name] - before.get(name, after[name]) for name in after}
-    if not grown:
-        return None, None
-    requests, spent_ms = grown["reads"] + grown["writes"], grown["read_ms"] + grown["write_ms"]
-    moved_bytes = _SECTOR_BYTES * (grown["read_sectors"] + grown["write_sectors"])
-    latency_ns = 1e6 * spent_ms / requests if requests and spent_ms >= _LEAST_MS else None
-    return Rates(requests / seconds, moved_bytes / seconds), latency_ns
+    def _of_device(self, before: Mapping[str, float], seconds: float) -> tuple[Rates | None, float | None]:
+        """Completed reads and writes, and their mean latency; flushes and discards are neither."""
+        after, prefix = self._counted, f"{self._device}."
+        grown = {name.removeprefix(prefix): after[name] - before.get(name, after[name]) for name in after}
+        if not grown:
+            return None, None
+        requests, spent_ms = grown["reads"] + grown["writes"], grown["read_ms"] + grown["write_ms"]
+        moved_bytes = _SECTOR_BYTES * (grown["read_sectors"] + grown["write_sectors"])
+        latency_ns = 1e6 * spent_ms / requests if requests and spent_ms >= _LEAST_MS else None
+        return Rates(requests / seconds, moved_bytes / seconds), latency_ns
