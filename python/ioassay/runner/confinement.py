@@ -84,50 +84,39 @@ def spread(
     """The net of one trial, whose tool is started as `programs`. Files that it only writes are there before it runs:
     those that were made for it here, and that it did not take for its own, are gone in the end.
     """
+    raw, touches, layouts = raw.absolute(), list(touches), frozenset(needs.layouts)
     with ExitStack() as stack:
-        net = _net(stack, load, list(touches), raw.absolute(), needs, programs, kernel)
+        net = Net(why=_obstacle(needs, programs, kernel))
+        if not net.why:
+            for path in (touch.path for touch in touches if touch.access == WRITE):
+                _prepare(stack, path, path in layouts)
+            rules = [Rule(raw, _RAW), *(Rule(path, FILE) for path in SINKS)]
+            if load.path is not None:  # a device that is only read answers ioctl calls: fio asks it for its size
+                of_file = IOCTL_DEV if load.read_only else FILE
+                rules.append(Rule(load.path, FOLDER if load.path.is_dir() else of_file))
+            rules += _of_touches(touches, layouts)
+            rules += [Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host]
+            rules = list(dict.fromkeys(rules))
+            try:
+                ruleset = stack.enter_context(Ruleset(rules, kernel))
+                net = Net(ruleset, rules=rules, environment={"TMPDIR": str(raw)})
+            except OSError as error:
+                net = Net(why=landlock.reason(error))
         debug_log.debug("confinement", f"{len(net.rules)} rules of Landlock" if net.ruleset else f"none: {net.why}")
         yield net
 
 
-def _net(
-    stack: ExitStack,
-    load: Load,
-    touches: Sequence[Touch],
-    raw: Path,
-    needs: Confinement,
-    programs: Iterable[str],
-    kernel: Linux | None,
-) -> Net:
+def _obstacle(needs: Confinement, programs: Iterable[str], kernel: Linux | None) -> str:
+    """Why a trial cannot be confined; '' where it can."""
     if needs.waiver:
-        return Net(why=needs.waiver)
+        return needs.waiver
     able = landlock.support(kernel)
     if not able.abi:
-        return Net(why=able.why)
+        return able.why
     if landlock.needs_no_new_privs() and (own := next(filter(landlock.gains_privileges, programs), "")):
         text = f"'{own}' is setuid or has file capabilities, and a confined program of a user loses these"
-        return Net(why=f"{text}; run ioassay as root to have both")
-    layouts = frozenset(needs.layouts)
-    for path in (touch.path for touch in touches if touch.access == WRITE):
-        _prepare(stack, path, path in layouts)
-    of_lab = [Rule(raw, _RAW), *(Rule(path, FILE) for path in SINKS)]
-    host = [Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host]
-    rules = list(dict.fromkeys((*of_lab, *_of_load(load), *_of_touches(touches, layouts), *host)))
-    try:
-        ruleset = stack.enter_context(Ruleset(rules, kernel))
-    except OSError as error:
-        return Net(why=landlock.reason(error))
-    return Net(ruleset, rules=rules, environment={"TMPDIR": str(raw)})
-
-
-def _of_load(load: Load) -> Iterator[Rule]:
-    """A device that is only read answers ioctl calls: fio asks it for its size and drops its buffers."""
-    if load.path is None:
-        return
-    if load.path.is_dir():
-        yield Rule(load.path, FOLDER)
-    else:
-        yield Rule(load.path, IOCTL_DEV if load.read_only else FILE)
+        return f"{text}; run ioassay as root to have both"
+    return ""
 
 
 def _of_touches(touches: Iterable[Touch], layouts: frozenset[Path]) -> Iterator[Rule]:
@@ -155,12 +144,12 @@ def _prepare(stack: ExitStack, path: Path, is_layout: bool) -> None:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
         identity = os.fstat(handle)
         os.close(handle)
-        stack.callback(_remove, path, (identity.st_dev, identity.st_ino))
 
+        def remove() -> None:
+            """A tool may not remove it, such as the buffers of `mem=mmap:/path`, which fio unlinks."""
+            with suppress(OSError):
+                now = path.lstat()
+                if (now.st_dev, now.st_ino) == (identity.st_dev, identity.st_ino):
+                    path.unlink()
 
-def _remove(path: Path, identity: tuple[int, int]) -> None:
-    """The file that was made for the tool, which may not remove it: buffers of `mem=mmap:/path`, which fio unlinks."""
-    with suppress(OSError):
-        now = path.lstat()
-        if (now.st_dev, now.st_ino) == identity:
-            path.unlink()
+        stack.callback(remove)
