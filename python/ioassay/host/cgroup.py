@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,15 +107,19 @@ class Group:
 
     def remove(self) -> None:
         """End what is still in it and remove it, with what the load made below; OSError when it cannot be removed."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        folders = {folder for _, folder in self.folders.values()}
-        while folders := {folder for folder in folders if not _removed(folder)}:
-            if time.monotonic() > deadline_s:
-                raise OSError(
-                    f"{', '.join(map(str, sorted(folders)))}: cannot be removed; 'ioassay doctor --restore' tries again"
-                )
-            supervisor.end_processes({pid for folder in folders for pid in members_of(folder)})
-            time.sleep(0.02)
+        if left := _cleared({folder for _, folder in self.folders.values()}):
+            raise OSError(
+                f"{', '.join(map(str, sorted(left)))}: cannot be removed; 'ioassay doctor --restore' tries again"
+            )
+
+
+def _cleared(folders: Iterable[Path]) -> list[Path]:
+    """End what is in groups and remove them; those that are still there after a while."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while (left := [folder for folder in folders if not _removed(folder)]) and time.monotonic() < deadline_s:
+        supervisor.end_processes({pid for folder in left for pid in members_of(folder)})
+        time.sleep(0.02)
+    return left
 
 
 def make(wanted: Conditions, root: Path = Path("/")) -> Group:
@@ -175,12 +179,7 @@ def leftovers(root: Path = Path("/")) -> list[Path]:
 
 def remove_of(owner: settings.Owner, root: Path = Path("/")) -> None:
     """Remove the groups of one run, with the processes in them, once it was killed: nobody else knows it as well."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while folders := [folder for folder, of in _groups(root) if of == owner and not _removed(folder)]:
-        if time.monotonic() > deadline_s:
-            return
-        supervisor.end_processes({pid for folder in folders for pid in members_of(folder)})
-        time.sleep(0.02)
+    _cleared([folder for folder, of in _groups(root) if of == owner])
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, settings.Owner]]:
@@ -225,17 +224,8 @@ def _denied(controller: str, why: str) -> ConditionError:
 
 def hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
     """Return the mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
-    return list(_mounted(text_of(root / "proc/self/mountinfo"), paths_of(root, pid), root))
-
-
-def paths_of(root: Path, pid: int | str = "self") -> dict[str, str]:
-    """Controller -> path of a process's group in its tree; '' is the tree of version 2 (cgroups(7))."""
-    lines = (line.split(":", 2) for line in text_of(root / f"proc/{pid}/cgroup").splitlines())
-    return {name: words[2] for words in lines if len(words) == 3 for name in words[1].split(",")}
-
-
-def _mounted(mountinfo: str, own: Mapping[str, str], root: Path) -> Iterator[Hierarchy]:
-    for line in mountinfo.splitlines():
+    own, found = paths_of(root, pid), []
+    for line in text_of(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         if len(place := before.split()[3:5]) < 2 or (kind := after.partition(" ")[0]) not in ("cgroup", "cgroup2"):
             continue
@@ -245,8 +235,15 @@ def _mounted(mountinfo: str, own: Mapping[str, str], root: Path) -> Iterator[Hie
         path = next((own[name] for name in of_mount), None)
         # A group outside of the own namespace is shown with '..': it cannot be seen from here.
         if path is not None and ".." not in Path(path).parts and Path(path).is_relative_to(top):
-            here = root / mount.lstrip("/")
-            yield Hierarchy(2 if kind == "cgroup2" else 1, of_mount - {""}, here, here / Path(path).relative_to(top))
+            here, version = root / mount.lstrip("/"), 2 if kind == "cgroup2" else 1
+            found.append(Hierarchy(version, of_mount - {""}, here, here / Path(path).relative_to(top)))
+    return found
+
+
+def paths_of(root: Path, pid: int | str = "self") -> dict[str, str]:
+    """Controller -> path of a process's group in its tree; '' is the tree of version 2 (cgroups(7))."""
+    lines = (line.split(":", 2) for line in text_of(root / f"proc/{pid}/cgroup").splitlines())
+    return {name: words[2] for words in lines if len(words) == 3 for name in words[1].split(",")}
 
 
 def _removed(folder: Path) -> bool:

@@ -29,8 +29,13 @@ def socket_of_this_process() -> Iterator[Path]:
     """A path for the control socket in a new folder, which goes at the end. Removes leftovers first."""
     remove_leftovers()
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        lock = _claim(Path(name))
+        # The lock says that the drive lives; the file has its name only once it is locked.
+        unnamed = Path(name, f"{_OWNER}.new")
+        lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.write(lock, json.dumps(asdict(settings.this_process())).encode())
+            unnamed.rename(Path(name, _OWNER))
             yield Path(name) / _SOCKET
         finally:
             os.close(lock)
@@ -40,16 +45,6 @@ def remove_leftovers() -> list[str]:
     """Remove the folders whose drive is gone; a sentence for each."""
     folders = sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
     return [f"{folder}: removed, the folder of a drive that was killed" for folder in folders if _removed(folder)]
-
-
-def _claim(folder: Path) -> int:
-    """The descriptor whose lock says that the drive lives; the file has its name only once it is locked."""
-    unnamed = folder / f"{_OWNER}.new"
-    lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.write(lock, json.dumps(asdict(settings.this_process())).encode())
-    unnamed.rename(folder / _OWNER)
-    return lock
 
 
 def _removed(path: Path) -> bool:

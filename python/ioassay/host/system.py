@@ -187,6 +187,8 @@ def cpu(machine: Machine) -> dict[str, Any]:
     info = machine.fields("proc/cpuinfo")
     flaws = ((path, machine.text(path)) for path in machine.paths(f"{CPU}/vulnerabilities/*"))
     lscpu = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
+    # How often any package was thermally throttled since boot (x86 only): each core of a package shows its count.
+    counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
     return {name: lscpu[field] for field, name in _LSCPU.items() if field in lscpu} | known(
         model=info.get("model name"),
         vendor=info.get("vendor_id"),
@@ -197,7 +199,7 @@ def cpu(machine: Machine) -> dict[str, Any]:
         smt=machine.text(f"{CPU}/smt/control"),
         idle=_idle(machine),
         mitigations={path.name: text for path, text in flaws if text and text != "Not affected"},
-        throttled=_throttled(machine),
+        throttled=max((count for count in counts if count is not None), default=None),
         temperature_c=_temperature_c(machine),
     )
 
@@ -237,7 +239,10 @@ def _topology(machine: Machine) -> dict[str, Any]:
 def _clock_control(machine: Machine) -> dict[str, Any]:
     folders = machine.paths(f"{CPU}/cpu[0-9]*/cpufreq")
     governors = Counter(filter(None, (machine.text(folder / "scaling_governor") for folder in folders)))
-    found = known(governors=dict(governors), turbo=_turbo(machine))
+    # Whether cores may run above their nominal clock (admin-guide/pm/intel_pstate.rst, cpufreq.rst).
+    forbidden, allowed = machine.number(f"{CPU}/intel_pstate/no_turbo"), machine.number(f"{CPU}/cpufreq/boost")
+    turbo = None if allowed is None else allowed == 1
+    found = known(governors=dict(governors), turbo=turbo if forbidden is None else forbidden == 0)
     for one in folders[:1]:
         found |= known(available_governors=(machine.text(one / "scaling_available_governors") or "").split())
         found |= machine.texts(
@@ -245,15 +250,6 @@ def _clock_control(machine: Machine) -> dict[str, Any]:
         )
         found |= machine.numbers(one, min_khz="cpuinfo_min_freq", max_khz="cpuinfo_max_freq")
     return found
-
-
-def _turbo(machine: Machine) -> bool | None:
-    """Whether cores may run above their nominal clock (admin-guide/pm/intel_pstate.rst, cpufreq.rst)."""
-    forbidden = machine.number(f"{CPU}/intel_pstate/no_turbo")
-    if forbidden is not None:
-        return forbidden == 0
-    allowed = machine.number(f"{CPU}/cpufreq/boost")
-    return None if allowed is None else allowed == 1
 
 
 def _idle(machine: Machine) -> dict[str, Any]:
@@ -272,21 +268,12 @@ def _idle(machine: Machine) -> dict[str, Any]:
     )
 
 
-def _throttled(machine: Machine) -> int | None:
-    """How often any package was thermally throttled since boot (x86 only)."""
-    counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
-    # Each core of a package shows the package's count.
-    return max((count for count in counts if count is not None), default=None)
-
-
 def _temperature_c(machine: Machine) -> float | None:
     """The hottest sensor of those that are the processor's."""
-    found = []
-    for zone in machine.paths("sys/class/thermal/thermal_zone[0-9]*"):
-        kind, milli = (machine.text(zone / "type") or "").lower(), whole_number(machine.text(zone / "temp"))
-        if milli is not None and ("pkg" in kind or "cpu" in kind or "soc" in kind):
-            found.append(milli / 1000)
-    return max(found, default=None)
+    zones = machine.paths("sys/class/thermal/thermal_zone[0-9]*")
+    of_cpu = [zone for zone in zones if re.search("pkg|cpu|soc", (machine.text(zone / "type") or "").lower())]
+    known_mc = (milli for zone in of_cpu if (milli := whole_number(machine.text(zone / "temp"))) is not None)
+    return max((milli / 1000 for milli in known_mc), default=None)
 
 
 OBSERVE_S = 0.2
@@ -324,7 +311,13 @@ def activity(
         observed_s=observe_s,
         busy=_busy(before, after, observe_s),
         disk_requests={name: count - requests.get(name, 0) for name, count in _requests(machine, disks).items()},
-        background=_background(machine, after),
+        background=sorted(
+            {
+                process.name
+                for pid, process in after.items()
+                if process.name in BACKGROUND and _WAITS not in (machine.text(f"proc/{pid}/cmdline") or "")
+            }
+        ),
     )
 
 
@@ -346,11 +339,6 @@ def _requests(machine: Machine, disks: Sequence[str]) -> dict[str, int]:
     """Requests that each disk has completed so far: reads and writes."""
     counted = block_devices.disk_counters(disks, machine.root)
     return {name: of["reads"] + of["writes"] for name, of in counted.items()}
-
-
-def _background(machine: Machine, processes: Mapping[int, Status]) -> list[str]:
-    at_work = {pid: process.name for pid, process in processes.items() if process.name in BACKGROUND}
-    return sorted({name for pid, name in at_work.items() if _WAITS not in (machine.text(f"proc/{pid}/cmdline") or "")})
 
 
 def _steal_share(machine: Machine) -> float | None:
