@@ -92,11 +92,6 @@ def _published(facts: Mapping[str, Any], pseudonyms: Pseudonyms) -> dict[str, An
     def short(kind: str, value: str) -> str:
         return f"#{pseudonym(kind, value)[:_HASH_DIGITS]}"
 
-    def disk_path(path: str) -> str:
-        """`~` for the home folder, a hash for the by-id, by-uuid or by-label name of a disk."""
-        name = _DISK_NAME.match(path)
-        return f"{name[1]}{short('source', path)}" if name else shortened(path)
-
     def mount_option(option: str) -> str:
         name, equals, value = option.partition("=")
         if not equals:
@@ -106,7 +101,10 @@ def _published(facts: Mapping[str, Any], pseudonyms: Pseudonyms) -> dict[str, An
     # Place of a fact, or of each of a list, to what is stored of it.
     rules: dict[str, Callable[[str], str]] = {
         "kernel.cmdline": lambda text: shown_parameters(text, lambda value: short("parameter", value)),
-        "disk.path": disk_path,
+        # `~` for the home folder, a hash for the by-id, by-uuid or by-label name of a disk.
+        "disk.path": lambda path: (
+            f"{name[1]}{short('source', path)}" if (name := _DISK_NAME.match(path)) else shortened(path)
+        ),
         "disk.mount.source": lambda name: name if not name or _KERNEL_NAME.fullmatch(name) else short("source", name),
         "disk.mount.options": mount_option,
         **dict.fromkeys(("disk.mount.point", "disk.devices.backing_file"), shortened),
@@ -119,9 +117,8 @@ def _published(facts: Mapping[str, Any], pseudonyms: Pseudonyms) -> dict[str, An
         if not isinstance(value, Mapping):
             return rules[place](str(value)) if place in rules and value is not None else value
         table = {name: mapped(inner, f"{place}.{name}".lstrip(".")) for name, inner in value.items()}
-        if place == "disk.devices" and (
-            names := [str(table.pop(name)) for name in ("serial", "wwid") if table.get(name)]
-        ):
+        numbers = ("serial", "wwid") if place == "disk.devices" else ()
+        if names := [str(table.pop(name)) for name in numbers if table.get(name)]:
             table[IDENTITY] = pseudonym("drive", "\0".join(names))
         return table
 
@@ -273,17 +270,15 @@ class Pseudonyms:
 
     def _secret(self) -> bytes:
         if self._key is None:
-            fresh = os.urandom(_KEY_BYTES)
-            self._key = fresh if self._folder is None else self._kept(self._folder / NAME, fresh)
+            path = self._folder / NAME if self._folder is not None else None
+            fresh, kept = os.urandom(_KEY_BYTES), _read_key(path) if path is not None else None
+            if path is not None and kept is None:
+                with suppress(OSError):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    _write_key(path, fresh)
+                kept = _read_key(path)
+            self._key = kept or fresh
         return self._key
-
-    def _kept(self, path: Path, fresh: bytes) -> bytes:
-        if (key := _read_key(path)) is None:
-            with suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _write_key(path, fresh)
-            key = _read_key(path)
-        return key or fresh
 
 
 def _read_key(path: Path) -> bytes | None:
@@ -417,7 +412,7 @@ def _values(root: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, s
     addresses = [line.partition("-- ")[2] for line, following in pairwise(lines) if "host LOCAL" in following]
     for line in text_of(root / "proc/net/if_inet6").splitlines():
         addresses.append(":".join(re.findall("....", line.partition(" ")[0])))
-    yield from ((IP, str(address)) for address in map(_telling_address, addresses) if address)
+    yield from ((IP, address) for address in map(_telling_address, addresses) if address)
     yield from ((BOOT, value) for value in hidden_values(text_of(root / "proc/cmdline")))
 
 
@@ -435,12 +430,12 @@ def _people(root: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, s
     yield from ((HOME, home) for home in homes if is_private(home))
 
 
-def _telling_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address of somebody: not this host's own loop, and no time such as 12:34:56."""
+def _telling_address(text: str) -> str:
+    """An address of somebody; '' for this host's own loop, and for a time such as 12:34:56."""
     with suppress(ValueError):
         address = ipaddress.ip_address(text.strip())
-        return None if address.is_loopback or address.is_unspecified else address
-    return None
+        return "" if address.is_loopback or address.is_unspecified else str(address)
+    return ""
 
 
 def is_private(folder: str) -> bool:
@@ -524,8 +519,17 @@ class Redaction:
             for spelling in spellings(secret.value):
                 self._owners.setdefault(spelling.lower(), secret)
                 patterns[strength][spelling] = _pattern(secret, strength, spelling)
-        self._searches = [re.compile(_longest_first(of) or r"(?!)", re.IGNORECASE) for of in patterns.values()]
+        self._searches = []
+        for of in patterns.values():
+            longest_first = sorted(of, key=lambda spelling: (-len(spelling), spelling))
+            alternatives = "|".join(of[spelling] for spelling in longest_first)
+            self._searches.append(re.compile(alternatives or r"(?!)", re.IGNORECASE))
         self._fields = [(secret, _field(secret)) for secret in self.weak]
+        self._rules: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
+            (shape, partial(self._of_shape, kind)) for kind, shape in _SHAPES if not (mild and kind == IP)
+        ]  # mild leaves addresses, since versions look alike
+        self._rules += [] if mild else [(_PATH, self._path)]
+        self._rules += [(search, partial(self._in_field, secret)) for secret, search in self._fields]
         self._run = self._placeholder(FOLDER, root) if root else ""
         self.counts.clear()
         self._memory: dict[str, tuple[str, Counter[str]]] = {}
@@ -584,14 +588,12 @@ class Redaction:
 
         for search in self._of_interest(text):
             text = search.sub(known, text)
-        for kind, shape in _SHAPES:
-            if not (self._mild and kind == IP):  # versions look alike
-                text = shape.sub(partial(self._of_shape, kind), text)
-        text = text if self._mild else _PATH.sub(self._path, text)
-        for secret, search in self._fields:
-            if search.search(text):
-                text = search.sub(rf"\g<1>{self._placeholder(secret.kind, secret.value)}", text)
+        for pattern, replacement in self._rules:
+            text = pattern.sub(replacement, text)
         return text
+
+    def _in_field(self, secret: Secret, hit: re.Match[str]) -> str:
+        return hit[1] + self._placeholder(secret.kind, secret.value)
 
     def _of_shape(self, kind: str, hit: re.Match[str]) -> str:
         kept, value = hit[1], hit[2]
@@ -648,11 +650,6 @@ def spellings(value: str) -> set[str]:
     if re.fullmatch(r"(?:naa|eui)\.\w{8,}", value):
         found.add(value[4:])
     return {form for form in found if form}
-
-
-def _longest_first(patterns: Mapping[str, str]) -> str:
-    ordered = sorted(patterns, key=lambda spelling: (-len(spelling), spelling))
-    return "|".join(patterns[spelling] for spelling in ordered)
 
 
 def _pattern(secret: Secret, strength: Strength, spelling: str) -> str:
