@@ -286,7 +286,7 @@ class OutputRelay:
 
         A process of its own does so until the last of them closes its output.
         """
-        sources = self._sources()
+        sources = {stream.source for stream in self._streams if stream.source is not None}
         if not sources or os.fork():
             return
         try:
@@ -294,7 +294,11 @@ class OutputRelay:
             supervisor.close_all_but(*sources)
             while sources:
                 ready, _, _ = select.select(sources, [], [])
-                sources -= {source for source in ready if not _is_open(source)}
+                for source in ready:
+                    with suppress(OSError):  # EIO: the last one has closed the pseudoterminal
+                        if os.read(source, _PIECE_BYTES):
+                            continue
+                    sources.remove(source)
         finally:
             os._exit(0)
 
@@ -317,17 +321,11 @@ class OutputRelay:
                     stream.copy()
             if self._requests in ready:
                 request = os.read(self._requests, 64)
-                self._copy_rest()
+                for stream in self._streams:
+                    left_bytes = _MOST_LEFT_BYTES
+                    while left_bytes > 0 and (copied := stream.copy()):
+                        left_bytes -= copied
                 self._is_drained.set()
-
-    def _sources(self) -> set[int]:
-        return {stream.source for stream in self._streams if stream.source is not None}
-
-    def _copy_rest(self) -> None:
-        for stream in self._streams:
-            left_bytes = _MOST_LEFT_BYTES
-            while left_bytes > 0 and (copied := stream.copy()):
-                left_bytes -= copied
 
 
 class _Stream:
@@ -372,7 +370,12 @@ class _Stream:
             piece = os.read(self.source, _PIECE_BYTES)
         except BlockingIOError:
             return 0
-        self._keep(piece)
+        try:
+            self._kept.write(piece[: self._room_bytes])
+            self.is_truncated |= len(piece) > self._room_bytes
+            self._room_bytes = max(0, self._room_bytes - len(piece))
+        except OSError:  # no room where temporary files are
+            self.is_truncated, self._room_bytes = True, 0
         self._copy_modes()
         if self.failure is None:
             try:
@@ -390,14 +393,6 @@ class _Stream:
             with suppress(termios.error):  # the terminal is gone
                 modes[_OUTPUT_MODES] |= termios.tcgetattr(self.sink)[_OUTPUT_MODES] & termios.OPOST
                 termios.tcsetattr(self.sink, termios.TCSANOW, modes)
-
-    def _keep(self, piece: bytes) -> None:
-        try:
-            self._kept.write(piece[: self._room_bytes])
-            self.is_truncated |= len(piece) > self._room_bytes
-            self._room_bytes = max(0, self._room_bytes - len(piece))
-        except OSError:  # no room where temporary files are
-            self.is_truncated, self._room_bytes = True, 0
 
     def refuse(self) -> None:
         """Let nothing more be written: who tries is ended by SIGPIPE, or gets an error."""
@@ -422,11 +417,3 @@ def _write(sink: int, piece: bytes) -> None:
             poll = select.poll()
             poll.register(sink, select.POLLOUT)
             poll.poll()
-
-
-def _is_open(source: int) -> bool:
-    """Read a piece and drop it; whether anybody may write another."""
-    try:
-        return bool(os.read(source, _PIECE_BYTES))
-    except OSError:  # EIO: the last one has closed the pseudoterminal
-        return False

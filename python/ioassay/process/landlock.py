@@ -117,10 +117,7 @@ def reason(error: OSError) -> str:
 
 def restrictable(abi: int) -> int:
     """The rights to change something that this version of the interface knows; newer ones have those that we know."""
-    handled = 0
-    for since, rights in _HANDLED.items():
-        handled |= rights if abi >= since else 0
-    return handled
+    return sum(rights for since, rights in _HANDLED.items() if abi >= since)
 
 
 @dataclass(frozen=True)

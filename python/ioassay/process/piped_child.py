@@ -74,8 +74,13 @@ class PipedChild:
 
     def end(self, grace_s: float = 0.0) -> int:
         """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""
-        if self._child.poll() is None and grace_s:
-            self._await(grace_s)
+        if self._child.poll() is None and grace_s:  # where Popen.wait looks for its end every 50 ms
+            watch, ends = os.pidfd_open(self._child.pid), select.poll()
+            try:
+                ends.register(watch, select.POLLIN)
+                ends.poll(grace_s * 1e3)
+            finally:
+                os.close(watch)
         self._child.kill()
         status = self._child.wait()
         OWN.discard(self._child.pid)
@@ -83,16 +88,6 @@ class PipedChild:
             with suppress(OSError):
                 pipe.close()
         return status
-
-    def _await(self, patience_s: float) -> None:
-        """Its end is known at once, where Popen.wait looks for it every 50 ms."""
-        watch = os.pidfd_open(self._child.pid)
-        try:
-            ends = select.poll()
-            ends.register(watch, select.POLLIN)
-            ends.poll(patience_s * 1e3)
-        finally:
-            os.close(watch)
 
     def close(self) -> None:
         os.close(self._said)

@@ -137,12 +137,6 @@ def group_and_session(pid: int) -> tuple[int, int] | None:
     return (found.group, found.session) if found is not None else None
 
 
-def is_ending(pid: int) -> bool:
-    """Whether a process that is still there has given back its memory: it does nothing any more, and tells nothing."""
-    found = status(pid)
-    return found is not None and found.virtual_bytes == 0
-
-
 def has_yet_to_stop(pid: int) -> bool:
     """Whether the terminal has stopped a process of which a thread has not been scheduled since.
 
@@ -214,32 +208,29 @@ def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
     """What the processes have open now; those that have ended have nothing."""
     found, rings = OpenFiles(), set[int]()
     for pid in pids:
-        _read_process(found, rings, pid, root / f"proc/{pid}")
-    return found
-
-
-def _read_process(found: OpenFiles, rings: set[int], pid: int, process: Path) -> None:
-    try:
-        numbers = os.listdir(process / "fd")
-        devices = _devices(process)
-    except (FileNotFoundError, ProcessLookupError):
-        return
-    except OSError as error:
-        found.unreadable[pid] = error.strerror or str(error)
-        return
-    for number in numbers:
+        process = root / f"proc/{pid}"
         try:
-            link = str((process / "fd" / number).readlink())
-            told = _fields((process / "fdinfo" / number).read_text())
-            status = (process / "fd" / number).stat() if link.startswith("/") else None
-        except OSError:
-            continue  # closed meanwhile
-        if status is not None:
-            found.paths.setdefault(_identity(status, told, devices), link)
-            found.descriptors += 1
-        elif link == "anon_inode:[io_uring]" and told.get("ino") not in rings:
-            rings.add(told.get("ino", 0))
-            found.uring_requests += max(told.get("CachedSqHead", 0) - told.get("CachedCqTail", 0), 0)
+            numbers = os.listdir(process / "fd")
+            devices = _devices(process)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        except OSError as error:
+            found.unreadable[pid] = error.strerror or str(error)
+            continue
+        for number in numbers:
+            try:
+                link = str((process / "fd" / number).readlink())
+                told = _fields((process / "fdinfo" / number).read_text())
+                status = (process / "fd" / number).stat() if link.startswith("/") else None
+            except OSError:
+                continue  # closed meanwhile
+            if status is not None:
+                found.paths.setdefault(_identity(status, told, devices), link)
+                found.descriptors += 1
+            elif link == "anon_inode:[io_uring]" and told.get("ino") not in rings:
+                rings.add(told.get("ino", 0))
+                found.uring_requests += max(told.get("CachedSqHead", 0) - told.get("CachedCqTail", 0), 0)
+    return found
 
 
 def _identity(status: os.stat_result, told: dict[str, int], devices: dict[int, str]) -> Identity:

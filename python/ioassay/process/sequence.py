@@ -45,22 +45,17 @@ def main(description: str) -> int:
             os.write(2, f"cannot start '{argv[0]}': {error.strerror}\n".encode())
             status = 127
         if wanted["folder"] is not None:
-            _sync(wanted["folder"])
+            descriptor = os.open(wanted["folder"], os.O_RDONLY)
+            try:
+                ctypes.CDLL(None).syncfs(descriptor)  # syncfs(2): Python has it of no file system alone
+            finally:
+                os.close(descriptor)
         sizes = {"stdout_end": os.fstat(1).st_size, "stderr_end": os.fstat(2).st_size}
         ended.append({"exit_status": status, **sizes, "counted": _counted(wanted)})
         if status:
             break
     Path(wanted["results"]).write_text(json.dumps(found), encoding="utf-8")
     return _SIGNALLED - status if status < 0 else status
-
-
-def _sync(folder: str) -> None:
-    """syncfs(2): Python has it of no file system alone."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        ctypes.CDLL(None).syncfs(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _forget(folder: str) -> None:

@@ -125,21 +125,17 @@ def _arrived(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    """Raise Signalled, or a little later where an extension module loads: what that cannot import makes it panic."""
-    if _loads_extension(frame):
-        _State.lost = True
-        signal.setitimer(signal.ITIMER_REAL, _SECOND_TRY_S)
-    else:
-        raise Signalled(number)
+    """Raise Signalled, or a little later where an extension module loads: what that cannot import makes it panic.
 
-
-def _loads_extension(frame: FrameType | None) -> bool:
-    """Whether the initialisation of a module in C or Rust is under way, of which Python sees its imports only."""
+    Of the initialisation of a module in C or Rust, Python sees its imports only.
+    """
     while frame is not None:
         if frame.f_code.co_qualname in _LOADING and frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
+            _State.lost = True
+            signal.setitimer(signal.ITIMER_REAL, _SECOND_TRY_S)
+            return
         frame = frame.f_back
-    return False
+    raise Signalled(number)
 
 
 def _is_unwinding() -> bool:

@@ -390,7 +390,11 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         ended += found
-        changing = bool(found) or _reap_adopted(own) > 0 or any(map(process_table.is_ending, others))
+        left = filter(None, map(process_table.status, others))
+        is_ending = any(
+            process.virtual_bytes == 0 for process in left
+        )  # it has given back its memory, and tells nothing
+        changing = bool(found) or _reap_adopted(own) > 0 or is_ending
         if signalled and not changing:  # on a busy machine a killed process may wait for its turn to end
             time.sleep(_SHORTEST_PAUSE_S)
             changing = True
