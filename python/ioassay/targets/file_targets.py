@@ -60,20 +60,31 @@ class FileTarget:
         if access == NOTHING:
             return ()
         self._writes = self._writes or access == WRITE
-        self._refuse_other_kinds()
-        filesystem.require_real(self._path, self._root)
+        path = self._path
+        if path.is_block_device():
+            raise SafetyRefusal(f"{path}: refused, nothing was written: a block device; say kind = 'device' to load it")
+        if path.is_dir():
+            raise SafetyRefusal(f"{path}: refused: a folder; name a file in it, such as {path / 'testfile'}")
+        if path.exists() and not path.is_file():
+            raise SafetyRefusal(f"{path}: refused, nothing was written: neither a file nor missing; name a file")
+        filesystem.require_real(path, self._root)
         making = self._must_make()
-        self._require_folder(making)
-        if self._path.exists() and (self._writes or making):
-            found = safety.inspect_file(self._path, WRITE, self._consent, self._root)
-        elif self._path.exists():
+        folder, is_new = path.parent, making and not path.exists()
+        if not folder.is_dir():
+            raise StudyError(f"{path}: its folder {folder} does not exist; make it first", key="target.path")
+        if not os.access(folder if is_new else path, os.W_OK if making or self._writes else os.R_OK):
+            doing = f"make files in {folder}" if is_new else f"load {path}"
+            raise StudyError(f"no permission to {doing}; choose another path or another user", key="target.path")
+        if path.exists() and (self._writes or making):
+            found = safety.inspect_file(path, WRITE, self._consent, self._root)
+        elif path.exists():
             found = self._inspect_for_reading()
         else:
-            found = filesystem.warnings(self._path, self._root)
+            found = filesystem.warnings(path, self._root)
         if making:
-            filesystem.require_room(self._path, self._size_bytes(), self._root)
+            filesystem.require_room(path, self._size_bytes(), self._root)
         if making and not self._writes and self._settings.prepare == "none":
-            found.append(safety.unwritten_warning(self._path, "prepare = 'none' leaves it unwritten"))
+            found.append(safety.unwritten_warning(path, "prepare = 'none' leaves it unwritten"))
         return found
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
@@ -97,7 +108,14 @@ class FileTarget:
         """The file, after a look whether it is still the one that was prepared and nobody else has changed it."""
         size_bytes = self._size_bytes()
         if self._identity is not None:
-            self._require_same(size_bytes)
+            same = file_id(self._path) == self._identity and self._path.stat().st_size >= size_bytes
+            # The number of an inode is soon given to another file; the mark of ours is not.
+            if not same or (self._is_own and not self._ours()):
+                raise RunError(
+                    f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
+                    f"prepared; expected the same file of {units.format_size(size_bytes)}. Let nothing else use it "
+                    "(for fio: no unlink), and resume the run"
+                )
         written_bytes = ownership_mark.read(self._path) if self._writes else None
         if written_bytes is not None:
             ownership_mark.write(self._path, written_bytes)
@@ -106,16 +124,6 @@ class FileTarget:
         finally:
             if written_bytes is not None:
                 ownership_mark.settle(self._path)
-
-    def _require_same(self, size_bytes: int) -> None:
-        same = file_id(self._path) == self._identity and self._path.stat().st_size >= size_bytes
-        # The number of an inode is soon given to another file; the mark of ours is not.
-        if not same or (self._is_own and not self._ours()):
-            raise RunError(
-                f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
-                f"prepared; expected the same file of {units.format_size(size_bytes)}. Let nothing else use it "
-                "(for fio: no unlink), and resume the run"
-            )
 
     def close(self) -> None:
         """Remove the file if the study says so and it is ours."""
@@ -142,24 +150,6 @@ class FileTarget:
         if self._path.is_file() and (size_bytes := self._path.stat().st_size) > 0:
             return size_bytes
         raise StudyError("is missing; expected the size of the file to make, such as '1GiB'", key="target.size")
-
-    def _refuse_other_kinds(self) -> None:
-        path = self._path
-        if path.is_block_device():
-            raise SafetyRefusal(f"{path}: refused, nothing was written: a block device; say kind = 'device' to load it")
-        if path.is_dir():
-            raise SafetyRefusal(f"{path}: refused: a folder; name a file in it, such as {path / 'testfile'}")
-        if path.exists() and not path.is_file():
-            raise SafetyRefusal(f"{path}: refused, nothing was written: neither a file nor missing; name a file")
-
-    def _require_folder(self, making: bool) -> None:
-        folder = self._path.parent
-        if not folder.is_dir():
-            raise StudyError(f"{self._path}: its folder {folder} does not exist; make it first", key="target.path")
-        new = making and not self._path.exists()
-        if not os.access(folder if new else self._path, os.W_OK if making or self._writes else os.R_OK):
-            doing = f"make files in {folder}" if new else f"load {self._path}"
-            raise StudyError(f"no permission to {doing}; choose another path or another user", key="target.path")
 
     def _must_make(self) -> bool:
         """True when the file has to be made, made longer or filled."""

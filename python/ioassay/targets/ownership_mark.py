@@ -45,7 +45,12 @@ def read(path: Path) -> int | None:
     if note is not None and note.get("settled_ns", status.st_mtime_ns) == status.st_mtime_ns:
         written_bytes = note.get("written_bytes")
         return written_bytes if isinstance(written_bytes, int) else None
-    return 0 if note is None and _was_expected(path, _sidecar(path)) else None
+    if note is None:  # ours as well: born after its announcement, and in the same run of the machine
+        announced, birth_ns = _sidecar(path), _birth_ns(path)
+        since_ns = announced.get("expected_since_ns")
+        if since_ns is not None and birth_ns is not None and birth_ns > since_ns and announced["boot_id"] == _boot_id():
+            return 0
+    return None
 
 
 def was_changed(path: Path) -> bool:
@@ -120,12 +125,6 @@ def forget(path: Path) -> None:
     """Remove what is noted beside a file, after the file itself has gone."""
     with suppress(NotADirectoryError):
         _sidecar_of(path).unlink(missing_ok=True)
-
-
-def _was_expected(path: Path, note: Mapping[str, Any]) -> bool:
-    """True for a file born after its announcement and in the same run of the machine."""
-    since_ns, birth_ns = note.get("expected_since_ns"), _birth_ns(path)
-    return since_ns is not None and birth_ns is not None and birth_ns > since_ns and note["boot_id"] == _boot_id()
 
 
 def _sidecar(path: Path) -> dict[str, Any]:
