@@ -193,7 +193,7 @@ def test_an_event_that_the_machine_lacks_is_said_and_has_no_value(
 ) -> None:
     opened = perf_events.open_counter
 
-    def without_hardware(event: perf_events.Event, pid: int, *, on_exec: bool = False) -> perf_events.Counter | str:
+    def without_hardware(event: perf_events.Event, pid: int, *, on_exec: bool = False) -> int | str:
         return "no counter" if event.multiplexed else opened(event, pid, on_exec=on_exec)
 
     monkeypatch.setattr(perf_events, "open_counter", without_hardware)
@@ -205,14 +205,8 @@ def test_an_event_that_the_machine_lacks_is_said_and_has_no_value(
 
 
 def test_hardware_events_come_with_the_times_that_scale_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Multiplexed(perf_events.Counter):
-        def read(self) -> perf_events.Count:
-            return perf_events.Count(300, 1000, 600)
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(perf_events, "open_counter", lambda event, *_, **__: Multiplexed(event, -1))
+    monkeypatch.setattr(perf_events, "open_counter", lambda *_, **__: -1)
+    monkeypatch.setattr(perf_events, "read", lambda counter: (300, 1000, 600))
     monitor = process_monitors.PerfMonitor()
     monitor.attach(1)
     reading = monitor.read()

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import Device, Number
 from ioassay.host.machine import Machine, choices, known, section, selected
-from ioassay.host.mounts import Mount
 
 _QUEUE_NUMBERS = (
     "nr_requests", "read_ahead_kb", "wbt_lat_usec", "logical_block_size", "physical_block_size", "minimum_io_size",
@@ -27,21 +26,40 @@ _QUEUE_NUMBERS = (
 def facts(machine: Machine, path: Path) -> dict[str, Any]:
     """Section `disk`; `path` need not exist yet, and may be a block device itself."""
     existing = _nearest(machine, path)
-    number = block_devices.number_of(machine.path(existing))
-    mount = None if number is not None else mounts.mount_of(existing, machine.root)
-    found = list(chain(machine, existing))
-    return known(
-        path=str(path),
-        **(_space(machine, existing, mount) if mount is not None else {}),
-        devices=[_device(machine, device) for device in found],
-    )
+    is_device = block_devices.number_of(machine.path(existing)) is not None
+    mount = None if is_device else mounts.mount_of(existing, machine.root)
+    space: dict[str, Any] = {}
+    if mount is not None:
+        space["mount"] = known(
+            point=mount.point,
+            source=mount.source,
+            filesystem=mount.kind,
+            options=sorted(mount.options),
+            number=str(mount.number),
+        )
+        with suppress(OSError):  # statvfs(3): the file system, and what an ordinary user can still have
+            said = os.statvfs(machine.path(existing))
+            space |= {"size_bytes": said.f_blocks * said.f_frsize, "free_bytes": said.f_bavail * said.f_frsize}
+    devices = [_device(machine, device) for device in chain(machine, existing)]
+    return known(path=str(path), **space, devices=devices)
 
 
-def chain(machine: Machine, path: Path) -> Iterator[Device]:
+def chain(machine: Machine, path: Path) -> list[Device]:
     """The block devices under a path, from the one that is mounted down to the drives, each once."""
-    seen: set[Number] = set()
-    for number in _starts(machine, _nearest(machine, path)):
-        yield from _down(machine, number, seen)
+    found: dict[Number, Device] = {}
+    ahead = _starts(machine, _nearest(machine, path))
+    while ahead:
+        device = block_devices.device(ahead.pop(0), machine.root)
+        if device is None or device.number in found:
+            continue
+        found[device.number] = device
+        below = [block_devices.disk_of(device).number] if device.partition else []
+        below += [slave.number for slave in block_devices.slaves(device)]
+        loops = (loop for loop in block_devices.loops(machine.root) if loop.device.number == device.number)
+        if (loop := next(loops, None)) is not None:  # what it maps, or what the file system of its file lies on
+            below += [loop.block] if loop.block is not None else _starts(machine, Path(loop.backing))
+        ahead = below + ahead
+    return list(found.values())
 
 
 def _starts(machine: Machine, path: Path) -> list[Number]:
@@ -59,26 +77,6 @@ def _starts(machine: Machine, path: Path) -> list[Number]:
     return first
 
 
-def _down(machine: Machine, number: Number, seen: set[Number]) -> Iterator[Device]:
-    device = block_devices.device(number, machine.root)
-    if device is None or number in seen:
-        return
-    seen.add(number)
-    yield device
-    below = [block_devices.disk_of(device).number] if device.partition else []
-    below += [slave.number for slave in block_devices.slaves(device)]
-    for under in (*below, *_under_loop(machine, device)):
-        yield from _down(machine, under, seen)
-
-
-def _under_loop(machine: Machine, device: Device) -> list[Number]:
-    """The device under a loop device, or the one that its backing file's file system lies on."""
-    for loop in block_devices.loops(machine.root):
-        if loop.device.number == device.number:
-            return [loop.block] if loop.block is not None else _starts(machine, Path(loop.backing))
-    return []
-
-
 def _nearest(machine: Machine, path: Path) -> Path:
     """The nearest folder that exists, links followed: a target file is often made later."""
     here = path.resolve() if machine.root == Path("/") else path
@@ -87,21 +85,9 @@ def _nearest(machine: Machine, path: Path) -> Path:
     return here
 
 
-def _space(machine: Machine, path: Path, mount: Mount) -> dict[str, Any]:
-    """The mount, bytes of the file system, and those that an ordinary user can still have (statvfs(3))."""
-    options = sorted(mount.options)
-    facts = known(
-        point=mount.point, source=mount.source, filesystem=mount.kind, options=options, number=str(mount.number)
-    )
-    try:
-        said = os.statvfs(machine.path(path))
-    except OSError:
-        return {"mount": facts}
-    return {"mount": facts, "size_bytes": said.f_blocks * said.f_frsize, "free_bytes": said.f_bavail * said.f_frsize}
-
-
 def _device(machine: Machine, device: Device) -> dict[str, Any]:
-    folder, whole_disk = device.folder, not device.partition
+    folder, whole_disk, queue = device.folder, not device.partition, device.folder / "queue"
+    scheduler, rotational = machine.text(queue / "scheduler"), machine.number(queue / "rotational")
     start = machine.number(folder / "start")
     return known(
         name=device.name,
@@ -115,7 +101,15 @@ def _device(machine: Machine, device: Device) -> dict[str, Any]:
         built_on=[slave.name for slave in block_devices.slaves(device)],
         sync_action=machine.text(folder / "md/sync_action"),
         **(_model(machine, device) if whole_disk else {}),
-        queue=_queue(machine, folder) if whole_disk else None,
+        queue=known(
+            rotational=None if rotational is None else rotational == 1,
+            scheduler=selected(scheduler),
+            schedulers=choices(scheduler),
+            **machine.texts(queue, write_cache="write_cache", zoned="zoned"),
+            **machine.numbers(queue, **{name: name for name in _QUEUE_NUMBERS}),
+        )
+        if whole_disk
+        else None,
         **(health(machine, device) if whole_disk else {}),
     )
 
@@ -146,19 +140,6 @@ def _model(machine: Machine, device: Device) -> dict[str, Any]:
     )
 
 
-def _queue(machine: Machine, folder: Path) -> dict[str, Any]:
-    queue = folder / "queue"
-    scheduler = machine.text(queue / "scheduler")
-    rotational = machine.number(queue / "rotational")
-    return known(
-        rotational=None if rotational is None else rotational == 1,
-        scheduler=selected(scheduler),
-        schedulers=choices(scheduler),
-        **machine.texts(queue, write_cache="write_cache", zoned="zoned"),
-        **machine.numbers(queue, **{name: name for name in _QUEUE_NUMBERS}),
-    )
-
-
 # What a drive says of itself: link to the machine, health, temperature, wear. Needs smartctl or nvme, and root
 
 _PHYSICAL = re.compile(r"(nvme\d+n\d+|sd[a-z]+|hd[a-z]+)$")
@@ -177,32 +158,23 @@ def health(machine: Machine, device: Device) -> dict[str, Any]:
     # Of PCI Express: what it runs at, and what it could (ABI/testing/sysfs-bus-pci).
     link = machine.texts(pci, speed="current_link_speed", max_speed="max_link_speed")
     link |= machine.numbers(pci, width="current_link_width", max_width="max_link_width")
-    return known(link=link, health=_smartctl(machine, device) or _nvme(machine, device))
-
-
-def _smartctl(machine: Machine, device: Device) -> dict[str, Any]:
     said = machine.answer("smartctl", "-j", "-i", "-H", "-A", f"/dev/{device.name}")
     log = section(said, "nvme_smart_health_information_log")
-    return known(
+    found = known(
         passed=section(said, "smart_status").get("passed"),
         temperature_c=section(said, "temperature").get("current"),
         power_on_h=section(said, "power_on_time").get("hours"),
         **{name: log.get(name) for name in _NVME_LOG if name not in ("temperature", "power_on_hours")},
     )
-
-
-def _nvme(machine: Machine, device: Device) -> dict[str, Any]:
-    """nvme-cli gives the same log, the temperature in kelvin."""
-    if not device.name.startswith("nvme"):
-        return {}
-    log = machine.answer("nvme", "smart-log", "-o", "json", f"/dev/{device.name}")
-    kelvin, warning = log.get("temperature"), log.get("critical_warning")
-    return known(
-        passed=warning == 0 if isinstance(warning, int) else None,
-        temperature_c=kelvin - 273 if isinstance(kelvin, int) else None,
-        power_on_h=log.get("power_on_hours"),
-        percentage_used=log.get("percentage_used", log.get("percent_used")),
-        available_spare=log.get("available_spare", log.get("avail_spare")),
-        **{name: log.get(name) for name in _NVME_LOG if name in log and name in ("critical_warning", "media_errors")},
-        warning_temp_time=log.get("warning_temp_time"),
-    )
+    if not found and device.name.startswith("nvme"):  # nvme-cli gives the same log, the temperature in kelvin
+        log = machine.answer("nvme", "smart-log", "-o", "json", f"/dev/{device.name}")
+        kelvin, warning = log.get("temperature"), log.get("critical_warning")
+        found = known(
+            passed=warning == 0 if isinstance(warning, int) else None,
+            temperature_c=kelvin - 273 if isinstance(kelvin, int) else None,
+            power_on_h=log.get("power_on_hours"),
+            percentage_used=log.get("percentage_used", log.get("percent_used")),
+            available_spare=log.get("available_spare", log.get("avail_spare")),
+            **{name: log.get(name) for name in ("critical_warning", "media_errors", "warning_temp_time")},
+        )
+    return known(link=link, health=found)

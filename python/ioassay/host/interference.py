@@ -79,6 +79,7 @@ class _Reading:
     """READ and WRITE -> bytes that ioassay and the servers of the measurement moved to and from devices."""
     throttled: int
     clock_ratio: float | None
+    """Frequency of the processors, over the highest that they offer; None where the kernel does not say."""
 
 
 class Meter:
@@ -141,6 +142,15 @@ class Meter:
     def _read(self) -> _Reading:
         machine = self._machine
         times, processes = os.times(), process_table.statuses(machine.root)
+        served_bytes = {READ: 0, WRITE: 0}
+        for pid in self._family(processes):  # proc_pid_io(5), of those whose account may be read
+            account = machine.fields(f"proc/{pid}/io")
+            served_bytes[READ] += int(account.get("read_bytes", 0))
+            served_bytes[WRITE] += int(account.get("write_bytes", 0))
+        files = ("scaling_cur_freq", "cpuinfo_max_freq")
+        folders = machine.paths("sys/devices/system/cpu/cpu[0-9]*/cpufreq")
+        clocks = [[machine.number(folder / file) for file in files] for folder in folders]
+        ratios = [now / most for now, most in clocks if now and most]
         return _Reading(
             at_s=time.monotonic(),
             lab=CpuTime(times.user, times.system),
@@ -152,12 +162,12 @@ class Meter:
                 for line in machine.lines(f"proc/pressure/{name}")[:1]
             },
             processes=processes,
-            served_bytes=_moved_bytes(machine, self._family(processes)),
+            served_bytes=served_bytes,
             throttled=sum(
                 machine.number(path) or 0
                 for path in machine.paths("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
             ),
-            clock_ratio=_clock_ratio(machine),
+            clock_ratio=sum(ratios) / len(ratios) if ratios else None,
         )
 
     def _family(self, processes: Mapping[int, Status]) -> set[int]:
@@ -172,8 +182,13 @@ class Meter:
         used = {}
         for number, now in end.processors.items():
             before = begin.processors.get(number, _Processor())
-            used[number] = _Processor(*(after - earlier for after, earlier in zip(now, before, strict=True)))
-        spent = {pid: _spent(now, begin.processes.get(pid)) for pid, now in end.processes.items()}
+            used[number] = _Processor(*(after - first for after, first in zip(now, before, strict=True)))
+        spent = {}
+        for pid, process in end.processes.items():
+            spent[pid] = CpuTime(process.user_ticks * _TICK_S, process.system_ticks * _TICK_S)
+            earlier = begin.processes.get(pid)  # unless its number was another one's then
+            if earlier is not None and earlier.start_ticks == process.start_ticks:
+                spent[pid] = spent[pid].minus(CpuTime(earlier.user_ticks * _TICK_S, earlier.system_ticks * _TICK_S))
         family = self._family(end.processes)
         threads = {pid for pid, process in end.processes.items() if process.is_kernel_thread}
         visible = {pid: spent[pid] for pid in spent.keys() - family - threads}
@@ -224,14 +239,6 @@ def _total(times: Iterable[CpuTime | _Processor]) -> CpuTime:
     return CpuTime(sum(each.user_s for each in known), sum(each.system_s for each in known))
 
 
-def _spent(now: Status, before: Status | None) -> CpuTime:
-    """The CPU time of a process since a reading in which its number may have been another one's."""
-    used = CpuTime(now.user_ticks * _TICK_S, now.system_ticks * _TICK_S)
-    if before is None or before.start_ticks != now.start_ticks:
-        return used
-    return used.minus(CpuTime(before.user_ticks * _TICK_S, before.system_ticks * _TICK_S))
-
-
 def _processors(machine: Machine) -> dict[int, _Processor]:
     """proc_stat(5): `cpu0 user nice system idle iowait irq softirq steal …`, in ticks."""
     found = {}
@@ -242,23 +249,3 @@ def _processors(machine: Machine) -> dict[int, _Processor]:
             user, nice, system, idle, iowait, irq, softirq, steal = ticks[:8]
             found[int(name[3:])] = _Processor(user + nice, system, irq + softirq, steal, idle + iowait)
     return found
-
-
-def _moved_bytes(machine: Machine, pids: Iterable[int]) -> dict[str, int]:
-    """proc_pid_io(5): bytes that processes had devices read and write; of those whose account may be read."""
-    moved = {READ: 0, WRITE: 0}
-    for pid in pids:
-        account = machine.fields(f"proc/{pid}/io")
-        moved[READ] += int(account.get("read_bytes", 0))
-        moved[WRITE] += int(account.get("write_bytes", 0))
-    return moved
-
-
-def _clock_ratio(machine: Machine) -> float | None:
-    """Frequency of the processors now, over the highest that they offer; None where the kernel does not say."""
-    ratios = []
-    for folder in machine.paths("sys/devices/system/cpu/cpu[0-9]*/cpufreq"):
-        now, most = machine.number(folder / "scaling_cur_freq"), machine.number(folder / "cpuinfo_max_freq")
-        if now and most:
-            ratios.append(now / most)
-    return sum(ratios) / len(ratios) if ratios else None

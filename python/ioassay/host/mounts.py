@@ -60,8 +60,7 @@ def mounts(root: Path = ROOT) -> list[Mount]:
 
 def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
     """The mount that a resolved path lies on; of several over each other, the topmost."""
-    best = ""
-    most = -1
+    best, most = "", -1
     for line in _text(root / "proc/self/mountinfo").split("\n"):
         point = _unescape(line.split(" ", 5)[4]) if line.count(" ") > 5 else ""
         if len(point) >= most and point and f"{path}/".startswith(f"{point.rstrip('/')}/"):

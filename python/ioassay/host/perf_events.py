@@ -59,30 +59,8 @@ EVENTS = (
 )
 
 
-@dataclass(frozen=True)
-class Count:
-    """What was counted so far, the time the event was wanted, and the time it had a counter, over all tasks."""
-
-    value: int
-    enabled_ns: int
-    running_ns: int
-
-
-class Counter:
-    def __init__(self, event: Event, descriptor: int) -> None:
-        self.event = event
-        self._descriptor = descriptor
-
-    def read(self) -> Count:
-        """The count of the process and of all that it started, those included that have ended."""
-        return Count(*struct.unpack("=QQQ", os.read(self._descriptor, _READING_BYTES)))
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-def open_counter(event: Event, pid: int, *, on_exec: bool = False) -> Counter | str:
-    """Count `event` of a process that has started nothing yet, or why that is not possible.
+def open_counter(event: Event, pid: int, *, on_exec: bool = False) -> int | str:
+    """A descriptor of a counter on a process that has started nothing yet, or why there can be none.
 
     With `on_exec` the count begins when it becomes its program.
     """
@@ -93,14 +71,20 @@ def open_counter(event: Event, pid: int, *, on_exec: bool = False) -> Counter | 
     fields = struct.pack("=IIQQQQQ", event.kind, _ATTRIBUTES_BYTES, event.config, 0, 0, _TIMES, flags)
     attributes = ctypes.create_string_buffer(fields, _ATTRIBUTES_BYTES)
     call = ctypes.CDLL(None, use_errno=True).syscall
-    descriptor = call(
+    descriptor: int = call(
         ctypes.c_long(number), attributes, ctypes.c_int(pid), ctypes.c_int(-1), ctypes.c_int(-1),
         ctypes.c_ulong(_CLOSE_ON_EXEC),
     )  # fmt: skip
-    if descriptor >= 0:
-        return Counter(event, descriptor)
-    number = ctypes.get_errno()
-    return _REASONS.get(number, os.strerror(number))
+    return descriptor if descriptor >= 0 else _REASONS.get(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def read(counter: int) -> tuple[int, int, int]:
+    """What was counted so far, the time the event was wanted, and the time it had a counter, in nanoseconds.
+
+    Of the process and of all that it started, those included that have ended.
+    """
+    value, enabled_ns, running_ns = struct.unpack("=QQQ", os.read(counter, _READING_BYTES))
+    return value, enabled_ns, running_ns
 
 
 def availability() -> dict[str, str]:
@@ -108,7 +92,7 @@ def availability() -> dict[str, str]:
     found = {}
     for event in EVENTS:
         counter = open_counter(event, 0)
-        if isinstance(counter, Counter):
-            counter.close()
-        found[event.name] = "available" if isinstance(counter, Counter) else f"not available: {counter}"
+        if isinstance(counter, int):
+            os.close(counter)
+        found[event.name] = "available" if isinstance(counter, int) else f"not available: {counter}"
     return found

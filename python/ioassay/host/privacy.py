@@ -386,8 +386,7 @@ def known(secrets: Iterable[Secret]) -> list[Secret]:
 
 def of_host(root: Path = Path("/")) -> list[Secret]:
     """Everything that this machine and its people are known by."""
-    environment = os.environ if root == Path("/") else {}
-    return known(Secret(kind, value) for kind, value in _values(root, environment))
+    return known(Secret(kind, value) for kind, value in _values(root, os.environ if root == Path("/") else {}))
 
 
 def _values(root: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -137,7 +137,13 @@ class HostSettings:
                 changes.append(replace(change, old=present))
         if all(change.follows for change in changes):
             return
-        self._file = RestoreFile.of_this_process(self._state, changes, self._root)
+        owner = this_process(self._root)
+        path = self._state / f"restore-{owner.pid}-{owner.start_ticks}-{time.monotonic_ns()}.json"
+        new = RestoreFile(path, owner, time.time(), tuple(changes))
+        table = {name: value for name, value in asdict(new).items() if name != "file"}
+        # Once this returns, a kill or a power cut loses nothing of it.
+        atomic_file.write(path, json.dumps({"schema": _SCHEMA, **table}, indent=1))
+        self._file = new
         try:
             for change in changes:
                 if not change.follows and read_value(change.path, self._root) != change.new:
@@ -320,16 +326,6 @@ class RestoreFile:
     owner: Owner
     made_unix_s: float
     changes: Sequence[Change]
-
-    @classmethod
-    def of_this_process(cls, folder: Path, changes: Sequence[Change], root: Path) -> Self:
-        """A durable file: once this returns, a kill or a power cut loses nothing of it."""
-        owner = this_process(root)
-        path = folder / f"restore-{owner.pid}-{owner.start_ticks}-{time.monotonic_ns()}.json"
-        new = cls(path, owner, time.time(), tuple(changes))
-        table = {name: value for name, value in asdict(new).items() if name != "file"}
-        atomic_file.write(path, json.dumps({"schema": _SCHEMA, **table}, indent=1))
-        return new
 
     @classmethod
     def read(cls, path: Path) -> Self:

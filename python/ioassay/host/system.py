@@ -9,7 +9,7 @@ import platform
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -91,45 +91,37 @@ def limits(machine: Machine) -> dict[str, Any]:
     unified = machine.path("sys/fs/cgroup/cgroup.controllers").exists()
     groups = cgroup.paths_of(machine.root)
 
-    def levels(controller: str) -> Iterator[str]:
+    def levels(controller: str) -> list[str]:
         inside = PurePosixPath(groups.get("" if unified else controller, "/").lstrip("/"))
         base = PurePosixPath("sys/fs/cgroup") if unified else PurePosixPath("sys/fs/cgroup", controller)
-        return (str(base / level) for level in (inside, *inside.parents))
+        return [str(base / level) for level in (inside, *inside.parents)]
 
-    def free_processes(folder: str) -> int | None:
-        """What a group's pids.max leaves; None without a limit (cgroup-v1/pids.rst)."""
+    free, cpus, io = [], [], list[str]()
+    for folder in levels("pids"):  # what a group's pids.max leaves (cgroup-v1/pids.rst)
         most, taken = (machine.number(f"{folder}/pids.{name}") for name in ("max", "current"))
-        return None if most is None else max(most - (taken or 0), 0)
-
+        free.append(None if most is None else max(most - (taken or 0), 0))
+    for folder in levels("cpu"):
+        quota, period = (machine.text(f"{folder}/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+        if unified:
+            quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
+            period = period or "100000"
+        if quota.isdecimal() and int(quota) and period.isdecimal() and int(period):
+            cpus.append(int(quota) / int(period))
+    for folder in levels("blkio"):
+        io += machine.lines(f"{folder}/io.max") if unified else []
+        for file in () if unified else machine.paths(f"{folder}/blkio.throttle.*_device"):
+            name = file.name.removeprefix("blkio.throttle.").removesuffix("_device")
+            io += [f"{line} ({name})" for line in machine.lines(file)]
     memory_file = "memory.max" if unified else "memory.limit_in_bytes"
+    sizes = (machine.number(f"{folder}/{memory_file}") for folder in levels("memory"))
     return known(
         version=2 if unified else 1 if groups else None,
         affinity=machine.fields("proc/self/status").get("Cpus_allowed_list"),
-        cpus=_least(_cpu_limit(machine, folder, unified) for folder in levels("cpu")),
-        memory_bytes=_least(machine.number(f"{folder}/{memory_file}") for folder in levels("memory")),
-        processes=_least(map(free_processes, levels("pids"))),
-        io=[line for folder in levels("blkio") for line in _io_limits(machine, folder, unified)],
+        cpus=min(cpus, default=None),
+        memory_bytes=min((size for size in sizes if size is not None and size < _NO_LIMIT_BYTES), default=None),
+        processes=min((number for number in free if number is not None), default=None),
+        io=io,
     )
-
-
-def _cpu_limit(machine: Machine, folder: str, unified: bool) -> float | None:
-    if unified:
-        quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
-        return int(quota) / int(period or 100_000) if quota.isdecimal() else None
-    quota_us, period_us = (machine.number(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-    return quota_us / period_us if quota_us is not None and quota_us > 0 and period_us else None
-
-
-def _io_limits(machine: Machine, folder: str, unified: bool) -> list[str]:
-    if unified:
-        return machine.lines(f"{folder}/io.max")
-    files = machine.paths(f"{folder}/blkio.throttle.*_device")
-    named = [(file, re.sub(r"blkio\.throttle\.(.*)_device", r"\1", file.name)) for file in files]
-    return [f"{line} ({name})" for file, name in named for line in machine.lines(file)]
-
-
-def _least(limits: Iterable[float | None]) -> float | None:
-    return min((limit for limit in limits if limit is not None and limit < _NO_LIMIT_BYTES), default=None)
 
 
 def clock(machine: Machine) -> dict[str, Any]:
@@ -187,6 +179,9 @@ def cpu(machine: Machine) -> dict[str, Any]:
     info = machine.fields("proc/cpuinfo")
     flaws = ((path, machine.text(path)) for path in machine.paths(f"{CPU}/vulnerabilities/*"))
     lscpu = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
+    folders = machine.paths(f"{CPU}/cpu[0-9]*/topology")
+    places = [(machine.text(folder / "physical_package_id"), machine.text(folder / "core_id")) for folder in folders]
+    cores = len(set(places))
     # How often any package was thermally throttled since boot (x86 only): each core of a package shows its count.
     counts = map(machine.number, machine.paths(f"{CPU}/cpu[0-9]*/thermal_throttle/package_throttle_count"))
     return {name: lscpu[field] for field, name in _LSCPU.items() if field in lscpu} | known(
@@ -194,7 +189,11 @@ def cpu(machine: Machine) -> dict[str, Any]:
         vendor=info.get("vendor_id"),
         microcode=info.get("microcode"),
         hypervisor_flag=True if "hypervisor" in info.get("flags", "").split() else None,
-        **_topology(machine),
+        cpus=len(places) or None,
+        cores=cores or None,
+        sockets=len({package for package, _ in places}) or None,
+        threads_per_core=len(places) // cores if cores else None,
+        numa_nodes=len(machine.paths("sys/devices/system/node/node[0-9]*")) or None,
         **_clock_control(machine),
         smt=machine.text(f"{CPU}/smt/control"),
         idle=_idle(machine),
@@ -221,19 +220,6 @@ def lacks_avx2(root: Path = Path("/")) -> bool:
     except OSError:
         return False
     return "avx2" not in flags.split()
-
-
-def _topology(machine: Machine) -> dict[str, Any]:
-    folders = machine.paths(f"{CPU}/cpu[0-9]*/topology")
-    places = [(machine.text(folder / "physical_package_id"), machine.text(folder / "core_id")) for folder in folders]
-    cores = len(set(places))
-    return known(
-        cpus=len(places) or None,
-        cores=cores or None,
-        sockets=len({package for package, _ in places}) or None,
-        threads_per_core=len(places) // cores if cores else None,
-        numa_nodes=len(machine.paths("sys/devices/system/node/node[0-9]*")) or None,
-    )
 
 
 def _clock_control(machine: Machine) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class PerfMonitor(_OfProcesses):
 
     def __init__(self, root: Path = Path("/")) -> None:
         super().__init__(root)
-        self._counters: list[perf_events.Counter] = []
+        self._counters: dict[perf_events.Event, int] = {}
 
     def attach(self, pid: int) -> None:
         """Open every event that there is on a process that is held before its program."""
@@ -61,21 +61,20 @@ class PerfMonitor(_OfProcesses):
             if isinstance(counter, str):
                 self.unavailable[event.name] = f"not available: {counter}"
             else:
-                self._counters.append(counter)
+                self._counters[event] = counter
 
     def read(self) -> Mapping[str, float]:
         reading: dict[str, float] = {}
-        for counter in self._counters:
-            name, count = counter.event.name, counter.read()
-            reading[f"{name}.count"] = count.value
-            if counter.event.multiplexed:
-                reading[f"{name}.enabled_ns"] = count.enabled_ns
-                reading[f"{name}.running_ns"] = count.running_ns
+        for event, counter in self._counters.items():
+            count, *times_ns = perf_events.read(counter)
+            reading[f"{event.name}.count"] = count
+            if event.multiplexed:
+                reading[f"{event.name}.enabled_ns"], reading[f"{event.name}.running_ns"] = times_ns
         return reading
 
     def detach(self) -> None:
         while self._counters:
-            self._counters.pop().close()
+            os.close(self._counters.popitem()[1])
 
 
 @dataclass
@@ -85,9 +84,8 @@ class _Task:
     file: ProcFile
     program: str = ""
     readings: int = 0
-    run_ns: int = 0
-    wait_ns: int = 0
-    slices: int = 0
+    times: tuple[int, int, int] = (0, 0, 0)
+    """Run and wait in nanoseconds, and slices."""
 
 
 class SchedstatMonitor(_OfProcesses):
@@ -114,7 +112,7 @@ class SchedstatMonitor(_OfProcesses):
         self._proc = root / "proc"
         self._pid = 0
         self._tasks: dict[tuple[int, int], _Task] = {}
-        self._ended: dict[str, list[int]] = {}
+        self._ended: dict[str, tuple[int, int, int]] = {}
         """Program -> run, wait and slices of its tasks that have ended."""
         self._programs: dict[str, None] = {}
 
@@ -130,13 +128,16 @@ class SchedstatMonitor(_OfProcesses):
         if not self._pid:
             return {}
         alive = list(self._living(self._pid))
-        self._forget(set(alive))
+        for key in self._tasks.keys() - set(alive):
+            task = self._tasks.pop(key)
+            task.file.close()
+            _add(self._ended, task.program, task)
         for key in alive:
             if key in self._tasks or len(self._tasks) < MOST_TASKS:
                 self._follow(key)
-        sums = {program: list(values) for program, values in self._ended.items()}
+        sums = dict(self._ended)
         for task in self._tasks.values():
-            _add(sums.setdefault(task.program if task.readings > 1 else "", [0, 0, 0]), task)
+            _add(sums, task.program if task.readings > 1 else "", task)
         run_ns, wait_ns, slices = (sum(values[place] for values in sums.values()) for place in range(3))
         reading: dict[str, float] = {"run_ns": run_ns, "wait_ns": wait_ns, "slices": slices}
         reading |= {"tasks": len(alive), "unread": sum(key not in self._tasks for key in alive)}
@@ -169,23 +170,18 @@ class SchedstatMonitor(_OfProcesses):
             task = self._tasks[key] = _Task(ProcFile(folder / "schedstat"))
         with suppress(OSError, ValueError):
             # `run wait slices`, in nanoseconds; a task that has ended is no more in its file (ESRCH).
-            task.run_ns, task.wait_ns, task.slices = map(int, task.file.read().split()[:3])
+            run_ns, wait_ns, slices = map(int, task.file.read().split()[:3])
+            task.times = run_ns, wait_ns, slices
         if task.readings < 2:  # its first name is its parent's, until it becomes its own program
             with suppress(OSError):
                 text = (folder / "comm").read_text(errors="replace")
                 task.program = re.sub(r"[^\w-]", "_", text.strip()) or "unnamed"
         task.readings += 1
 
-    def _forget(self, alive: set[tuple[int, int]]) -> None:
-        for key in self._tasks.keys() - alive:
-            task = self._tasks.pop(key)
-            task.file.close()
-            _add(self._ended.setdefault(task.program, [0, 0, 0]), task)
 
-
-def _add(sums: list[int], task: _Task) -> None:
-    for place, value in enumerate((task.run_ns, task.wait_ns, task.slices)):
-        sums[place] += value
+def _add(sums: dict[str, tuple[int, int, int]], program: str, task: _Task) -> None:
+    (run_ns, wait_ns, slices), more = sums.get(program, (0, 0, 0)), task.times
+    sums[program] = run_ns + more[0], wait_ns + more[1], slices + more[2]
 
 
 # The account of the control group that the trial's processes are in, and the limits that hold there. Versions 1 and 2
@@ -345,7 +341,14 @@ class CgroupMonitor(_OfProcesses):
         self._own = any(cgroup.is_ours(folder) for _, folder, _ in folders.values())
         for controller, (version, folder, mount) in folders.items():
             files = [file for file in _FILES if (file.version, file.controller) == (version, controller)]
-            group = _limiting(folder, mount, files)
+            limit, group = next((file for file in files if file.limits), None), folder
+            for level in (folder, *folder.parents):  # the nearest that limits, up to the top of the tree
+                with suppress(OSError):
+                    if limit is not None and limit.reading((level / limit.name).read_text()):
+                        group = level
+                        break
+                if level == mount:
+                    break
             self._files += [(ProcFile(group / file.name), file) for file in files if (group / file.name).exists()]
         if not self._files:
             self.unavailable["cgroup"] = "not available: the processes are in the root group, which has no account"
@@ -362,15 +365,3 @@ class CgroupMonitor(_OfProcesses):
     def detach(self) -> None:
         for file, _ in self._files:
             file.close()
-
-
-def _limiting(folder: Path, mount: Path, files: list[_File]) -> Path:
-    """The nearest group that limits, from `folder` up to the top of the tree; itself where none does."""
-    limit = next((file for file in files if file.limits), None)
-    for group in (folder, *folder.parents):
-        with suppress(OSError):
-            if limit is not None and limit.reading((group / limit.name).read_text()):
-                return group
-        if group == mount:
-            break
-    return folder

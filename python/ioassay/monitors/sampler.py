@@ -243,19 +243,16 @@ class _Log:
         if not all(map(math.isfinite, values)):
             raise ValueError("a value that is not finite")
         if names != self._names:
-            self._note_lost(reading, at_s)
+            gone = {name.rpartition(".")[0] or name for name in self._names if name not in reading}
+            lost = sorted(name for name in gone if f"lost {name}" not in self._said)
+            if lost and self._rows:
+                self._said.update(f"lost {name}" for name in lost)
+                after_s = at_s - self._rows[0][0]
+                text = f"monitor '{self._monitor.name}' lost {', '.join(lost)} {after_s:.3g} s after its first reading"
+                self._say("monitor-lost", text, again=True)
             self._names = names
         if names:
             self._rows.append((at_s, self._names, values))
-
-    def _note_lost(self, reading: Mapping[str, float], now_s: float) -> None:
-        gone = {name.rpartition(".")[0] or name for name in self._names if name not in reading}
-        lost = sorted(name for name in gone if f"lost {name}" not in self._said)
-        if lost and self._rows:
-            self._said.update(f"lost {name}" for name in lost)
-            after_s = now_s - self._rows[0][0]
-            text = f"monitor '{self._monitor.name}' lost {', '.join(lost)} {after_s:.3g} s after its first reading"
-            self._say("monitor-lost", text, again=True)
 
     def _say(self, code: str, text: str, *, again: bool = False) -> None:
         if again or code not in self._said:
