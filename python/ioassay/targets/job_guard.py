@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ioassay import units
 from ioassay.errors import SafetyRefusal
 from ioassay.host import block_devices
 from ioassay.host.block_devices import ROOT, FileId, Number
-from ioassay.records.record import Warning_
 from ioassay.roles import WRITE, Consent, Touch
 from ioassay.targets import device_users, filesystem, ownership_mark, safety
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """What a path that is written led to when it was examined."""
 
     resolved: Path
@@ -33,9 +32,8 @@ class _Seen:
 
 @dataclass(frozen=True)
 class Guard:
-    """What was found, and a look before each trial whether it is still so: fio follows names, and names change."""
+    """A look before each trial whether all is still as it was examined: fio follows names, and names change."""
 
-    warnings: list[Warning_]
     _seen: dict[Path, _Seen]
 
     def require_same(self, touches: Iterable[Touch]) -> None:
@@ -72,7 +70,8 @@ def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) ->
     """
     touches = list(touches)
     wanted = dict.fromkeys((safety.resolve(touch.path), touch.access) for touch in touches)
-    warnings = [warning for path, access in wanted for warning in safety.inspect_path(path, access, consent, root)]
+    for path, access in wanted:
+        safety.inspect_path(path, access, consent, root)
     written = [path for path, access in wanted if access == WRITE]
     with ExitStack() as stack:
         for path in written:
@@ -83,7 +82,7 @@ def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) ->
             safety.expect_own(path)
         for path in written:
             stack.callback(safety.mark_own, path)
-        yield Guard(warnings, {touch.path: _look(touch.path) for touch in touches if touch.access == WRITE})
+        yield Guard({touch.path: _look(touch.path) for touch in touches if touch.access == WRITE})
 
 
 _SHARE = 0.75
@@ -116,20 +115,18 @@ class Reserve:
             if self.clock() < next_s:
                 return ""
             next_s = self.clock() + _INTERVAL_S
-            return next((why for device, folder in folders.items() if (why := self._lack(device, folder))), "")
+            for device, folder in folders.items():
+                try:
+                    facts = os.statvfs(folder)
+                except OSError:
+                    continue  # removed or unmounted meanwhile: who uses it says so
+                free_bytes, least_bytes = facts.f_bavail * facts.f_frsize, self._least_bytes[device]
+                if facts.f_blocks and free_bytes < least_bytes:
+                    free, least = units.format_size(free_bytes), units.format_size(least_bytes)
+                    return (
+                        f"the file system of {folder} has {free} free, and the last {least} are reserved: free some "
+                        "space, or ask for less data, shorter runs or fewer logs"
+                    )
+            return ""
 
         return lack
-
-    def _lack(self, device: int, folder: Path) -> str:
-        try:
-            facts = os.statvfs(folder)
-        except OSError:
-            return ""  # removed or unmounted meanwhile: who uses it says so
-        free_bytes, least_bytes = facts.f_bavail * facts.f_frsize, self._least_bytes[device]
-        if free_bytes >= least_bytes or not facts.f_blocks:
-            return ""
-        shown = units.format_size
-        return (
-            f"the file system of {folder} has {shown(free_bytes)} free, and the last {shown(least_bytes)} are "
-            "reserved: free some space, or ask for less data, shorter runs or fewer logs"
-        )

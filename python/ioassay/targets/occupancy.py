@@ -159,18 +159,21 @@ def scan(
     clock: Callable[[], float] = time.monotonic,
 ) -> Occupancy:
     """Read `spans` (start and end in bytes, rising; all else is zero) to the first byte set, or to the limit."""
-    began_s = clock()
-    done_bytes = 0
+    import numpy as np
+
+    began_s, done_bytes = clock(), 0
     for start, end in spans:
         for offset in range(start, end, _PIECE_BYTES):
             length = min(_PIECE_BYTES, end - offset)
             try:
-                at = _first_set(read(offset, length))
+                data = read(offset, length)
             except OSError as error:
                 where = f"in the {units.format_size(length)} from byte {offset}"
                 return Occupancy(size_bytes, offset, failure=f"{where} ({error.strerror or error})")
-            if at is not None:
-                return Occupancy(size_bytes, offset + at, data_at_bytes=offset + at)
+            whole = length // _WORD_BYTES * _WORD_BYTES
+            if np.frombuffer(data[:whole], dtype=np.uint64).any() or any(data[whole:]):
+                at = offset + int((np.frombuffer(data, dtype=np.uint8) != 0).argmax())
+                return Occupancy(size_bytes, at, data_at_bytes=at)
             done_bytes += length
             elapsed_s = clock() - began_s
             whole_s = elapsed_s * (size_bytes - offset - length + done_bytes) / done_bytes
@@ -179,15 +182,6 @@ def scan(
                 return Occupancy(size_bytes, offset + length, whole_s=whole_s)
             progress((offset + length) / size_bytes)
     return Occupancy(size_bytes, size_bytes)
-
-
-def _first_set(data: memoryview) -> int | None:
-    import numpy as np
-
-    whole = len(data) // _WORD_BYTES * _WORD_BYTES
-    if not np.frombuffer(data[:whole], dtype=np.uint64).any() and not any(data[whole:]):
-        return None
-    return int((np.frombuffer(data, dtype=np.uint8) != 0).argmax())
 
 
 def _sample(path: Path) -> Occupancy:
@@ -300,11 +294,8 @@ class Signature:
     offset_bytes: int | None
 
     def __str__(self) -> str:
-        return f"{_TABLES.get(self.kind, self.kind)}, label {self.label}" if self.label else self.title
-
-    @property
-    def title(self) -> str:
-        return _TABLES.get(self.kind, self.kind)
+        title = _TABLES.get(self.kind, self.kind)
+        return f"{title}, label {self.label}" if self.label else title
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ioassay import debug_log, units
@@ -97,7 +96,7 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     debug_log.info(
         "targets", f"{path}: {len(findings)} findings against writing, consent {'given' if consented else 'not given'}"
     )
-    refuse_unless_consented(str(label(path, device, root)), findings, names, consent)
+    refuse_unless_consented(label(path, device, root), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
@@ -284,29 +283,12 @@ _NO_VENDOR = ("ATA", "Generic", "NVMe")
 """What stands for the maker where none is given: libata's own word, and those of bridges."""
 
 
-@dataclass(frozen=True)
-class Label:
-    """What a person can compare with the drive in the machine."""
-
-    path: Path
-    """As the user named it, links followed."""
-    device: Device
-    name: str
-    """The name to give to --destroy-data."""
-    model: str
-    serial: str
-
-    def __str__(self) -> str:
-        said = [units.format_size(self.device.size_bytes), self.model, f"serial {self.serial}" if self.serial else ""]
-        about = ", ".join(filter(None, said))
-        return f"{self.path} (block device {self.device.number}, {self.device.name}, {about})"
-
-
-def label(path: Path, device: Device, root: Path = ROOT) -> Label:
-    """The label of the device that `path` leads to; a partition has its disk's model and serial number."""
+def label(path: Path, device: Device, root: Path = ROOT) -> str:
+    """What a person can compare with the drive in the machine; a partition has its disk's model and serial number."""
     disk = block_devices.disk_of(device)
-    serial = next(iter(_read_serials(disk)), "")
-    return Label(path, device, consent_names(device, root)[0], model(disk), serial)
+    number = next(iter(serials(disk)), "")
+    said = [units.format_size(device.size_bytes), model(disk), f"serial {number}" if number else ""]
+    return f"{path} (block device {device.number}, {device.name}, {', '.join(filter(None, said))})"
 
 
 def model(disk: Device) -> str:
@@ -330,9 +312,9 @@ def consent_names(device: Device, root: Path = ROOT) -> list[str]:
     # Those of a partition are its disk's with -part<N>, as udev writes them.
     disk = block_devices.disk_of(device)
     others = [other for other in block_devices.disks(root) if other.number != disk.number]
-    taken = {name for other in others for name in _read_serials(other)}
+    taken = {name for other in others for name in serials(other)}
     suffix = f"-part{device.partition}" if device.partition else ""
-    if names := [*by_id, *(name + suffix for name in _read_serials(disk) if name not in taken)]:
+    if names := [*by_id, *(name + suffix for name in serials(disk) if name not in taken)]:
         return names
     backing = [loop.backing for loop in block_devices.loops(root) if loop.device.number == device.number]
     return [f"/dev/{device.name}", device.name, *backing]
@@ -343,7 +325,8 @@ def consents(names: list[str], given: str) -> bool:
     return given in names or given.removeprefix(f"/{_BY_ID}/") in names
 
 
-def _read_serials(disk: Device) -> list[str]:
+def serials(disk: Device) -> list[str]:
+    """Serial numbers and world-wide names of a disk, the one to show first."""
     found = [block_devices.scsi_serial(disk.folder), *(text_of(disk.folder / name) for name in _SERIAL_FILES)]
     return list(dict.fromkeys(name for name in found if name))
 
