@@ -13,10 +13,10 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 from ioassay.errors import ToolError
+from ioassay.process import process_table
 from ioassay.process.supervisor import EXEC_FAILED, OWN, PR_SET_PDEATHSIG, TRIAL_VARIABLE
 
 
@@ -65,12 +65,9 @@ class PipedChild:
         return self._child.poll()
 
     def processor_s(self) -> float:
-        """CPU time that it has used so far, of its threads too; 0 once it has ended (proc_pid_stat(5))."""
-        try:
-            fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except OSError:
-            return 0.0
+        """CPU time that it has used so far, of its threads too; 0 once it is gone."""
+        found = process_table.status(self._child.pid)
+        return (found.user_ticks + found.system_ticks) / os.sysconf("SC_CLK_TCK") if found is not None else 0.0
 
     def end(self, grace_s: float = 0.0) -> int:
         """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""

@@ -152,7 +152,15 @@ def run(
             _reap_group(child.pid)
             leftovers += _end_adopted("" if spare_daemons else tag, own, told)
         except BaseException:
-            _end_all(child.pid, tag, own, told)
+            try:  # and at once where that is interrupted too
+                _end_group(child.pid)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(child.pid, 0)
+                _reap_group(child.pid)
+                _end_adopted(tag, own, told)
             raise
         finally:
             child.close()
@@ -357,19 +365,6 @@ def _end_group(group: int) -> None:
         time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _end_all(group: int, tag: str, own: frozenset[int], told: bool) -> None:
-    """End a child and what it started, at once where that is interrupted too."""
-    try:
-        _end_group(group)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(group, 0)
-        _reap_group(group)
-        _end_adopted(tag, own, told)
 
 
 def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
