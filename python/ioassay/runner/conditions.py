@@ -13,7 +13,7 @@ Deliberately not here: settings of the whole host (`settings`), and what a trial
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,13 @@ from types import TracebackType
 from typing import Self
 
 from ioassay.errors import ConditionError, StudyError, ToolError
-from ioassay.host import cgroup, oom_killer, settings
+from ioassay.host import cgroup, oom_killer
 from ioassay.process import supervisor
 from ioassay.records.record import Warning_
 from ioassay.study.run_conditions import Conditions
 from ioassay.units import format_processors, parse_processors
 
-__all__ = ["Conditions", "Hold", "check", "leftovers", "rehearse", "remove_leftovers", "remover"]
+__all__ = ["Conditions", "Hold", "check", "leftovers", "rehearse", "remove_leftovers"]
 
 _WATCHDOG_MARGIN_S = 4 * supervisor.GRACE_S
 """How long after a trial's timeout the runner may take to end it by itself."""
@@ -35,12 +35,6 @@ _LIKE = 0.01
 """Limits are rounded by the kernel, to pages and microseconds."""
 
 leftovers, remove_leftovers = cgroup.leftovers, cgroup.remove_leftovers
-
-
-def remover() -> Callable[[], None]:
-    """What removes the control groups of this process, to be called in another one when this one was killed."""
-    owner = settings.this_process()
-    return lambda: cgroup.remove_of(owner)
 
 
 class Hold:

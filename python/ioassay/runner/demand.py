@@ -103,7 +103,13 @@ def _amount(need: Need, bound: Bound | None, machine: Machine) -> float:
 def _bounds(kind: str, folder: Path | None, machine: Machine) -> Iterator[Bound]:
     """Every bound of a resource: those of the host, of this user and of its control group, or of a file system."""
     if kind == MEMORY:
-        yield from _of_memory(machine)
+        found = {
+            "MemAvailable": system.memory(machine).get("available_bytes"),
+            "the limit of this control group": system.limits(machine).get("memory_bytes"),
+        }
+        for source, free_bytes in found.items():
+            if free_bytes is not None:
+                yield Bound(free_bytes, max(MEMORY_KEPT_SHARE * free_bytes, MEMORY_KEPT_BYTES), source)
     elif kind == PROCESSES:
         yield from _of_processes(machine)
     elif kind == FILES:  # of the whole host (proc_sys_fs(5))
@@ -122,16 +128,6 @@ def _bounds(kind: str, folder: Path | None, machine: Machine) -> Iterator[Bound]
         facts = os.statvfs(folder)
         inodes = facts.f_favail if facts.f_files else math.inf  # btrfs makes them as it needs them
         yield Bound(inodes, filesystem.MARGIN_SHARE * facts.f_files, f"free on {folder}")
-
-
-def _of_memory(machine: Machine) -> Iterator[Bound]:
-    found = {
-        "MemAvailable": system.memory(machine).get("available_bytes"),
-        "the limit of this control group": system.limits(machine).get("memory_bytes"),
-    }
-    for source, free_bytes in found.items():
-        if free_bytes is not None:
-            yield Bound(free_bytes, max(MEMORY_KEPT_SHARE * free_bytes, MEMORY_KEPT_BYTES), source)
 
 
 def _of_processes(machine: Machine) -> Iterator[Bound]:

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 from ioassay.errors import UsageError
 from ioassay.hints import document, nearest
 from ioassay.pack import listed
-from ioassay.records.record import FAILED, Warning_
+from ioassay.records.record import Warning_
 from ioassay.registry import Contract, Registry
-from ioassay.roles import Consent, CurrentRates, Parsed, Trial
+from ioassay.roles import Consent, CurrentRates, Trial
 from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
     from ioassay.runner.preflight import PreparedStudy, Storage
-    from ioassay.runner.worker import Computed
     from ioassay.study.model import Study, Suite
 
 
@@ -146,11 +145,6 @@ class Measured:
     """Whether its host measures nothing any more for the run."""
     began_unix_s: float = 0.0
     lasted_s: float = 0.0
-
-    def failure(self) -> Computed:
-        from ioassay.runner.worker import Computed
-
-        return Computed(Parsed(FAILED, self.reason), self.began_unix_s, self.lasted_s)
 
 
 @dataclass(frozen=True)
@@ -293,24 +287,17 @@ def gathered(benches: Sequence[PreparedStudy]) -> dict[str, Any]:
     from ioassay import host
 
     here = [bench for bench in benches if not bench.elsewhere]
-    tools = {tool.executable: bench.version.partition("\n")[0] for bench in here if (tool := bench.driver.tool())}
-
-    def measured() -> Iterator[Path]:
-        for bench in here:
-            for trial in bench.points():
-                if path := trial.target.get("path"):
-                    yield bench.folder / Path(path).expanduser()
-                yield from (bench.folder / touch.path for touch in bench.driver.touches(trial.params))
-
-    return {**host.facts(next(measured(), Path())), "tools": tools}
+    versions = {tool.executable: bench.version.partition("\n")[0] for bench in here if (tool := bench.driver.tool())}
+    first = next((path for bench in benches for path in bench.paths()), Path())
+    return {**host.facts(first), "tools": versions}
 
 
 def kept_files(benches: Sequence[PreparedStudy]) -> list[KeptFile]:
     """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
-    from ioassay.targets import ownership_mark
+    from ioassay.targets import ownership_mark, safety
 
     found = []
-    for path in dict.fromkeys(path for bench in benches for path in bench.kept()):
+    for path in dict.fromkeys(safety.resolve(path) for bench in benches for path in bench.paths()):
         if parts := ownership_mark.files(path):
             size_bytes = sum(part.stat().st_blocks * 512 for part in parts)
             remove = shlex.join(["rm", "--", *map(str, parts)])

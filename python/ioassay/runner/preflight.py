@@ -17,38 +17,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import analysis, debug_log, drivers, metrics, monitors
+from ioassay import analysis, debug_log, drivers, metrics, monitors, roles
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.hints import document, suggestion
-from ioassay.host import interference, system
+from ioassay.host import block_devices, interference, system
 from ioassay.process import supervisor
 from ioassay.records.observation import BPF
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
-from ioassay.roles import (
-    NOTHING,
-    READ,
-    WRITE,
-    Confinement,
-    Consent,
-    Driver,
-    Footprint,
-    Load,
-    Target,
-    Tool,
-    Touch,
-    Trial,
-)
+from ioassay.roles import NOTHING, WRITE, Confinement, Consent, Driver, Footprint, Load, Target, Tool, Touch, Trial
 from ioassay.runner import conditions, confinement, demand, worker_pool
 from ioassay.runner.conditions import Conditions
 from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
-from ioassay.targets import filesystem, ownership_mark, safety
+from ioassay.targets import filesystem, safety
 from ioassay.targets import target as make_target
 from ioassay.verify import witness
 
 _NO_LOAD = Load("null", None, 0, read_only=True)
-_STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
+_STRENGTH = {NOTHING: 0, roles.READ: 1, WRITE: 2}
 
 
 @dataclass
@@ -118,14 +105,12 @@ class PreparedStudy:
             ]
         return found
 
-    def kept(self) -> list[Path]:
-        """Files of this host that ioassay, or a job of the study, made and that are still there."""
-        if self.elsewhere:
-            return []
-        targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
-        named = [self.folder / Path(path).expanduser() for path in targets]
-        named += [self.folder / touch.path for touch in self.touches()]
-        return [path for path in dict.fromkeys(map(safety.resolve, named)) if ownership_mark.read(path) is not None]
+    def paths(self) -> Iterator[Path]:
+        """Each path of this host that its points load, as the study writes it: of targets, and of parameters."""
+        for trial in () if self.elsewhere else self.points():
+            if path := trial.target.get("path"):
+                yield self.folder / Path(str(path)).expanduser()
+            yield from (self.folder / touch.path for touch in self.driver.touches(trial.params))
 
     def close(self) -> None:
         for target in self.targets.values():
@@ -239,7 +224,14 @@ def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
         import polars  # noqa: F401
     here = [bench for bench in benches if not bench.elsewhere]
     found = dict.fromkeys(warning for bench in here for warning in _examined(bench))
-    _require_room(here)
+    files: dict[Path, Footprint] = {}  # those of targets and those that jobs name, which have to fit at once
+    for footprint in (footprint for bench in here for footprint in bench.footprints()):
+        path = safety.resolve(footprint.path)
+        if path.is_file() or not path.exists():  # no device, nor /dev/null
+            sizes = [files.get(path, footprint).size_bytes, footprint.size_bytes]
+            largest = None if None in sizes else max(size for size in sizes if size is not None)
+            files[path] = Footprint(path, largest, footprint.lasting)
+    filesystem.require_total_room(list(files.values()))
     return [*found, *_uncounted(here)]
 
 
@@ -323,7 +315,7 @@ def _tried(wanted: Conditions, form: str = "{}") -> list[Warning_]:
     try:
         return conditions.rehearse(wanted) if wanted else []
     except ConditionError as error:
-        return [Warning_(_REFUSED, form.format(error))]
+        return [Warning_(_REFUSED, form.replace("{}", str(error)))]
 
 
 def _uncounted(benches: Sequence[PreparedStudy]) -> list[Warning_]:
@@ -413,20 +405,6 @@ def rehearse(bench: PreparedStudy, params: Mapping[str, Any]) -> Sequence[Warnin
     return warnings
 
 
-def _require_room(benches: Sequence[PreparedStudy]) -> None:
-    """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
-    files: dict[Path, Footprint] = {}
-    for bench in benches:
-        for footprint in bench.footprints():
-            path = safety.resolve(footprint.path)
-            if path.exists() and not path.is_file():
-                continue  # a device, or /dev/null
-            known = files.get(path, footprint).size_bytes
-            size_bytes = None if known is None or footprint.size_bytes is None else max(known, footprint.size_bytes)
-            files[path] = Footprint(path, size_bytes, footprint.lasting)
-    filesystem.require_total_room(list(files.values()))
-
-
 def require_record_room(benches: Sequence[PreparedStudy], folder: Path) -> None:
     """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
     filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
@@ -465,8 +443,9 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
     found = []
     for path, access in strongest.items():
         device = safety.require_device(path)
-        seen, content = safety.label(path, device), safety.content(path, device)
-        found.append(Storage(str(path), seen.name, seen.model, seen.serial, device.size_bytes, access, content))
+        disk, name = block_devices.disk_of(device), safety.consent_names(device)[0]
+        serial, content = next(iter(safety.serials(disk)), ""), safety.content(path, device)
+        found.append(Storage(str(path), name, safety.model(disk), serial, device.size_bytes, access, content))
     return found
 
 

@@ -22,7 +22,8 @@ from ioassay import debug_log, metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.errors import InputError, RunError, StudyError
-from ioassay.host.settings import KEEP, HostSettings
+from ioassay.host import cgroup
+from ioassay.host.settings import KEEP, HostSettings, this_process
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
 from ioassay.roles import Parsed, Trial
@@ -104,11 +105,11 @@ def execute(
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
         lock = stack.enter_context(store.locked())
-        remove_groups = conditions.remover()
+        owner = this_process()
 
         def abandon() -> None:
             """In the process that outlives a killed runner: its groups and files that were not to stay go."""
-            remove_groups()
+            cgroup.remove_of(owner)
             for bench in benches:
                 bench.abandon()
 
@@ -340,7 +341,8 @@ class _RunLoop:
                         result = replace(result, reason=str(error))
                     if record is None:
                         self.store.begin(trial.id)
-                    result, warnings = result.failure(), ()
+                    failed = Parsed(FAILED, result.reason)
+                    result, warnings = worker.Computed(failed, result.began_unix_s, result.lasted_s), ()
                 record = record or one.keep(self.store, trial, result, warnings)
             self._count(trial, record, record.status)
 
@@ -477,8 +479,16 @@ class Patience:
             return
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return
-        point, repetition = plan.point_key(record.trial["point"]), record.trial["repetition"]
-        self.known.setdefault(point, {})[repetition] = value, _latencies(folder, self.until.metric)
+        point, repetition, histogram = plan.point_key(record.trial["point"]), record.trial["repetition"], None
+        percentile, path = metrics.latency_percentile(self.until.metric), folder / "hist.parquet"
+        if percentile is not None and path.exists():
+            import polars as pl
+
+            from ioassay.analysis.measurements import cells
+
+            found = cells.histograms_of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
+            histogram = next(iter(found.values()), None)
+        self.known.setdefault(point, {})[repetition] = value, histogram
 
     def decides(self, trial: Trial) -> bool:
         """Whether earlier repetitions decide about this one, so that they must have been recorded."""
@@ -501,16 +511,3 @@ class Patience:
         if percentile is not None and len(parts) == len(earlier):
             values = cells.pseudo_values(parts, [percentile.percent]).ravel().tolist()
         return relative_half_width(values) <= self.until.ci
-
-
-def _latencies(folder: Path, metric: str) -> Histogram | None:
-    """The latencies of a trial whose percentile `metric` is; None of other metrics, and where none were kept."""
-    percentile, path = metrics.latency_percentile(metric), folder / "hist.parquet"
-    if percentile is None or not path.exists():
-        return None
-    import polars as pl
-
-    from ioassay.analysis.measurements import cells
-
-    found = cells.histograms_of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
-    return next(iter(found.values()), None)

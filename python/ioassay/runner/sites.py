@@ -107,7 +107,14 @@ class ForeignExecutor:
         try:
             result = done.result()
             if isinstance(result, Lacking):
-                self._send(_with_contents(order, result), raw, future)
+                for file in result.files:
+                    if order.contents or file.size_bytes > delivery.MOST_RETURNED_BYTES:
+                        raise delivery.UnfitWorker(
+                            f"{file.named}: is not on {result.host} and cannot be sent; expected the same file at "
+                            f"{file.path} there"
+                        )
+                contents = [piece for file in result.files for piece in delivery.parts(file)]
+                self._send(dataclasses.replace(order, contents=contents), raw, future)
                 return
             with self._lock:  # `close` waits, so that nothing is written once the run has ended
                 computed = delivery.unpack(result, raw) if future in self._waiting else result.computed
@@ -128,18 +135,6 @@ class ForeignExecutor:
                 future.set_result(computed)
             else:
                 future.set_exception(error)
-
-
-def _with_contents(order: Order, lacking: Lacking) -> Order:
-    """The order with the files that were lacking; UnfitWorker where they came with it already, or are too large."""
-    for file in lacking.files:
-        if order.contents or file.size_bytes > delivery.MOST_RETURNED_BYTES:
-            raise delivery.UnfitWorker(
-                f"{file.named}: is not on {lacking.host} and cannot be sent; expected the same file at "
-                f"{file.path} there"
-            )
-    pieces = [piece for file in lacking.files for piece in delivery.parts(file)]
-    return dataclasses.replace(order, contents=pieces)
 
 
 @dataclass

@@ -184,7 +184,10 @@ class _Watched:
     def _run(self, command: Command, load: Load, raw: Path, tag: str, timeout_s: float, hold: Hold) -> Outcome:
         loaded, watch = host.devices(load.path), self.bench.study.watch
         sampler = Sampler([monitor(name, devices=loaded) for name in watch.monitors], watch.interval)
-        rates = RateReader(self.bench.driver, raw / "stdout", self._device(load, loaded), self.on_rates)
+        driver, params, devices = self.bench.driver, self.trial.params, loaded
+        if load.path is None and (named := driver.touches(params)):  # no target: the first file of the parameters
+            devices = host.devices(named[0].path)
+        rates = RateReader(driver, raw / "stdout", devices[0] if devices else "", self.on_rates)
         for name, text in command.files.items():
             (raw / name).write_text(text)
 
@@ -204,7 +207,6 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            driver, params = self.bench.driver, self.trial.params
             touches, needs = driver.touches(params), driver.confinement(params)
             confined = confinement.spread(load, touches, raw, needs, [command.argv[0]])
             with self._watching(loaded, raw) as watching, confined as net:
@@ -228,8 +230,8 @@ class _Watched:
                 self.confined, self.warnings = net.ruleset is not None, [*self.warnings, *net.warnings]
                 self.seen = seen = watching.observation(outcome)
                 if environment is not None:
-                    devices = self.bench.meter.device_shares(seen) if seen is not None else {}
-                    self.environment = replace(environment, devices=devices)
+                    shares = self.bench.meter.device_shares(seen) if seen is not None else {}
+                    self.environment = replace(environment, devices=shares)
                 if seen is not None and seen.threads is not None and seen.processes:
                     processes, threads = seen.processes - seen.threads, seen.threads
                     outcome = replace(outcome, processes=processes, threads=threads, most_alive=seen.most_alive)
@@ -240,12 +242,6 @@ class _Watched:
                 (raw / UNAVAILABLE).write_text(json.dumps(sampler.unavailable, indent=1))
             limited = [Warning_("witness-limited", self.seen.why)] if self.seen is not None and self.seen.why else []
             self.warnings = [*self.warnings, *sampler.warnings, *limited]
-
-    def _device(self, load: Load, devices: Sequence[str]) -> str:
-        """The block device that is loaded: under the target, or without one under the first file of the parameters."""
-        if load.path is None and (touches := self.bench.driver.touches(self.trial.params)):
-            devices = host.devices(touches[0].path)
-        return devices[0] if devices else ""
 
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
