@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Entries = Mapping[str, str]
 """Name -> `module` or `module:Class`, imported on first use."""
 Commands = Mapping[str, tuple[str, str]]
-"""Name -> the module with `register(app)`, imported on first use, and the first sentence of the command's help."""
+"""Name -> `module:function`, of a group the module with `register(app)`, and the first sentence of the help."""
 
 
 LISTS = (

@@ -23,7 +23,7 @@ from ioassay.process import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any
 
     from ioassay.cli.syntax import Command, Group
 
@@ -31,15 +31,18 @@ ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
 _ENTRIES: dict[str, tuple[str, str]] = listed(
     "commands",
     {
-        "run": ("ioassay.cli.run", "Run a study and write its report."),
-        "plan": ("ioassay.cli.run", "Show trials, order, time and bytes written; run nothing."),
-        "studies": ("ioassay.cli.run", "List the built-in studies."),
+        "run": ("ioassay.cli.run:run", "Run a study and write its report."),
+        "plan": ("ioassay.cli.run:plan", "Show trials, order, time and bytes written; run nothing."),
+        "studies": ("ioassay.cli.run:studies", "List the built-in studies."),
         "report": ("ioassay.cli.results", "Rebuild findings, figures and page from the records of a run."),
         "export": ("ioassay.cli.results", "Write a run into one archive to share, as tables, or as a summary."),
-        "doctor": ("ioassay.cli.doctor", "Check if this host is fit to measure, and say how to fix it."),
+        "doctor": ("ioassay.cli.doctor:doctor", "Check if this host is fit to measure, and say how to fix it."),
         "sql": ("ioassay.cli.results", "Query the records of one or more runs with SQL."),
-        "new-pack": ("ioassay.cli.new_pack", "Write a package for another tool: a driver, its tests and a study."),
-        "help": ("ioassay.cli.help", "Show the help of a command, or a document."),
+        "new-pack": (
+            "ioassay.cli.new_pack:new_pack",
+            "Write a package for another tool: a driver, its tests and a study.",
+        ),
+        "help": ("ioassay.cli.help:show", "Show the help of a command, or a document."),
     },
 )
 COMMANDS = {name: about for name, (_, about) in _ENTRIES.items()}
@@ -79,19 +82,12 @@ def run(words: Sequence[str]) -> int:
     return code
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """See warnings.showwarning: plugins are the business of the user, and where we warn of them is not."""
     if issubclass(category, BrokenPlugin):
         console.note(f"warning: {message} [{category.code}]")
     else:
-        _PYTHON_WARNING(message, category, filename, lineno, file, line)
+        _PYTHON_WARNING(message, category, *place, **more)
 
 
 def named(name: str) -> Command | Group:
@@ -100,8 +96,13 @@ def named(name: str) -> Command | Group:
 
     from ioassay.cli import syntax
 
+    module, _, member = _ENTRIES[name][0].partition(":")
+    found = import_module(module)
+    if member:
+        command = getattr(found, member)
+        return command if isinstance(command, syntax.Command) else syntax.Command(command)
     app = syntax.Group(ABOUT)
-    import_module(_ENTRIES[name][0]).register(app)
+    found.register(app)
     return app.members[name]
 
 
@@ -170,15 +171,12 @@ def _dispatch(words: Sequence[str]) -> None:
         from ioassay.cli import manual
 
         manual.answer(words[1:])
-    elif first in ("-h", "--help"):
+    elif not words or first in ("-h", "--help"):
         from ioassay.cli import helptext
 
-        helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS)
-    elif not words:
-        from ioassay.cli import helptext
-
-        helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=True)
-        raise console.Exit(UsageError.exit_code)
+        helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=not words)
+        if not words:
+            raise console.Exit(UsageError.exit_code)
     else:
         from ioassay.cli import syntax
 

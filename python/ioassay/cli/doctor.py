@@ -17,10 +17,6 @@ _MOST_UNABLE, _MOST_PLUGINS = 3, 2
 """Lines about what cannot be done here, and about plugins."""
 
 
-def register(app: syntax.Group) -> None:
-    app.command("doctor")(doctor)
-
-
 def doctor(
     path: Annotated[Path, syntax.argument("PATH", "A path on the disk to measure.")] = Path(),
     restore: Annotated[bool, syntax.option("--restore", "Restore settings that a killed run left changed.")] = False,

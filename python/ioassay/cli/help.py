@@ -19,10 +19,6 @@ from ioassay.process import show_in_pager
 _WIDTH = 78
 
 
-def register(app: syntax.Group) -> None:
-    app.command("help")(show)
-
-
 def show(
     command: Annotated[
         list[str] | None,

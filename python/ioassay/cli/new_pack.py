@@ -15,10 +15,6 @@ FILES = ("pyproject.toml", "README.md", "study.toml", "__init__.py", "driver.py"
 """Of the template in `testing/new_pack`, and the folders that they are written to."""
 
 
-def register(app: syntax.Group) -> None:
-    app.command("new-pack")(new_pack)
-
-
 def new_pack(
     name: Annotated[str, syntax.Argument(metavar="NAME", help="Of the tool: lower case letters, digits and _.")],
     output: Annotated[

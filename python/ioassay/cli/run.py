@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from ioassay.api.study import Plan
 
 
-def register(app: syntax.Group) -> None:
-    for command in (run, plan, studies):
-        app.command()(command)
-
-
 def run(
     study: Annotated[str | None, options.StudyName] = None,
     output: options.Output = None,

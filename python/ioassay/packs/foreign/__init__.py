@@ -28,7 +28,10 @@ PACK = Pack(
         "phoronix": "ioassay.packs.foreign.result_files:PHORONIX_RESULTS",
     },
     commands={
-        "import": ("ioassay.packs.foreign.commands.import_run", "Turn results from elsewhere into a run with a report.")
+        "import": (
+            "ioassay.packs.foreign.commands.import_run:import_",
+            "Turn results from elsewhere into a run with a report.",
+        )
     },
     api={"import_results": "ioassay.packs.foreign.importer"},
     before={"import": "doctor"},

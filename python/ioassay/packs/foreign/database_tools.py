@@ -1,10 +1,8 @@
-"""Outputs of pgbench, redis-benchmark and sysbench.
+"""Outputs of pgbench, redis-benchmark and sysbench; docs/claims.md has what they claim.
 
-pgbench and redis-benchmark claim transactions and requests, which are operations of a database and no I/O. The I/O for
-them is the server's, which is another process. The interval is that behind the rate, the operations divided by it: it
-has more digits than the printed seconds, and that of pgbench begins when all clients are connected. Results of each
-script and statement of pgbench (-f, -b, -r) are parts of the same transactions and not claimed again. With --csv and
--q of redis-benchmark there is no number of requests, and latencies alone are claimed.
+The interval of pgbench and redis-benchmark is that behind the rate, the operations divided by it: it has more digits
+than the printed seconds, and that of pgbench begins when all clients are connected. Results of each script and
+statement of pgbench (-f, -b, -r) are parts of the same transactions and not claimed again.
 """
 
 from __future__ import annotations
@@ -124,18 +122,13 @@ REDIS_BENCHMARK = Tool(
 )
 
 
-# sysbench 1.0: its results, and what its fileio test claims: a read and a write of one interval, with its syncs.
-# sysbench prints rates to a hundredth and one exact number, its events: requests and those synchronisations that it
+# sysbench 1.0 prints rates to a hundredth and one exact number, its events: requests and those synchronisations that it
 # makes between them, but not those after the last request. The interval behind the rates ends after these, and is
 # longer than the printed total time. Events divided by the sum of the rates give it, and with it the number of requests
 # of each kind; they are claimed where they come out whole within the rounding of the rates, else as bytes with that
-# uncertainty. Latencies are those of events: they are claimed of tests that do nothing but one kind of request, by
-# calls that wait for it (of asynchronous requests, an event is little more than their submission). Tests other than
-# fileio claim nothing.
-# For `ioassay import` each test of an output (fileio, cpu, memory, any other) is an entry. Rates are those that
-# sysbench prints. Where a test prints none (threads, mutex, scripts), events over the total time are its rate. A
-# latency that is printed as 0.00 ms says nothing and is left out. Intervals of --report-interval and bins of
-# --histogram are not read.
+# uncertainty. Latencies are those of events: of asynchronous requests, an event is little more than their submission.
+# For `ioassay import` each test of an output is an entry. Where a test prints no rate (threads, mutex, scripts), it is
+# the events over the total time. A latency that is printed as 0.00 ms says nothing and is left out.
 
 _SECTION = "File operations:"
 _OPTIONS = "Running the test with following options"

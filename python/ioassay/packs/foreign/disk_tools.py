@@ -1,17 +1,12 @@
-"""What dd, hdparm -t and -T and Bonnie++ claim.
+"""What dd, hdparm -t and -T and Bonnie++ claim; docs/claims.md has what is left out, and why.
 
-hdparm reads a device in pieces of 2 MiB; its MB are 2**20 bytes (hdparm.c: TIMING_BUF_MB). Of reads from the cache (-T)
-one read comes before the clock starts, and the time of as many copies within memory is taken off the interval
-(time_cache): neither its seconds nor its rate are those of calls, and they are not claimed.
+Of hdparm's reads from the cache (-T) the time of as many copies within memory is taken off the interval (time_cache):
+neither its seconds nor its rate are those of calls.
 
-Bonnie++ has writes, rewrites, reads and seeks in its line of CSV or its table, with the size and rates in KiB/s;
-`+++++` is a test that was too short for a rate, and an empty field one that did not run. The size of the chunks is in
-the table or the arguments only: Bonnie++ 2.00a leaves its field empty. A rewrite reads and writes every chunk, and so
-is two claims. A seek reads one chunk; a tenth of them writes it back, whose number is not printed, as the volume of
-the tests by character and of the files that are created is not: the claims leave those out (`other-tests`). No claim
-names files: Bonnie++ changes into the folder of -d, and the names in it are its own. Latencies are maxima. The rates of
-creating, looking at and deleting files are no I/O of data and not claimed, and of several copies (-c) the volume is not
-known.
+Bonnie++ 2.00a leaves its field of the chunks' size empty, so that it is in the table or the arguments only. A tenth of
+its seeks write their chunk back; their number is not printed, nor is the volume of the tests by character and of the
+files that are created: the claims leave those out (`other-tests`). It changes into the folder of -d, and the names in
+it are its own.
 """
 
 from __future__ import annotations
@@ -215,12 +210,8 @@ BONNIE = Tool(
 )
 
 
-# dd: GNU's, busybox's and BSD's summaries, in any language, as a read and a write. The summary goes to standard error.
-# It counts blocks and bytes of both sides in one interval, from before the first read to after both files are closed,
-# so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main and finish_up). The read that finds the end of the
-# file is no block. Sides that are no files (/dev/zero, pipes) claim nothing. Without its arguments the sides are not
-# known, nor where a shell has redirected both. SIGUSR1 makes dd print summaries while it runs; the last one includes
-# them.
+# dd. Its interval ends after both files are closed, so conv=fsync and conv=fdatasync are inside (coreutils dd.c, main
+# and finish_up). Without its arguments the sides are not known, nor where a shell has redirected both.
 
 _RECORDS = re.compile(r"[^\d+]{0,60}(\d{1,19})\+(\d{1,19})(?![\d+])[^\d+]{0,60}")
 _PAIR = re.compile(r"[0-9]\+[0-9]")

@@ -2,9 +2,8 @@
 
 ioping prints two sums. The requests that were *completed* leave out the first (the warm-up) and those outside -t and
 -T, and their time is that of the requests alone; those that were *generated* are all, with the pauses between them.
-Calls are all, so the second is claimed; latencies are those of the first, whose number is claimed where it is lower.
-A number without decimals is exact (ioping.c: print_suffix has decimals only where the value is not whole). In a folder
-ioping makes a file of its own and writes it before its clock starts.
+docs/claims.md says which is claimed. A number without decimals is exact (ioping.c: print_suffix has decimals only where
+the value is not whole).
 """
 
 from __future__ import annotations

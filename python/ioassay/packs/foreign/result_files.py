@@ -1,18 +1,11 @@
 """Outputs and files of results of elbencho, vdbench and the Phoronix Test Suite, for claims and `ioassay import`.
 
-elbencho: what its table claims of each phase that reads or writes, and the rows of its --csvfile.
-
-Written after outputs of 3.1, its sources (Statistics.cpp, UnitTk.cpp) and its description of the file (the page
-csv-docs of its repository). The first column of a quantity, up to the first thread to end, is a part of the second and
-left out. Each thread has a clock of its own.
-
-In the table whole numbers are rounded down: bytes to MiB, rates to MiB/s (with --base10 to MB/s), latencies to
-microseconds; from a millisecond on these have three digits. The number of blocks is printed only with --log 1. Phases
-that create, delete or look at files and folders claim nothing.
-
-For `ioassay import` each row of the CSV is a phase, and each phase an entry. Columns are found by their names, with
-`[first]`, `[last]`, `[min]` or without the brackets of older versions. Of a mix (--rwmixpct) the plain columns are the
-writes. Minima and maxima of latency are in the file, percentiles are not.
+docs/claims.md and docs/import.md have what is read. elbencho: written after outputs of 3.1, its sources
+(Statistics.cpp, UnitTk.cpp) and its description of the file (the page csv-docs of its repository). The first column of
+a quantity, up to the first thread to end, is a part of the second and left out. In the table whole numbers are rounded
+down: bytes to MiB, rates to MiB/s (with --base10 to MB/s), latencies to microseconds; from a millisecond on these have
+three digits. Columns of the CSV have names with `[first]`, `[last]`, `[min]`, in older versions without brackets. Of a
+mix (--rwmixpct) the plain columns are the writes.
 """
 
 from __future__ import annotations
@@ -226,15 +219,11 @@ def _is_csv(text: str) -> bool:
 ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
 
 
-# vdbench's flat file (output/flatfile.html): the averages of each run, by the columns' own names.
-# Written after vdbench's documentation and the source of its flat file (Flat.java), without an output of our own. A
-# line of names comes first; each row is an interval of a run, and the last of a run is its average, whose interval is
-# called `avg_2-10`: it leaves out the first interval. Of volumes and counts there are only averages a second, and no
-# row has the length of an interval, so that rates and response times are all that is claimed. MB are 2**20 bytes,
-# response times milliseconds, numbers have four decimals.
-# For `ioassay import` the average of each run is an entry, and its intervals are the entry's series. Of volumes (SD,
-# WD) reads and writes have one rate together: it is that of reads or of writes where there is nothing else, and else of
-# the total, beside the mean latencies of both. Of files (FSD) both have their own. vdbench has no percentiles here.
+# vdbench's flat file (output/flatfile.html), written after vdbench's documentation and the source of that file
+# (Flat.java), without an output of our own. A line of names comes first; each row is an interval of a run, and the last
+# of a run is its average, called `avg_2-10`: it leaves out the first interval. MB are 2**20 bytes, response times
+# milliseconds, numbers have four decimals. Of volumes (SD, WD) reads and writes have one rate together: it is that of
+# reads or of writes where there is nothing else, and else of the total. Of files (FSD) both have their own.
 
 _HEAD = re.compile(r"^ *tod +timestamp +Run +Interval +reqrate +rate +.*$", re.M)
 _AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
@@ -380,12 +369,10 @@ VDBENCH = Tool(
 VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdbench_entries)
 
 
-# Results of the Phoronix Test Suite (composite.xml) for `ioassay import`: each run of a test on a system is an entry.
-# Written after the suite's schema (pts-core/definitions/result-file.xsd of its repository), without a file of our own.
-# `RawString` has the value of each run, which become repetitions; where it is empty there is only their mean, `Value`.
-# Rates in bytes and times are converted to bytes/s and s, other scales keep theirs as part of the metric's name:
-# `score.<scale>` where more is better, `cost.<scale>` where less is. Results of several values (line graphs) are failed
-# trials. The facts about the systems' hardware and software are not read.
+# The Phoronix Test Suite's composite.xml, written after its schema (pts-core/definitions/result-file.xsd of its
+# repository), without a file of our own. `RawString` has the value of each run, which become repetitions; where it is
+# empty there is only their mean, `Value`. Rates in bytes and times are converted, other scales are part of the metric's
+# name: `score.<scale>` where more is better, `cost.<scale>` where less is.
 
 _HEAD_CHARS = 2**16
 _BETTER = {"HIB": "score", "LIB": "cost"}

@@ -10,7 +10,7 @@ PACK = Pack(
     executors=dict.fromkeys(("dask", "slurm", "pbs", "lsf"), "ioassay.packs.hosts.executors:OPENER"),
     commands={
         "worker": (
-            "ioassay.packs.hosts.commands.worker",
+            "ioassay.packs.hosts.commands.worker:worker",
             "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
         )
     },

@@ -3,11 +3,10 @@
 A session is a run of this host in a temporary folder, whose trials come one by one (`run.execute`). What a trial leaves
 goes back by value. A session ends by itself when the run no longer asks about it, since that may have been killed.
 
-The worker of the host (`ioassay worker`) joins a Dask scheduler and leaves everything as it was. It listens on the
-address from which it reaches the scheduler, which is loopback for one on loopback, and encrypts with the certificates
-of Dask's configuration. No nanny restarts it: its session is lost then, and the run has to know. Dask pickles functions
-by name. `open_session` and `measure` are tasks, and a host has one at a time. All else runs in its event loop, also
-during a task, and answers at once.
+The worker of the host (`ioassay worker`, docs/hosts.md) listens on the address from which it reaches the scheduler. No
+nanny restarts it: its session is lost then, and the run has to know. `open_session` and `measure` are tasks of Dask,
+which pickles functions by name, and a host has one at a time. All else runs in its event loop, also during a task, and
+answers at once.
 """
 
 from __future__ import annotations

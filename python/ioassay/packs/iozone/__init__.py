@@ -13,11 +13,11 @@ PACK = Pack(
         "filesuite": "ioassay.packs.iozone.claims.filesuite_json:CLAIMS",
     },
     programs={"iozone": r"(?i:iozone[\w.-]*)"},  # Debian's package calls it iozone, other builds iozone3 or iozone_*
-    formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:Results"},
+    formats={"iozone": "ioassay.packs.iozone.claims.iozone_claims:RESULTS"},
     analyses={"accountings": "ioassay.packs.iozone.questions.timing_definitions"},
     commands={
         "filesuite": (
-            "ioassay.packs.iozone.commands.filesuite",
+            "ioassay.packs.iozone.commands.filesuite:COMMAND",
             "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
         )
     },

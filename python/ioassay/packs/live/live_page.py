@@ -1,15 +1,12 @@
 """The local page of a run while it lasts: a `Progress` that shows what it is told to any number of browsers.
 
-`RunState` has what the run has done so far. The runner's thread writes it; any number of others read. Nothing is queued
-for a reader: each says what it has seen (`Cursor`) and gets what is new, so that a slow one costs nothing.
+`RunState` has what the run has done so far. The runner's thread writes it and waits for nobody. Nothing is queued for a
+reader: each says what it has seen (`Cursor`) and gets what is new, so that a slow one costs nothing.
 
-`PageServer` serves it by HTTP on the loopback interface, its news as server-sent events (HTML Standard, 9.2). Only who
-knows the address gets anything: it has a random token. A request whose Host is not a name of this machine is refused,
-so that no page of another site reaches it through a name that it resolves to 127.0.0.1. There is GET and nothing else;
-nothing is read from a client but its request, and no answer allows other origins.
-
-Each connection has a thread of its own, which waits for news and writes at most one event a second. The runner's thread
-never waits for any of them. They end with the process.
+`PageServer` serves it by HTTP on the loopback interface, its news as server-sent events (HTML Standard, 9.2), at most
+one a second. Only who knows the address gets anything: it has a random token. A request whose Host is not a name of
+this machine is refused, so that no page of another site reaches it through a name that it resolves to 127.0.0.1.
+There is GET and nothing else. Each connection has a thread of its own, which ends with the process.
 """
 
 from __future__ import annotations

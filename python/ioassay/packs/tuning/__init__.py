@@ -19,7 +19,7 @@ PACK = Pack(
     figures={"search": "ioassay.packs.tuning.figures.tuning_search"},
     commands={
         "tune": (
-            "ioassay.packs.tuning.commands.tune",
+            "ioassay.packs.tuning.commands.tune:tune",
             "Search for a study's best parameters in few trials, and confirm them against the default.",
         )
     },

@@ -8,11 +8,6 @@ from typing import Annotated
 from ioassay.cli import console, options, session, syntax
 
 
-def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
-    app.command("import")(import_)
-
-
 def import_(
     files: Annotated[
         list[Path],

@@ -10,10 +10,6 @@ from ioassay.cli import console, syntax
 from ioassay.errors import UsageError
 
 
-def register(app: syntax.Group) -> None:
-    app.command("worker")(worker)
-
-
 def worker(
     scheduler: Annotated[
         str, syntax.Argument(metavar="ADDRESS", help="The Dask scheduler: tcp://HOST:PORT[,encryption=none].")

@@ -1,16 +1,13 @@
 """Dask clusters for the time of a run: on this host, or jobs of a batch system; and those that run already.
 
 What we start opens no dashboard, encrypts, listens on loopback unless other hosts have to come in, keeps its temporary
-files in a folder that goes with it, and is ended with the run. A cluster of others stays as it is. A batch system is
-asked for its jobs by its own command, whose output is read as its manual has it (squeue(1) of Slurm, qstat(1) of PBS
-and Torque, bjobs(1) of LSF): dask-jobqueue submits and cancels jobs and asks after none, so that a run whose jobs all
-fail at once would wait for workers indefinitely.
-What Dask logs goes to the debug log: a worker that dies is an event of the run, and the run says what it means.
+files in a folder that goes with it, and is ended with the run. A cluster of others stays as it is. dask-jobqueue
+submits and cancels jobs and asks after none, so that a run whose jobs all fail at once would wait for workers
+indefinitely: the batch system is asked by its own command. What Dask logs goes to the debug log.
 
 Workers of a cluster may compute where they are the same program as this one. Python's version is asked without pickles,
 since a worker with another one might not even read the question. Dask pickles functions by name, so that a worker
-without ioassay fails to load them and runs nothing. Each worker keeps its files in its own folder, which its nanny
-removes when the worker is gone.
+without ioassay fails to load them and runs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What IOzone claims: one claim a pass and cell, in the order in which IOzone ran them.
+"""What IOzone claims: one claim a pass and cell, in the order in which IOzone ran them (docs/claims.md).
 
 Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
--e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
-passes run and the first is reported. `Results` takes the claims in for `ioassay import`.
+-e and -c) fsync and close at the end are outside.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from functools import cache, partial
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
 from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
-from ioassay.formats.result_entry import Entry, size_level
+from ioassay.formats.result_entry import Entry, ResultFile, size_level
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim, Warning_
 
 # What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
@@ -41,11 +40,6 @@ class Invocation:
     def includes(self) -> tuple[str, ...]:
         """-e and -c bring fsync and close into the interval."""
         return tuple(name for flag, name in (("e", "fsync"), ("c", "close")) if flag in self.flags)
-
-    @property
-    def no_retest(self) -> bool:
-        """-+n: no rewrite, no reread, no second backward pass."""
-        return "+n" in self.flags
 
 
 def parse_invocation(words: Sequence[str]) -> Invocation:
@@ -228,26 +222,24 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
 # The matrices that -R prints after the table, and the summaries of throughput mode (-t)
 
 _MATRICES = {
-    "Writer": "write",
-    "Re-writer": "rewrite",
-    "Reader": "read",
-    "Re-Reader": "reread",
-    "Random read": "random-read",
-    "Random write": "random-write",
-    "Backward read": "backward-read",
-    "Record rewrite": "record-rewrite",
-    "Stride read": "stride-read",
-    "Fwrite": "fwrite",
-    "Re-Fwrite": "frewrite",
-    "Fread": "fread",
-    "Re-Fread": "freread",
-    "Pwrite": "pwrite",
-    "Re-Pwrite": "repwrite",
-    "Pread": "pread",
-    "Re-Pread": "repread",
+    "writer": "write",
+    "re-writer": "rewrite",
+    "reader": "read",
+    "re-reader": "reread",
+    "random read": "random-read",
+    "random write": "random-write",
+    "backward read": "backward-read",
+    "record rewrite": "record-rewrite",
+    "stride read": "stride-read",
+    "fwrite": "fwrite",
+    "re-fwrite": "frewrite",
+    "fread": "fread",
+    "re-fread": "freread",
+    "pwrite": "pwrite",
+    "re-pwrite": "repwrite",
+    "pread": "pread",
+    "re-pread": "repread",
 }
-_NAMES = {title.lower(): name for title, name in _MATRICES.items()}
-
 _THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
 _EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
@@ -281,7 +273,7 @@ def matrices(text: str) -> dict[str, dict[Cell, int]]:
     found: dict[str, dict[Cell, int]] = {}
     for end, title in lines_with(text, ' report"'):
         match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
-        name = _NAMES.get(match[1].lower()) if match else None
+        name = _MATRICES.get(match[1].lower()) if match else None
         if name is None:
             continue
         lines = next_lines(text, end, 200)
@@ -469,7 +461,7 @@ def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
         working_set_bytes=operations * record_bytes if one.test in PATTERNS and not jumps else None,
         includes=(*run.includes, *(("osync",) if synchronous else ())),
         primed=one.test == _PRIMED_TEST,
-        silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),
+        silent_passes=int(one.test == _BACKWARD_TEST and "+n" not in run.asked.flags),  # -+n: no second pass
     )
     jitter = -(-operations // _JITTER_RECORDS) * 2 if jumps and one.test == _PRIMED_TEST else 0
     timed = _timed(claim, value, run, record_bytes)  # IOzone's rate leaves the single bytes out
@@ -520,27 +512,16 @@ def _of_processes(one: Throughput, run: _Run) -> Claim:
     )
 
 
-class Results:
-    """Results for `ioassay import`: of the table, of the report that -R adds for Excel, and of throughput mode (-t).
+# Results for `ioassay import`: of the table, of the report that -R adds for Excel, and of throughput mode (-t). A cell
+# of the matrix is an entry with the rate of each pass; so is what the processes of one run have in throughput mode.
 
-    Each cell of the matrix, a file size with a record size, is an entry with the rate of each pass; so is what the
-    processes of one run have in throughput mode. The binary workbook of -b is not read: the output has its numbers.
-    """
 
-    WANTED = "IOzone's output or its -R report"
-    looks_like = staticmethod(looks_like)
-
-    @staticmethod
-    def read(text: str, source: str) -> list[Entry]:
-        """The cells in the order in which IOzone ran them; InputError names `source` when there are none."""
-        try:
-            claims = read(text)
-            if all(claim.test in PASSES for claim in claims):
-                return [_entry(cell) for cell in _cells(claims)]
-            counts = {one.test: str(one.processes) for one in throughputs(text)}
-            return [_entry(run, counts.get(run[0].test, "")) for run in _cells(claims)]
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
+def _entries(text: str) -> list[Entry]:
+    """The cells in the order in which IOzone ran them."""
+    claims = read(text)
+    of_passes = all(claim.test in PASSES for claim in claims)
+    workers = {} if of_passes else {one.test: str(one.processes) for one in throughputs(text)}
+    return [_entry(cell, workers.get(cell[0].test, "")) for cell in _cells(claims)]
 
 
 def _cells(claims: Sequence[Claim]) -> list[list[Claim]]:
@@ -556,7 +537,7 @@ def _cells(claims: Sequence[Claim]) -> list[list[Claim]]:
     return cells
 
 
-def _entry(cell: Sequence[Claim], workers: str = "") -> Entry:
+def _entry(cell: Sequence[Claim], workers: str) -> Entry:
     first = cell[0]
     levels = {"file_size": first.file_bytes, "record_size": first.record_bytes}
     options = {name: size_level(value) for name, value in levels.items() if value is not None}
@@ -574,3 +555,6 @@ def _entry(cell: Sequence[Claim], workers: str = "") -> Entry:
         warnings=warnings(cell),
         problem="" if metrics else "IOzone's numbers are times of passes that ioassay has no metric for",
     )
+
+
+RESULTS = ResultFile("IOzone's output or its -R report", looks_like, _entries)

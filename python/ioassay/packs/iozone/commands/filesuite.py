@@ -8,7 +8,6 @@ programs, a table that loses nothing to width, or IOzone's own table.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ioassay import __version__, _core
 from ioassay.cli import console, options, syntax
@@ -204,19 +203,21 @@ _EITHER = (
 _OF_THREADS = ("files", "per_thread", "posix_threads", "no_stonewall")
 
 
-def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
-    app.members["filesuite"] = Command(filesuite)
+def _option_row(panel: str, each: _Option) -> syntax.Row:
+    names, hidden = each.names.split(), panel == _HIDDEN
+    info = syntax.Option(*names, help=each.help, panel=panel or None, metavar=each.metavar, hidden=hidden)
+    return syntax.Row(each.kind, False if each.kind is bool else each.default, info)
 
 
-def filesuite(**given: Any) -> None:
+@syntax.takes({each.parameter: _option_row(panel, each) for panel, rows in _OPTIONS.items() for each in rows})
+def filesuite(*, json: options.Json = False, **given: Any) -> None:
     """Write and read a file in records, in thirteen ways, and report the speed of each pass.
 
     The letters are those of IOzone. The file is made for it, and deleted at the end unless -w keeps it.
 
     Examples: ioassay filesuite -s 64m -r 4k -i 0 -i 1; ioassay filesuite -a -g 64m
     """
-    json, as_iozone = given["json"], given["format"] == "iozone"
+    as_iozone = given["format"] == "iozone"
     if given["list_tests"]:
         known = _core.filesuite_tests()
         rows = [[str(test["number"]), test["about"], ", ".join(test["passes"])] for test in known]
@@ -263,19 +264,7 @@ def filesuite(**given: Any) -> None:
         raise console.Exit(IoassayError.exit_code)
 
 
-def _parameter(panel: str, each: _Option) -> inspect.Parameter:
-    names, hidden = each.names.split(), panel == _HIDDEN
-    info = syntax.Option(*names, help=each.help, panel=panel or None, metavar=each.metavar, hidden=hidden)
-    default, kind = False if each.kind is bool else each.default, inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(each.parameter, kind, default=default, annotation=Annotated[each.kind, info])
-
-
-filesuite.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        *(_parameter(panel, each) for panel, rows in _OPTIONS.items() for each in rows),
-        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Json),
-    ]
-)
+COMMAND = Command(filesuite)
 
 
 def _engine(function: Callable[..., _T], *arguments: Any) -> _T:
@@ -368,13 +357,12 @@ def _progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | No
     """What to call with each pass, and with None at the end: one line, written over; None without a terminal."""
     if quiet or not sys.stderr.isatty():
         return None
-    blank = "\r" + " " * 79 + "\r"
 
     def show(one: Mapping[str, Any] | None) -> None:
-        text = blank
+        text = "\r" + " " * 79 + "\r"
         if one is not None:
-            cell = f"{format_size(one['asked_file_bytes'])} in records of {format_size(one['record_bytes'])}"
-            text += f"{cell}: {one['name']} {one['status']}"[:78]
+            file, record, name = _cell(one)
+            text += f"{file} in records of {record}: {name} {one['status']}"[:78]
         sys.stderr.write(text)
         sys.stderr.flush()
 

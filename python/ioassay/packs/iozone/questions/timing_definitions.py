@@ -96,7 +96,6 @@ class Cell:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """The number of repetitions with each verdict."""
         return Counter(one.verdict.category for one in self.passes if one.verdict is not None)
 
     @property
@@ -170,17 +169,14 @@ class TimingDefinitions:
 
     @property
     def seen(self) -> list[Pass]:
-        """The passes whose calls the witness timed."""
         return [one for cell in self.cells for one in cell.passes if one.seen is not None]
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of the files that the passes are over."""
         return sorted({cell.size[0] for cell in self.cells})
 
     @property
     def sized(self) -> bool:
-        """True if the passes are over several sizes of file or record."""
         return len({cell.size for cell in self.cells}) > 1
 
     @property
@@ -190,7 +186,6 @@ class TimingDefinitions:
 
     @property
     def counts(self) -> Counter[Status]:
-        """The number of cells of each status."""
         return Counter(cell.status for cell in self.cells)
 
     @property
@@ -200,7 +195,6 @@ class TimingDefinitions:
 
     @property
     def unexplained(self) -> list[Cell]:
-        """The cells that differ more, or were not seen."""
         return [cell for cell in self.cells if cell.status in UNEXPLAINED]
 
     def differences(self, definition: str) -> list[float]:
@@ -427,7 +421,6 @@ def _status(status: Status) -> str:
 
 
 def _kib_rate(rate: float | None) -> int | None:
-    """In KiB/s."""
     return None if rate is None else round(rate / 1024)
 
 

@@ -1,13 +1,9 @@
 """What stress-ng measured: bogo operations, which are no I/O, and rates of some stressors, as claims and as metrics.
 
-A bogo operation is one round of a stressor, whatever that does, so such a claim (`keys`) is context and nothing could
-confirm it. `hdd` and `pseek` print the rates of their reads and writes; their time is that of the calls alone, and how
-much was moved is not printed. Each of these rates is a claim of that kind with a rate and nothing else. Standard error
+A bogo operation is one round of a stressor, whatever that does, so such a claim (`keys`) is context. The time of the
+reads and writes of `hdd` and `pseek` is that of the calls alone, and how much was moved is not printed. Standard error
 (`--metrics`) has all that the YAML has (`--yaml`), which claims are read of only where `--quiet` may leave nothing else
-(0.15.06 then leaves the metrics out of both).
-
-Of the YAML only the flat tables of numbers are read; anything else in it (system information, perf counters) stays in
-the file. What the numbers mean for a trial is the driver's business.
+(0.15.06 then leaves the metrics out of both). Of the YAML only the flat tables of numbers are read.
 """
 
 from __future__ import annotations

@@ -38,10 +38,6 @@ _Number = int | None
 _Many = list[str] | None
 
 
-def register(app: syntax.Group) -> None:
-    app.command("tune")(tune)
-
-
 def tune(
     study: Annotated[
         _Text, syntax.argument("STUDY", "A built-in study, a .toml study, or a .fio file.", completion_values.studies)

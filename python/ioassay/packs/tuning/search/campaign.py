@@ -1,43 +1,23 @@
 """The trials of a search: which comes next, after what was recorded; the source that `run.execute` takes them from.
 
-A search is a run like any other: its folder holds study, plan and records, so that `report` and `sql` read it, plus
-
-    tune.json     what was asked (`request`), written before the plan
-    plan.jsonl    grows: trials are added before they run, each time whole (temporary file, fsync, rename)
-    found.json    what the search came to (why it ended, how many it asked, the winner, the candidates), before the
-                  confirmation; once more where the time was over before all candidates were confirmed
-
-Each trial says in `search` what it is for, which is a column of the frame of trials (`Dataset.trials["search"]`; the
-column is missing in runs that are no search), and what was asked and found is `Dataset.tuning` (None elsewhere):
-
-    default     the point that everything is compared with: the first that is tried
-    explore     a point that has not been tried
-    refine      a point near the best ones
-    repeat      the next repetition of a point that was tried, to be surer of it
-    short       the first part of a candidate's running time; it went on, so that its own trial follows
-    pruned      the same, but clearly worse than the best's own first part, so that nothing follows. Trials and records
-                say `short`: whether anything followed is seen when frames are made of them
-    confirm     a fresh repetition of a candidate or of the default, after the search; the only ones that count in
-                means, intervals and tests, because the search chose the winner by the luck of its own trials
+docs/tune.md has the method and the words for what a trial is for (`Trial.search`), beside which `short` stands for a
+pruned one as well: whether anything followed is seen when frames are made of the records. A search is a run with files
+of its own (`store.run_folder`). Trials are added to its plan before they run; found.json is written before the
+confirmation, and once more where the time was over before all candidates were confirmed.
 
 Nothing is decided by a clock alone, and everything else follows from seed and records: a search that was killed asks
 for the same again, finds the records, and goes on where it was. What the clock did decide is in found.json. `Script`
-says which trials come, step by step, given the records of those before: the same records, the same trials. It knows
-neither folder nor clock, which are `Campaign`'s, and its candidates come from `search`. Where a search goes on, its
-plan is followed even if the search would ask for something else now: the last digit of its model may differ with the
-number of processors, and a record may have been removed and measured again.
+says which trials come, step by step, given the records of those before. It knows neither folder nor clock, which are
+`Campaign`'s, and its candidates come from `search`. Where a search goes on, its plan is followed even if the search
+would ask for something else now: the last digit of its model may differ with the number of processors, and a record may
+have been removed and measured again.
 
-Before its whole running time a candidate has a short run. What that says of the whole one is known from candidates
-that had both: the spread of the ratios of their values, on the log scale, is the noise of a prediction. A candidate is
-given up when its short value is worse than that of the best by more than such noise explains once in a thousand, and
-never for less than LEAST_LOSS. Nothing is given up until ENOUGH_PAIRS candidates had both, and where a value is not
-above 0.
+What a short run says of the whole one is known from candidates that had both: the spread of the ratios of their values,
+on the log scale, is the noise of a prediction.
 
 The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used at its
 end: candidate and default are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts
 for both. What they prove is said in `questions.tuned`.
-
-Deliberately not here: which point is worth trying (`search`), whether the winner won (`questions.tuned`).
 """
 
 from __future__ import annotations
@@ -238,15 +218,6 @@ class Script:
         found = self.records[trial.id].metrics
         return [constraint.violation(found[constraint.metric]) for constraint in self.request.goal.constraints]
 
-    def require_metrics(self, record: Record) -> None:
-        """UsageError where a trial that went well has not what the goal is about, naming what there is."""
-        for name in self.request.goal.metrics:
-            if record.status == OK and name not in record.metrics:
-                known = list(record.metrics)
-                hint = suggestion(name, known) if known else "it gives none"
-                told = f"{hint} It gives {', '.join(known)}" if hint.startswith("did") else hint
-                raise UsageError(f"the first trial of '{self.study.name}' has no metric {name}; {told}")
-
 
 def _key(trial: Trial) -> str:
     return plan.describe(trial.point)
@@ -343,9 +314,13 @@ class Campaign:
     def on_record(self, trial: Trial, record: Record) -> None:
         """See run.Source. UsageError where the first trial that went well has not the metrics of the goal."""
         self.script.records[trial.id] = record
-        if not self._checked and record.status == OK:
-            self.script.require_metrics(record)
-            self._checked = True
+        if self._checked or record.status != OK:
+            return
+        self._checked, known = True, list(record.metrics)
+        if missing := next((name for name in self.script.request.goal.metrics if name not in known), ""):
+            hint = suggestion(missing, known) if known else "it gives none"
+            hint += f" It gives {', '.join(known)}" if hint.startswith("did") else ""
+            raise UsageError(f"the first trial of '{self.script.study.name}' has no metric {missing}; {hint}")
 
     def notes(self, study: str) -> Sequence[Warning_]:
         return ()
@@ -366,10 +341,7 @@ class Campaign:
             self.store.write_found(found)
         else:
             yield [trial for trial in self._planned if trial.search != CONFIRM]
-        yield from self._confirmations(found, over)
-
-    def _confirmations(self, found: dataset.Outcome, over: Callable[[], bool]) -> Steps:
-        """Of one candidate after another, until one keeps the constraints or the time is over."""
+        # One candidate after another is confirmed, until one keeps the constraints or the time is over.
         winner = found["winner"]
         older = [winner] if winner is not None and found["feasible"] and winner != self.script.default else []
         candidates = found.get("candidates", older)

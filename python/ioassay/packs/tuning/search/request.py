@@ -208,13 +208,8 @@ def from_table(table: dataset.Tuning, place: str) -> Request:
     constraints = tuple(Constraint(**constraint) for constraint in table["constraints"])
     known = {one.name: table[one.name] for one in fields(Request) if one.name in table}  # type: ignore[literal-required]
     axes = tuple(
-        Axis(
-            axis["name"],
-            tuple(axis["levels"]),
-            None if axis["numbers"] is None else tuple(axis["numbers"]),
-            axis["log"],
-        )
-        for axis in table["axes"]
+        Axis(one["name"], tuple(one["levels"]), tuple(one["numbers"]) if one["numbers"] else None, one["log"])
+        for one in table["axes"]
     )
     return Request(**{**known, "goal": Goal(table["metric"], table["maximize"], constraints), "axes": axes})
 

@@ -216,19 +216,18 @@ def grid(low: int, high: int, step: int, log: bool, keep: Sequence[int] = ()) ->
 
 def ranged(name: str, text: str) -> Axis:
     """The axis `name` with the levels that `text` names; UsageError says what is wrong with it."""
-    if not (log := text.startswith(_LOG)):
-        return _unmarked(name, text, log=False)
-    axis = _unmarked(name, text.removeprefix(_LOG), log=True)
+    log, bare = text.startswith(_LOG), text.removeprefix(_LOG)
+    axis = _between_ends(name, bare, log=log) if ".." in bare else _written(name, bare)
+    if not log:
+        return axis
     if axis.numbers is None or axis.numbers[0] <= 0:
         raise wrong(name, text, "numbers, sizes or times above 0 behind log:")
-    return replace(axis, log=log)
+    return replace(axis, log=True)
 
 
-def _unmarked(name: str, text: str, *, log: bool) -> Axis:
-    """The range behind its mark; `log` decides how a long one is thinned."""
-    low, dots, rest = text.partition("..")
-    if not dots:
-        return _written(name, text)
+def _between_ends(name: str, text: str, *, log: bool) -> Axis:
+    """`LOW..HIGH`, perhaps with a step or a factor behind it; `log` decides how a long range is thinned."""
+    low, _, rest = text.partition("..")
     # `0.9:0.1` has a step behind its end; the colon of `closed:64` belongs to the end.
     head, colon, tail = rest.rpartition(":")
     high, step = (head, tail.strip()) if colon and any(letter.isdecimal() for letter in head) else (rest, "")
@@ -241,18 +240,7 @@ def _unmarked(name: str, text: str, *, log: bool) -> Axis:
         raise wrong(name, text, "the lower end first, and another one behind it")
     if step.startswith("*"):
         return counted(name, scale, _powers(name, text, first, last, step[1:]), ends, log=True)
-    return _stepped(name, text, scale, ends, step, log=log and first > 0)
-
-
-def _word(text: str) -> str:
-    """`closed:` of `closed:64`: it need not be said for both ends."""
-    head, colon, _ = text.strip().rpartition(":")
-    return head + colon
-
-
-def _stepped(name: str, text: str, scale: Scale, ends: Sequence[Scalar], step: str, *, log: bool) -> Axis:
-    """A range with a step, or with the one that its ends suggest."""
-    first, last = map(scale.count, ends)
+    log = log and first > 0
     if not step:
         return counted(name, scale, grid(first, last, scale.step([first, last]), log), ends, log=log)
     width = scalar(_word(str(ends[0])) + step)
@@ -263,6 +251,12 @@ def _stepped(name: str, text: str, scale: Scale, ends: Sequence[Scalar], step: s
     if len(counts) < 2:
         raise wrong(name, text, "a step that fits between the ends")
     return counted(name, finer, counts, ends, log=log)
+
+
+def _word(text: str) -> str:
+    """`closed:` of `closed:64`: it need not be said for both ends."""
+    head, colon, _ = text.strip().rpartition(":")
+    return head + colon
 
 
 def _powers(name: str, text: str, first: int, last: int, factor: str) -> list[int]:
@@ -305,9 +299,6 @@ def scalar(text: str) -> Scalar:
 
 def wrong(name: str, text: str, wanted: str) -> UsageError:
     return UsageError(f"range of {name} is {shown(text)}, expected {wanted}")
-
-
-__all__ = ["Axis", "axes", "points"]
 
 
 def axes(study: Study, *, ranges: Mapping[str, str] | None = None, listed: bool = False) -> tuple[Axis, ...]:
