@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -48,76 +48,33 @@ _TIE = 1e-12
 """Deviations below this are rounding's, and none."""
 
 
-@dataclass(frozen=True)
 class Deviations:
     """The contrasts of k conditions, two or more, with the mean of some of them; arrays have the shape (k,).
 
-    `reference`: indices of the conditions whose mean it is.
+    `reference`: indices of the conditions whose mean it is. `reach`: half the widths of the simultaneous intervals, the
+    decision limits lie so far from the mean. `direction`: 1 where a condition is certainly above the mean, -1 below it,
+    else 0. `near`: whether it is certainly within the margin of the mean.
     """
 
-    family: Contrasts
-    reference: tuple[int, ...]
-
-    @cached_property
-    def weights(self) -> Floats:
-        """One contrast a row, shape (k, k)."""
-        k = self.family.means.estimates.size
-        if k == 2:
-            return np.array([[1.0, -1.0], [-1.0, 1.0]])
-        weights = np.eye(k)
-        weights[:, self.reference] -= 1 / len(self.reference)
-        return weights
-
-    @property
-    def comparisons(self) -> int:
-        """How many contrasts the risk is of; the two of two conditions are one."""
-        k = int(self.family.means.estimates.size)
-        return k if k > 2 else 1
-
-    @cached_property
-    def estimates(self) -> Floats:
-        estimates = self.family.means.estimates
-        found: Floats = self.weights @ estimates
-        size = 1.0 if self.family.means.scale == Scale.LOG else float(np.abs(estimates).max())
-        found[np.abs(found) <= _TIE * size] = 0.0
-        return found
-
-    @cached_property
-    def _parts(self) -> Floats:
-        """What each condition adds to the variance of each contrast, shape (k, k)."""
-        return np.asarray(self.weights**2 * self.family.means.squared_errors[None, :])
-
-    @cached_property
-    def errors(self) -> Floats:
-        return np.asarray(np.sqrt(self._parts.sum(axis=1)))
-
-    @cached_property
-    def df(self) -> Floats:
-        k = self.family.means.estimates.size
-        return self.family.means.df_of_sums(self._parts, np.tile(np.arange(k), (k, 1)))
-
-    @cached_property
-    def reach(self) -> Floats:
-        """Half the widths of the simultaneous intervals: the decision limits lie so far from the mean."""
-        level = 1 - self.family.risk
-        return self.errors * by_df(self.df, lambda df: modulus_quantile(level, self.comparisons, df))
-
-    @cached_property
-    def tolerance(self) -> Floats:
-        """How far a deviation must lie inside the margin: two one-sided t tests at the risk of the family."""
-        level = 1 - self.family.risk
-        return self.errors * by_df(self.df, lambda df: distributions.t_ppf(level, df))
-
-    @cached_property
-    def direction(self) -> Ints:
-        """1 where a condition is certainly above the mean, -1 below it, else 0."""
-        above, below = self.estimates > self.reach, -self.estimates > self.reach
-        return np.asarray(above.astype(np.int64) - below)
-
-    @cached_property
-    def near(self) -> Bools:
-        """Whether a condition is certainly within the margin of the mean."""
-        return np.asarray(np.abs(self.estimates) + self.tolerance <= self.family.bound)
+    def __init__(self, family: Contrasts, reference: tuple[int, ...]) -> None:
+        self.family, self.reference = family, reference
+        means, level = family.means, 1 - family.risk
+        k = means.estimates.size
+        self._comparisons = int(k) if k > 2 else 1  # the two of two conditions are one
+        weights = np.array([[1.0, -1.0], [-1.0, 1.0]]) if k == 2 else np.eye(k)
+        if k > 2:
+            weights[:, reference] -= 1 / len(reference)
+        self.estimates: Floats = weights @ means.estimates
+        size = 1.0 if means.scale == Scale.LOG else float(np.abs(means.estimates).max())
+        self.estimates[np.abs(self.estimates) <= _TIE * size] = 0.0
+        parts = np.asarray(weights**2 * means.squared_errors[None, :])  # of each condition in each contrast's variance
+        self.errors: Floats = np.sqrt(parts.sum(axis=1))
+        self.df = means.df_of_sums(parts, np.tile(np.arange(k), (k, 1)))
+        self.reach = self.errors * by_df(self.df, lambda df: modulus_quantile(level, self._comparisons, df))
+        self.direction: Ints = np.sign(self.estimates).astype(np.int64) * (np.abs(self.estimates) > self.reach)
+        # Two one-sided t tests at the risk of the family.
+        tolerance = self.errors * by_df(self.df, lambda df: distributions.t_ppf(level, df))
+        self.near: Bools = np.abs(self.estimates) + tolerance <= family.bound
 
     @property
     def detectable(self) -> float:
@@ -135,7 +92,7 @@ class Deviations:
         estimate, error = abs(float(self.estimates[index])), float(self.errors[index])
         if error == 0:
             return float(estimate == 0)
-        below = modulus_cdf(estimate / error, self.comparisons, grid_df(float(self.df[index])))
+        below = modulus_cdf(estimate / error, self._comparisons, grid_df(float(self.df[index])))
         return min(1.0, max(1 - below, 0.0) * self.family.share)
 
 
