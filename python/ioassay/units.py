@@ -14,7 +14,11 @@ from fractions import Fraction
 
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
 _SIZE = re.compile(rf"^\s*{_NUMBER}\s*(?P<unit>[A-Za-z]*)\s*$")
-_PREFIXES = "kmgtpe"
+_SIZE_BYTES = {"": 1, "b": 1} | {
+    f"{prefix}{ending}": base**power
+    for power, prefix in enumerate("kmgtpe", 1)
+    for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
 
 MOST_CPUS = 8192
 """NR_CPUS of the largest kernels."""
@@ -28,25 +32,13 @@ def parse_size(text: str | int) -> int:
     if isinstance(text, int):
         return _whole(text, text)
     match = _SIZE.match(text)
-    factor = _size_factor(match["unit"]) if match else None
+    factor = _SIZE_BYTES.get(match["unit"].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(
             f"'{text}' is not a size; expected a number with k, KiB, M, MiB, G, GiB, T, TiB (powers of 1024) "
             "or kB, MB, GB, TB (powers of 1000)"
         )
     return _whole(Fraction(match["number"]) * factor, text)
-
-
-def _size_factor(unit: str) -> int | None:
-    lower = unit.lower()
-    if lower in ("", "b"):
-        return 1
-    power = _PREFIXES.find(lower[0]) + 1
-    if power == 0:
-        return None
-    if lower[1:] in ("", "ib"):
-        return int(1024**power)
-    return int(1000**power) if lower[1:] == "b" else None
 
 
 def _whole(number: int | Fraction, text: object) -> int:

@@ -16,10 +16,8 @@ FILES = ("pyproject.toml", "README.md", "study.toml", "__init__.py", "driver.py"
 
 
 def new_pack(
-    name: Annotated[str, syntax.Argument(metavar="NAME", help="Of the tool: lower case letters, digits and _.")],
-    output: Annotated[
-        Path | None, syntax.Option(metavar="DIR", help="The folder to write; by default ioassay-NAME.")
-    ] = None,
+    name: Annotated[str, syntax.argument("NAME", "Of the tool: lower case letters, digits and _.")],
+    output: Annotated[Path | None, syntax.option("DIR", "The folder to write; by default ioassay-NAME.")] = None,
     json: options.Json = False,
 ) -> None:
     """Write a package for another tool: a driver, its tests and a study.
@@ -44,8 +42,9 @@ def new_pack(
         text = (template / f"{file}.txt").read_text().replace("Yourtool", camel).replace("yourtool", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    if json:
-        console.emit({"folder": str(folder), "files": [str(path) for path in written]})
-        return
-    console.line(f"written: {', '.join(map(str, written))}")
-    console.line(f"edit {written[4]}, then: pip install --editable {folder}; ioassay run {written[2]}")
+    shown = [str(path) for path in written]
+    then = f"edit {shown[4]}, then: pip install --editable {folder}; ioassay run {shown[2]}"
+    console.answer(
+        lambda: {"folder": str(folder), "files": shown},
+        lambda: console.lines((f"written: {', '.join(shown)}", then)),
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ioassay import units
 from ioassay.cli import completion_values, syntax
@@ -18,43 +20,38 @@ StudyName = syntax.argument(
 )
 RunFolder = Annotated[Path, syntax.argument("RUN", "The folder of a run.", completion_values.runs)]
 Json = Annotated[bool, syntax.option("--json", "Print the result as one JSON object.")]
-Scale = Annotated[
-    str,
-    syntax.option(
-        "NAME", "A smaller or larger variant that the study defines, such as quick.", completion_values.scales
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    syntax.option("--set KEY=VALUE", "Set a parameter, target.KEY, run.KEY or seed.", completion_values.settings),
-]
-Factor = Annotated[
-    list[str] | None,
-    syntax.option(
+_texts = partial(syntax.row, list[str] | None, None)
+_number = partial(syntax.row, int | None, None, "N", min=1)
+CHANGES = {
+    "setting": _texts("--set KEY=VALUE", "Set a parameter, target.KEY, run.KEY or seed.", completion_values.settings),
+    "factor": _texts(
         "KEY=A,B,…",
         "Add a factor, or replace a factor's levels; in a suite, where it is one.",
         completion_values.factors,
     ),
-]
-Repetitions = Annotated[int | None, syntax.option("N", "Repetitions of each point.", min=1)]
-DestroyData = Annotated[
-    list[str] | None, syntax.option("NAME", "Allow the data on the named device or file to be overwritten.")
-]
-AllowExec = Annotated[
-    bool, syntax.option("--allow-exec", "Allow jobs to run programs, load code and write to storage elsewhere.")
-]
-Workers = Annotated[
-    int | None,
-    syntax.option("N", "Compute N trials at once if they measure nothing; by default one per processor.", min=1),
-]
-Executor = Annotated[
-    str | None,
-    syntax.option(
-        "NAME",
+    "scale": syntax.row(
+        *(str, "full", "NAME", "A smaller or larger variant that the study defines, such as quick."),
+        values=completion_values.scales,
+    ),
+}
+"""What changes a study."""
+REPETITIONS = {"repetitions": _number("Repetitions of each point.")}
+CONSENT = {
+    "destroy_data": _texts("NAME", "Allow the data on the named device or file to be overwritten."),
+    "allow_exec": syntax.row(
+        bool, False, "--allow-exec", "Allow jobs to run programs, load code and write to storage elsewhere."
+    ),
+}
+WORKERS = {
+    "workers": _number("Compute N trials at once if they measure nothing; by default one per processor."),
+}
+EXECUTOR = {
+    "executor": syntax.row(
+        *(str | None, None, "NAME"),
         "Where trials that only compute run (local, dask:local, dask://HOST:PORT, slurm:…), and where hosts are.",
         completion_values.executors,
-    ),
-]
+    )
+}
 Output = Annotated[Path | None, syntax.option("DIR", "The run's folder; by default runs/<time>-<study>.")]
 Live = Annotated[bool, syntax.option("--live", "Show the run on a local page; its address is printed.")]
 WaitQuiet = Annotated[
@@ -81,9 +78,12 @@ def share(option: str, text: str) -> float:
     return number
 
 
-def study(
-    name: str | None, scale: str, settings: list[str] | None, factors: list[str] | None, repetitions: int | None = None
-) -> Study:
+def of_run(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given of `RunOptions`, by the names that these have there."""
+    return {name: given[name] for name in (*CONSENT, *WORKERS, *EXECUTOR) if given.get(name)}
+
+
+def study(name: str | None, given: Mapping[str, Any]) -> Study:
     """The study that the options of a command mean; UsageError where none is named."""
     from ioassay.api.study import Study
 
@@ -92,4 +92,7 @@ def study(
             "no study given; expected a name from 'ioassay studies', a .toml study or a .fio job file. "
             "'ioassay quick' needs none"
         )
-    return Study.read(name, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions)
+    settings, factors = given["setting"] or (), given["factor"] or ()
+    return Study.read(
+        name, scale=given["scale"], settings=settings, factors=factors, repetitions=given.get("repetitions")
+    )

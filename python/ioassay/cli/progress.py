@@ -211,16 +211,10 @@ def reading_progress() -> Iterator[Listener | None]:
     with _passing_line() as draw:
 
         def listen(done: int, total: int) -> None:
-            elapsed_s = time.monotonic() - began_s
-            if draw and elapsed_s >= _SILENT_S:
-                draw(reading_line(done, total, elapsed_s))
+            elapsed_s, share = time.monotonic() - began_s, min(done / total, 1.0) if total else 0.0
+            if draw and elapsed_s >= _SILENT_S:  # the time alone where the end is unknown, as of standard input
+                rest = units.format_duration(elapsed_s * (1 - share) / share) if share else ""
+                so_far = f"{units.format_duration(elapsed_s)} so far"
+                draw(f"{share:.0%} of the trace, {rest} left" if rest else so_far)
 
         yield listen if draw else None
-
-
-def reading_line(done: int, total: int, elapsed_s: float) -> str:
-    """`34 % of the trace, 12 s left`; the time alone where the end is unknown, as of standard input."""
-    if not total or not done:
-        return f"{units.format_duration(elapsed_s)} so far"
-    share = min(done / total, 1.0)
-    return f"{share:.0%} of the trace, {units.format_duration(elapsed_s * (1 - share) / share)} left"

@@ -16,51 +16,44 @@ if TYPE_CHECKING:
     from ioassay.api.study import Plan
 
 
+@syntax.takes({**options.CHANGES, **options.REPETITIONS, **options.CONSENT, **options.WORKERS, **options.EXECUTOR})
 def run(
     study: Annotated[str | None, options.StudyName] = None,
+    *,
     output: options.Output = None,
     resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped run.", completion_values.runs)] = None,
-    setting: options.Set = None,
-    factor: options.Factor = None,
-    repetitions: options.Repetitions = None,
     blocks: Annotated[
         int | None, syntax.option("N", "Stop after N randomised blocks; --resume runs the others.", min=1)
     ] = None,
-    scale: options.Scale = "full",
-    destroy_data: options.DestroyData = None,
-    allow_exec: options.AllowExec = False,
-    workers: options.Workers = None,
-    executor: options.Executor = None,
     wait_quiet: options.WaitQuiet = "",
     live: options.Live = False,
     json: options.Json = False,
+    **given: Any,
 ) -> None:
     """Run a study and write its report.
 
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
-    chosen = RunOptions(executor, workers, destroy_data or (), allow_exec, wait_quiet_s, blocks)
+    chosen = RunOptions(**options.of_run(given), wait_quiet_s=wait_quiet_s, blocks=blocks)
     if resume is not None:
-        changes = (output, setting, factor, repetitions, scale)
-        if study is not None or any(change not in (None, "full") for change in changes):
+        rows = {**options.CHANGES, **options.REPETITIONS}
+        if study or output or any(given[name] != row.default for name, row in rows.items()):
             raise UsageError(
                 "--resume goes on with a run as it was planned; expected no study and no other change with it"
             )
         ended = session.measure(lambda announce: execution.resume(resume, chosen, announce), live=live)
     else:
-        planned = options.study(study, scale, setting, factor, repetitions)
+        planned = options.study(study, given)
         ended = session.measure(lambda announce: planned.begin(output, announce, chosen), live=live)
     console.answer(ended.as_dict, lambda: session.say(ended))
     session.end(ended)
 
 
+@syntax.takes({**options.CHANGES, **options.REPETITIONS, **options.CONSENT, **options.EXECUTOR})
 def plan(
     study: Annotated[str, options.StudyName],
-    setting: options.Set = None,
-    factor: options.Factor = None,
-    repetitions: options.Repetitions = None,
-    scale: options.Scale = "full",
+    *,
     power: Annotated[
         str | None, syntax.option("SHARE", "Show how many repetitions detect a difference of SHARE.")
     ] = None,
@@ -68,20 +61,16 @@ def plan(
         str | None, syntax.option("SHARE|RUN", "With --power: the noise between repetitions, or a run that shows it.")
     ] = None,
     trials: Annotated[bool, syntax.option("--trials", "List every trial in its order.")] = False,
-    destroy_data: options.DestroyData = None,
-    allow_exec: options.AllowExec = False,
-    executor: options.Executor = None,
     json: options.Json = False,
+    **given: Any,
 ) -> None:
     """Show trials, order, time and bytes written; run nothing.
 
     Examples: ioassay plan block-io; ioassay plan jobs --scale quick --trials
     """
-    chosen = options.study(study, scale, setting, factor, repetitions)
+    chosen = options.study(study, given)
     with progress.examining() as announce:
-        planned = chosen.plan(
-            destroy_data=destroy_data or (), allow_exec=allow_exec, executor=executor, announce=announce
-        )
+        planned = chosen.plan(**options.of_run(given), announce=announce)
     result = planned.as_dict()
     if power is not None:
         seen: float | Path | None = None  # a share, or a run that shows it

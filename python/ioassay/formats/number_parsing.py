@@ -165,7 +165,7 @@ def size(number: str, unit: str, what: str) -> Quantity:
         factor = units.parse_size(f"1{plain}")
     except ValueError:
         raise InputError(f"{what} has the unit {unit[:40]!r}; expected B, k, KiB, kB, M, MiB, MB …") from None
-    return _quantity(number, factor, what)
+    return scaled(number, factor, what)
 
 
 def rate(number: str, unit: str, what: str) -> Quantity:
@@ -179,17 +179,18 @@ def duration(number: str, unit: str, what: str) -> Quantity:
         factor = units.parse_duration_s(f"1{_DURATIONS.get(unit.lower(), unit)}")
     except ValueError:
         raise InputError(f"{what} has the unit {unit[:40]!r}; expected ns, us, ms, s, min, h or d") from None
-    return _quantity(number, factor, what)
+    return scaled(number, factor, what)
 
 
 def count(number: str, unit: str, what: str) -> Quantity:
     """Pieces; InputError names `what`."""
     if unit not in _COUNTS:
         raise InputError(f"{what} has the unit {unit[:40]!r}; expected k, M, G, T or none")
-    return _quantity(number, _COUNTS[unit], what)
+    return scaled(number, _COUNTS[unit], what)
 
 
-def _quantity(number: str, factor: float, what: str) -> Quantity:
+def scaled(number: str, factor: float, what: str) -> Quantity:
+    """A printed number times the factor of its unit, with its step; InputError names `what`."""
     whole = re.fullmatch(r"[0-9]{1,19}", number) is not None
     value = (whole_number(number, what) if whole else decimal(number, what)) * factor
     if value > LARGEST:

@@ -3,8 +3,9 @@
     rules = Rules("pgbench", r"^latency average = (?P<mean_ns>#) ms$", mean_ns=1e6)
     rules.read(text).value("mean_ns")
 
-`#` in a pattern is a number. A field that has a factor is a number times it. A field that has a reader (`size`,
-`duration`, `count` or `rate` of `number_parsing`) has its unit in the group `<field>_unit`. Any other field is text.
+`#` in a pattern is a number. A field that has a factor is a number times it, of an int a whole number. A field that has
+a reader (`size`, `duration`, `count` or `rate` of `number_parsing`) has its unit in the group `<field>_unit`. Any other
+field is text.
 A `Tool` is what a parser of claims needs beside its rules.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import tool_runs
-from ioassay.formats.number_parsing import NUMBER, Quantity, last_line, lines_with, real, step_of, whole_number
+from ioassay.formats.number_parsing import NUMBER, Quantity, last_line, lines_with, scaled, whole_number
 from ioassay.records.record import Claim
 
 Reader = Callable[[str, str, str], Quantity]
@@ -28,16 +29,6 @@ Unit = float | Reader
 def pattern(text: str) -> re.Pattern[str]:
     """A regular expression, in which `#` is a number and ^ and $ are the ends of lines."""
     return re.compile(text.replace("#", NUMBER), re.M)
-
-
-def scaled(text: str, factor: float, what: str) -> Quantity:
-    """A printed number times the factor of its unit, with its step; a whole factor is that of whole numbers.
-
-    InputError names `what`.
-    """
-    whole = text.isdecimal()
-    number = whole_number(text, what) if whole or isinstance(factor, int) else real(text, what)
-    return Quantity(number * factor, step_of(text) * factor, whole)
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,8 @@ class Rules:
             if callable(unit):
                 numbers[name] = unit(texts[name], texts.get(f"{name}_unit", ""), what)
             else:
-                numbers[name] = scaled(texts[name], unit, what)
+                number = str(whole_number(texts[name], what)) if isinstance(unit, int) else texts[name]
+                numbers[name] = scaled(number, unit, what)
         return Fields(self.tool, numbers, texts)
 
 

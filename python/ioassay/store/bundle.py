@@ -342,9 +342,8 @@ def require_clean(folder: Path, redaction: Redaction) -> None:
         for secret in {*redaction.left_in(inside), *_left(path, redaction)}:
             left.setdefault(KINDS[secret.kind], set()).add(inside)
     if left:
-        some = {kind: ", ".join(sorted(files)[:3]) for kind, files in sorted(left.items())}
         more = {kind: f" and {len(files) - 3} more" if len(files) > 3 else "" for kind, files in left.items()}
-        where = "; ".join(f"{kind} in {files}{more[kind]}" for kind, files in some.items())
+        where = "; ".join(f"{kind} in {', '.join(sorted(left[kind])[:3])}{more[kind]}" for kind in sorted(left))
         raise RunError(f"nothing was written: it still holds {where}. Please report this, with the kinds")
 
 

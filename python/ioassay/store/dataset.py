@@ -18,6 +18,7 @@ from ioassay import metrics
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import SKIPPED, WILL_BE_SKIPPED, Claim, Scalar
 from ioassay.roles import DriverFacts, UnknownDriver
+from ioassay.study.model import IDENTITY as IDENTITY
 from ioassay.study.model import Figure, Study
 from ioassay.validation import Finite, Whole
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 _USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
 """What is worth answering where a study names no responses, most telling first."""
-
-IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
-"""The columns of trials that are neither factors nor metrics."""
 
 
 def _no_calls() -> pl.DataFrame:

@@ -46,11 +46,8 @@ _EXPLAIN_COST_S = 3e-6
 _MOST_EXPLAIN_COST = 0.01
 _FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
 _TRIAL_PARTS = ("target", "run")
-_COLUMNS = {
-    *("run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"),
-    "search",
-}
-"""Columns of the frame of trials, beside which each factor is a column of its own."""
+IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
+"""The columns of the frame of trials that are neither factors nor metrics."""
 _NAME = r"^\w[\w.-]*$"
 ALL_HOSTS = "all"
 """In place of the names of hosts: each that there is when the run begins."""
@@ -92,12 +89,6 @@ Level = Annotated[bool | int | float | str, BeforeValidator(_level)]
 Table = Annotated[dict[str, Any], AfterValidator(_plain_table)]
 
 
-def _size(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("not a size; expected for example '1GiB' or a number of bytes")
-    return units.parse_size(value)
-
-
 def _duration_s(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("not a duration; expected for example '10s' or a number of seconds")
@@ -111,7 +102,7 @@ def _share(value: Any) -> float:
         raise ValueError("not a share; expected for example '5%' or 0.05") from None
 
 
-Size = Annotated[int, BeforeValidator(_size)]
+Size = Annotated[int, BeforeValidator(run_conditions.size_bytes)]
 DurationS = Annotated[float, BeforeValidator(_duration_s), WithJsonSchema({"type": ["number", "string"]})]
 Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1), WithJsonSchema({"type": ["number", "string"]})]
 Affinity = Annotated[str, BeforeValidator(run_conditions.affinity), WithJsonSchema({"type": ["string", "integer"]})]
@@ -425,7 +416,7 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
         _check_name(place, name)
         if name == CASE:
             raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; expected another name")
-        if name in _COLUMNS:
+        if name in (*IDENTITY, "run", "search"):
             raise ValueError(f"{place}: '{name}' is a column of every table of trials; expected another name")
         if metrics.known(name) and not counts_concurrency(name):  # stress-ng's metric `threads` is others' parameter
             raise ValueError(f"{place}: '{name}' is a metric, which is measured; expected another name")

@@ -106,11 +106,15 @@ def cores(value: Any) -> float:
     return number
 
 
-def memory_bytes(value: Any) -> int:
-    """A size such as `1GiB`, at least 1 MiB."""
+def size_bytes(value: Any) -> int:
+    """A size such as `1GiB`."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("not a size; expected for example '1GiB' or a number of bytes")
-    size_bytes = units.parse_size(value)
-    if not LEAST_MEMORY_BYTES <= size_bytes < 2**63:
+    return units.parse_size(value)
+
+
+def memory_bytes(value: Any) -> int:
+    """A size such as `1GiB`, at least 1 MiB."""
+    if not LEAST_MEMORY_BYTES <= (size := size_bytes(value)) < 2**63:
         raise ValueError("expected 1MiB or more: no program could start in less")
-    return size_bytes
+    return size

@@ -191,7 +191,7 @@ class ClaimPattern(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
     regex: str
-    source: Annotated[str, Field(alias="from", pattern=r"^[A-Za-z0-9_][\w.-]*$")] = "stdout"
+    source: Annotated[FileName, Field(alias="from")] = "stdout"
     kind: Literal["read", "write", "trim", "mixed", "keys"] = "read"
     """Where the pattern has no group of that name."""
 
@@ -345,7 +345,6 @@ _READERS = {
 }
 """Unit of a metric -> what reads a printed number with its own unit, and the factor."""
 _STEP = re.compile(r"""\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[(\*)\]|\['([^']*)'\]|\["([^"]*)"\]""")
-_FILE_NAME = r"^[A-Za-z0-9_][\w.-]*$"
 
 
 class Reading(BaseModel):
@@ -356,7 +355,7 @@ class Reading(BaseModel):
     """With a group `value`, or one group of any name; a group `unit` makes it a number with a unit."""
     path: Annotated[str, Field(alias="json")] = ""
     """A JSONPath of names, indices and `[*]`: `$.jobs[0].read.bw_bytes`."""
-    source: Annotated[str, Field(alias="from", pattern=_FILE_NAME)] = "stdout"
+    source: Annotated[FileName, Field(alias="from")] = "stdout"
     """`stdout`, `stderr`, or a file that the program writes to its raw folder."""
     take: Literal["only", "first", "last", "mean", "sum", "min", "max"] = "only"
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0

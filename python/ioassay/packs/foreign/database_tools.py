@@ -14,9 +14,19 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import between, equal, last_line, next_lines, parts_from, real, size, whole_number
+from ioassay.formats.number_parsing import (
+    between,
+    equal,
+    last_line,
+    next_lines,
+    parts_from,
+    real,
+    scaled,
+    size,
+    whole_number,
+)
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, size_level
-from ioassay.formats.text_rules import Fields, Rules, Tool, pattern, scaled
+from ioassay.formats.text_rules import Fields, Rules, Tool, pattern
 from ioassay.records.record import Claim, Misfit
 
 _MS_NS = 1e6

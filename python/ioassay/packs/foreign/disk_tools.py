@@ -28,12 +28,13 @@ from ioassay.formats.number_parsing import (
     parts_from,
     quotient,
     real,
+    scaled,
     short_options,
     size,
     step_of,
     whole_number,
 )
-from ioassay.formats.text_rules import Rules, Tool, pattern, scaled
+from ioassay.formats.text_rules import Rules, Tool, pattern
 from ioassay.records.record import Claim, Misfit
 
 _MIB = 2**20

@@ -396,31 +396,25 @@ def _phoronix_entries(text: str) -> list[Entry]:
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(f"is no XML that the Phoronix Test Suite wrote: {error}") from None
     runs: dict[tuple[str, str], list[Entry]] = {}
-    for result in root.iter("Result"):
-        _add(result, runs)
+    for result in root.iter("Result"):  # a test with several scales has one result for each
+        title = " ".join(part for part in (_text_of(result, "Title"), _text_of(result, "AppVersion")) if part)
+        test = ": ".join(part for part in (title, _text_of(result, "Description")) if part) or "test"
+        metric, factor = _metric(_text_of(result, "Scale"), _text_of(result, "Proportion"))
+        for stated in result.iter("Entry"):
+            system, mean = _text_of(stated, "Identifier"), _text_of(stated, "Value")
+            known, problem = runs.setdefault((test, system), []), ""
+            texts = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
+            if "," in mean:
+                texts, problem = [], f"has {mean.count(',') + 1} values of a graph; expected one"
+            elif not texts[0]:
+                texts, problem = [], "has no value: the test failed on this system"
+            found = [{metric: real(run, f"the value of '{test[:60]}'") * factor} for run in texts]
+            if found and len(known) == len(found) and not any(metric in one.metrics or one.problem for one in known):
+                known[:] = [replace(one, metrics={**one.metrics, **new}) for one, new in zip(known, found, strict=True)]
+                continue
+            options = {"test": test, **({"system": system} if system else {})}
+            known += [Entry(test, options=options, metrics=new, problem=problem) for new in found or [{}]]
     return [entry for found in runs.values() for entry in found]
-
-
-def _add(result: ElementTree.Element, runs: dict[tuple[str, str], list[Entry]]) -> None:
-    """Add a result to the runs of its test on each system. A test with several scales has one result for each."""
-    title = " ".join(part for part in (_text_of(result, "Title"), _text_of(result, "AppVersion")) if part)
-    test = ": ".join(part for part in (title, _text_of(result, "Description")) if part) or "test"
-    metric, factor = _metric(_text_of(result, "Scale"), _text_of(result, "Proportion"))
-    for stated in result.iter("Entry"):
-        system = _text_of(stated, "Identifier")
-        known = runs.setdefault((test, system), [])
-        mean, problem = _text_of(stated, "Value"), ""
-        texts = [run for run in _text_of(stated, "RawString").split(":") if run] or [mean]
-        if "," in mean:
-            texts, problem = [], f"has {mean.count(',') + 1} values of a graph; expected one"
-        elif not texts[0]:
-            texts, problem = [], "has no value: the test failed on this system"
-        found = [{metric: real(run, f"the value of '{test[:60]}'") * factor} for run in texts]
-        if found and len(known) == len(found) and not any(metric in one.metrics or one.problem for one in known):
-            known[:] = [replace(one, metrics={**one.metrics, **new}) for one, new in zip(known, found, strict=True)]
-            continue
-        options = {"test": test, **({"system": system} if system else {})}
-        known += [Entry(test, options=options, metrics=new, problem=problem) for new in found or [{}]]
 
 
 def _metric(scale: str, proportion: str) -> tuple[str, float]:

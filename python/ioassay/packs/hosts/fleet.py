@@ -389,7 +389,7 @@ class Fleet:
         host = line.opening.host
         if not line.arrived:
             line.arrived = True
-            line.offset = clock_offset(lambda: float(self._ask(line, host_worker.clock)))
+            line.offset = clock_offset(lambda: float(self._ask(line, time.time)))
             start.arrive(host, line.offset)
         if (instant_s := start.instant_s(_HELD_PAUSE_S)) is None:
             return False

@@ -341,10 +341,6 @@ def measure(token: str, trial: Trial, *, together: bool, wait_quiet_s: float) ->
     return session.measure(trial, together=together, wait_quiet_s=wait_quiet_s)
 
 
-def clock() -> float:
-    return time.time()
-
-
 def state(token: str) -> State | None:
     session = _HERE.sessions.get(token)
     return session.state() if session is not None else None

@@ -11,12 +11,10 @@ from ioassay.cli import console, options, session, syntax
 def import_(
     files: Annotated[
         list[Path],
-        syntax.Argument(
-            metavar="FILE…", help="Results of fio, sysbench, IOzone, vdbench, elbencho or the Phoronix Test Suite."
-        ),
+        syntax.argument("FILE…", "Results of fio, sysbench, IOzone, vdbench, elbencho or the Phoronix Test Suite."),
     ],
     output: options.Output = None,
-    title: Annotated[str | None, syntax.Option(metavar="TEXT", help="Title of the report.")] = None,
+    title: Annotated[str | None, syntax.option("TEXT", "Title of the report.")] = None,
     json: options.Json = False,
 ) -> None:
     """Turn results from elsewhere into a run with a report.
@@ -29,11 +27,7 @@ def import_(
     """
     from ioassay.packs.foreign import importer
 
-    console.use_json(json)
     run = importer.import_results(files, output, title=title)
     run.publish()
-    if json:
-        console.emit(run.as_dict())
-    else:
-        session.say(run)
+    console.answer(run.as_dict, lambda: session.say(run))
     session.end(run)

@@ -11,17 +11,11 @@ from ioassay.errors import UsageError
 
 
 def worker(
-    scheduler: Annotated[
-        str, syntax.Argument(metavar="ADDRESS", help="The Dask scheduler: tcp://HOST:PORT[,encryption=none].")
-    ],
-    name: Annotated[
-        str, syntax.Option(metavar="NAME", help="What studies call this host; by default its host name.")
-    ] = "",
-    directory: Annotated[
-        Path, syntax.Option("--dir", metavar="DIR", help="Where relative paths of studies start from.")
-    ] = Path(),
+    scheduler: Annotated[str, syntax.argument("ADDRESS", "The Dask scheduler: tcp://HOST:PORT[,encryption=none].")],
+    name: Annotated[str, syntax.option("NAME", "What studies call this host; by default its host name.")] = "",
+    directory: Annotated[Path, syntax.option("--dir DIR", "Where relative paths of studies start from.")] = Path(),
     allow_exec: Annotated[
-        bool, syntax.Option("--allow-exec", help="Allow jobs to run programs here, where the run allows it as well.")
+        bool, syntax.option("--allow-exec", "Allow jobs to run programs here, where the run allows it as well.")
     ] = False,
 ) -> None:
     """Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.

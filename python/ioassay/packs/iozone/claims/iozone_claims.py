@@ -304,13 +304,6 @@ class Throughput:
     file_kib: int | None
     record_kib: int | None
 
-    @property
-    def kind(self) -> str:
-        """Random mixes reads and writes, and says so by 'mixed workload'."""
-        if "mixed" in self.test:
-            return "mixed"
-        return "read" if "read" in self.test else "write"
-
 
 def throughputs(text: str) -> Iterator[Throughput]:
     """The summaries in their order. The sizes are those said before the first."""
@@ -496,7 +489,7 @@ def _of_processes(one: Throughput, run: _Run) -> Claim:
     unit_bytes = 1024 if one.unit == "kB/sec" else record_bytes
     return Claim(
         source=NAME,
-        kind=one.kind,
+        kind="mixed" if "mixed" in one.test else "read" if "read" in one.test else "write",
         test=one.test,
         operations=operations,
         bytes=operations * record_bytes if operations and record_bytes else None,

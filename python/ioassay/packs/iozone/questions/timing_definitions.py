@@ -101,32 +101,27 @@ class Cell:
     @property
     def status(self) -> Status:
         """Whether it agrees within 1 %, and why not."""
-        difference = self.difference()
+        difference, gap_s = self.difference(), self.gap_s
         if difference is None:
             return Status.UNSEEN
-        return Status.AGREES if abs(difference) <= WITHIN else self._why()
-
-    def _why(self) -> Status:
+        if abs(difference) <= WITHIN:
+            return Status.AGREES
         if any(_CLOCK_DOUBTS & set(one.claim.doubts) for one in self.passes):
             return Status.CLOCK
-        gap_s, allowed_s = self.gap_s, median_of([_allowed_s(one) for one in self.passes])
+        allowed_s = median_of([_allowed_s(one) for one in self.passes])
         if gap_s is not None and allowed_s is not None:
             if abs(gap_s) <= allowed_s:
                 return Status.SHORT
             if 0 < gap_s <= allowed_s + session_times.record_work_s(self.passes[0].claim):
                 return Status.RECORD
-        if self._is_held():
+        # A wrong clock or a lie would be wrong in every repetition, on a quiet machine too, and could be too short.
+        astray = [one for one in self.passes if _strays(one)]
+        excused = len(astray) < len(self.passes) or all(one.contended for one in astray)
+        if excused and all((one.gap_s or 0.0) > 0 for one in astray):
             return Status.HELD
         verdicts = [one.verdict for one in self.passes if one.verdict is not None]
         lost = any(one.category == INCOMPLETE and one.reason != HELD_UP for one in verdicts)
         return Status.LOST if lost else Status.UNEXPLAINED
-
-    def _is_held(self) -> bool:
-        """A wrong clock or a lie would be wrong in every repetition, on a quiet machine too, and could be too short."""
-        astray = [one for one in self.passes if _strays(one)]
-        if any((one.gap_s or 0.0) <= 0 for one in astray):
-            return False
-        return len(astray) < len(self.passes) or all(one.contended for one in astray)
 
     def outliers(self) -> int:
         """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""

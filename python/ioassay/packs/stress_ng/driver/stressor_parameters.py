@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -62,7 +63,6 @@ class Settings:
 
     @property
     def expected_s(self) -> float:
-        """How long a trial is expected to last."""
         return float(self.timeout_s or DEFAULT_S)
 
     @property
@@ -84,8 +84,9 @@ class Settings:
         """Why its real-time workers would keep all processors from the lab; '' where one is left."""
         if self.options.get("sched") not in _REAL_TIME:
             return ""
-        if 0 < _listed(str(self.options.get("taskset", ""))) < processors:
-            return ""
+        with suppress(ValueError):  # taskset takes other words than lists
+            if len(units.parse_processors(str(self.options.get("taskset", "")))) < processors:
+                return ""
         if 0 < self.workers < processors:
             return ""
         many = f"{self.workers} workers" if self.workers else "a worker on each processor"
@@ -119,14 +120,6 @@ def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
         remedy = "where that is acceptable, add stress-ng's own flag: pathological = true"
         raise _wrong("stressor", f"'{stressor}' {why}; {remedy}")
     return found
-
-
-def _listed(processors: str) -> int:
-    """How many processors a list such as `0,2-3` names; 0 where it is another word of taskset."""
-    if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", processors):
-        return 0
-    ends = (part.partition("-") for part in processors.split(","))
-    return len({number for low, _, high in ends for number in range(int(low), int(high or low) + 1)})
 
 
 def _wrong(key: str, message: str) -> StudyError:

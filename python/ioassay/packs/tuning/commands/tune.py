@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay import units
 from ioassay.api.execution import RunOptions
 from ioassay.cli import completion_values, console, options, session, syntax
+from ioassay.cli.syntax import Row
 from ioassay.errors import UsageError
 from ioassay.factors import CASE, level_word
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ioassay.packs.tuning.parameter_search import Search
     from ioassay.packs.tuning.search.request import Request
 
-_MARGIN, _FULL = "5%", "full"
 _FEW = 12
 """Levels of an axis that are listed one by one."""
 _Goal = partial(syntax.option, panel="Goal", values=completion_values.responses)
@@ -36,43 +36,38 @@ _DEFAULT = "Value that the winner is compared with; by default the study's param
 _Text = str | None
 _Number = int | None
 _Many = list[str] | None
+_SEARCH = {
+    "maximize": Row(_Text, None, _Goal("METRIC", "Metric to maximize, such as read.iops.")),
+    "minimize": Row(_Text, None, _Goal("METRIC", "Metric to minimize, such as read.lat.p99.")),
+    "subject_to": Row(_Many, None, _Goal("CONSTRAINT", "Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.")),
+    "ranges": Row(_Many, None, _Space("--range NAME=LOW..HIGH", _RANGE, completion_values.axes)),
+    "listed": Row(bool, False, _Space("--listed", "Use only levels that the study lists, none between them.")),
+    "default": Row(_Many, None, _Space("NAME=VALUE", _DEFAULT, completion_values.factors)),
+    "trials": Row(_Number, None, _Effort("N", "Number of trials of the search; the confirmation adds its own.")),
+    "confirm": Row(_Number, None, _Effort("K", _CONFIRM, min=2)),
+    "budget": Row(
+        _Text, None, _Effort("TIME", "Stop the search after this time, such as 10m; the confirmation still runs.")
+    ),
+    "pruning": Row(
+        bool, True, _Effort("--pruning/--no-pruning", "Abandon candidates that are bad after a quarter of their time.")
+    ),
+    "margin": Row(str, "5%", _Effort("SHARE", "Relative differences below this count as the same, as for compare.")),
+    "seed": Row(_Number, None, _Effort("N", "Seed of the search and of its trials.", min=0)),
+    **options.CHANGES,
+}
 
 
+@syntax.takes({**_SEARCH, **options.CONSENT, **options.WORKERS, **options.EXECUTOR})
 def tune(
     study: Annotated[
         _Text, syntax.argument("STUDY", "A built-in study, a .toml study, or a .fio file.", completion_values.studies)
     ] = None,
-    maximize: Annotated[_Text, _Goal("METRIC", "Metric to maximize, such as read.iops.")] = None,
-    minimize: Annotated[_Text, _Goal("METRIC", "Metric to minimize, such as read.lat.p99.")] = None,
-    subject_to: Annotated[
-        _Many, _Goal("CONSTRAINT", "Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.")
-    ] = None,
-    ranges: Annotated[_Many, _Space("--range NAME=LOW..HIGH", _RANGE, completion_values.axes)] = None,
-    listed: Annotated[bool, _Space("--listed", "Use only levels that the study lists, none between them.")] = False,
-    default: Annotated[_Many, _Space("NAME=VALUE", _DEFAULT, completion_values.factors)] = None,
-    trials: Annotated[_Number, _Effort("N", "Number of trials of the search; the confirmation adds its own.")] = None,
-    confirm: Annotated[_Number, _Effort("K", _CONFIRM, min=2)] = None,
-    budget: Annotated[
-        _Text, _Effort("TIME", "Stop the search after this time, such as 10m; the confirmation still runs.")
-    ] = None,
-    pruning: Annotated[
-        bool, _Effort("--pruning/--no-pruning", "Abandon candidates that are bad after a quarter of their time.")
-    ] = True,
-    margin: Annotated[
-        str, _Effort("SHARE", "Relative differences below this count as the same, as for compare.")
-    ] = _MARGIN,
-    seed: Annotated[_Number, _Effort("N", "Seed of the search and of its trials.", min=0)] = None,
-    setting: options.Set = None,
-    factor: options.Factor = None,
-    scale: options.Scale = _FULL,
+    *,
     output: options.Output = None,
     resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped search.", completion_values.runs)] = None,
-    destroy_data: options.DestroyData = None,
-    allow_exec: options.AllowExec = False,
-    workers: options.Workers = None,
-    executor: options.Executor = None,
     live: options.Live = False,
     json: options.Json = False,
+    **given: Any,
 ) -> None:
     """Search for a study's best parameters in few trials, and confirm them against the default.
 
@@ -81,32 +76,25 @@ def tune(
     from ioassay.packs.tuning import parameter_search
     from ioassay.packs.tuning.search import request, space
 
-    chosen = RunOptions(executor, workers, destroy_data or (), allow_exec)
+    chosen = RunOptions(**options.of_run(given))
     if resume is not None:
-        changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
-        changes += [setting, factor, output, listed or None, None if pruning else pruning]
-        changes += [value for value in (scale, margin) if value not in (_FULL, _MARGIN)]
-        if any(change is not None for change in changes):
+        if study or output or any(given[name] != row.default for name, row in _SEARCH.items()):
             raise UsageError(
                 "--resume goes on with a search as it was begun; expected no study and no other change with it"
             )
         found = session.measure(lambda announce: parameter_search.resume(resume, chosen, announce), live=live)
     else:
-        goal = request.make_goal(maximize, minimize, subject_to or ())
-        named = _pairs("--default", default, "1")
+        goal = request.make_goal(given["maximize"], given["minimize"], given["subject_to"] or ())
+        defaults = _pairs("--default", given["default"], "1")
         settings = parameter_search.SearchSettings(
             goal,
-            trials,
-            ranges=_pairs("--range", ranges, "1..64"),
-            defaults={name: space.scalar(value) for name, value in named.items()},
-            listed=listed,
-            confirm=confirm,
-            budget_s=_budget_s(budget),
-            pruning=pruning,
-            margin=options.share("--margin", margin),
-            seed=seed,
+            ranges=_pairs("--range", given["ranges"], "1..64"),
+            defaults={name: space.scalar(value) for name, value in defaults.items()},
+            budget_s=_budget_s(given["budget"]),
+            margin=options.share("--margin", given["margin"]),
+            **{name: given[name] for name in ("trials", "listed", "confirm", "pruning", "seed")},
         )
-        tuned = options.study(study, scale, setting, factor)
+        tuned = options.study(study, given)
         found = session.measure(
             lambda announce: parameter_search.begin(tuned, settings, output, chosen, announce), live=live
         )

@@ -152,9 +152,7 @@ class Script:
         """Candidates that are asked together: a short run of those that can have one, whole runs of the hopeful."""
         before = search.best()
         trials = [self._trial(ask) for ask in asks]
-        firsts = {
-            trial.id: first for ask, trial in zip(asks, trials, strict=True) if (first := self._first(ask, trial))
-        }
+        firsts = {trial.id: first for trial in trials if (first := self._first(trial))}
         if firsts:
             yield self._numbered(list(firsts.values()))
             for trial in trials:
@@ -196,7 +194,7 @@ class Script:
         self._repetitions[name] = repetition + 1
         return plan.make_trial(self.study, point, repetition, 0, search=ask.why)
 
-    def _first(self, ask: Ask, trial: Trial) -> Trial | None:
+    def _first(self, trial: Trial) -> Trial | None:
         """The short run of a candidate; None for one that was tried before, and for a load without a running time."""
         if not self.request.pruning or trial.repetition:
             return None
