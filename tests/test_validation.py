@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ioassay import validation
+from ioassay import hints, validation
 from ioassay.errors import InputError
 from ioassay.validation import Whole
 
@@ -38,12 +38,12 @@ def test_what_is_just_not_too_deep_or_too_large_is_read() -> None:
 
 
 def test_values_are_shown_at_a_readable_length() -> None:
-    assert validation.shown("a" * 20) == f"'{'a' * 20}'"
-    long = validation.shown("a" * 500)
+    assert hints.shown("a" * 20) == f"'{'a' * 20}'"
+    long = hints.shown("a" * 500)
     assert long.endswith("…") and long == f"'{'a' * (len(long) - 2)}…"
-    assert (validation.shown(True), validation.shown([1])) == ("true", "[1]")
+    assert (hints.shown(True), hints.shown([1])) == ("true", "[1]")
 
 
 def test_a_name_that_is_almost_known_is_suggested() -> None:
-    assert validation.suggestion("iodepht", ["bs", "iodepth"]) == "did you mean 'iodepth'?"
-    assert validation.suggestion("zzz", ["b", "a"]) == "known here: a, b"
+    assert hints.suggestion("iodepht", ["bs", "iodepth"]) == "did you mean 'iodepth'?"
+    assert hints.suggestion("zzz", ["b", "a"]) == "known here: a, b"

@@ -21,23 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema, from_json
 
 from ioassay.errors import InputError
-from ioassay.hints import cut, nearest, shown, suggestion
-
-__all__ = [
-    "LARGEST",
-    "Amount",
-    "Count",
-    "Finite",
-    "Whole",
-    "document",
-    "error_text",
-    "read",
-    "shown",
-    "suggestion",
-    "table",
-    "toml",
-    "typed",
-]
+from ioassay.hints import cut, nearest, shown
 
 T = TypeVar("T")
 

@@ -14,11 +14,10 @@ from pydantic import Field, ValidationError
 
 from ioassay import debug_log, pack, validation
 from ioassay.errors import StudyError, UsageError
-from ioassay.hints import nearest, suggestion
+from ioassay.hints import nearest, shown, suggestion
 from ioassay.records.record import Warning_
 from ioassay.study import relative_levels
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
-from ioassay.validation import shown
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 ChangeAll = Callable[[Sequence[Mapping[str, Any]]], Sequence[dict[str, Any]]]

@@ -35,9 +35,9 @@ from ioassay.factors import (
     repeated_level,
     setting_key,
 )
-from ioassay.hints import nearest
+from ioassay.hints import nearest, shown, suggestion
 from ioassay.study import run_conditions
-from ioassay.validation import error_text, shown, suggestion
+from ioassay.validation import error_text
 
 MAX_TRIALS = 1_000_000
 """More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""

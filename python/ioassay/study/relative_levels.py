@@ -25,8 +25,8 @@ from typing import Any
 
 from ioassay.errors import StudyError
 from ioassay.factors import Kind, level_axis_numbers, level_kind, same_level
+from ioassay.hints import shown
 from ioassay.study.model import Study, Suite
-from ioassay.validation import shown
 
 _MIB = 2**20
 _NUMBER = r"\d+(?:\.\d+)?"

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ioassay.errors import StudyError
+from ioassay.hints import suggestion
 from ioassay.records.record import Warning_
 from ioassay.roles import Footprint
 from ioassay.study.model import Size
-from ioassay.validation import error_text, suggestion
+from ioassay.validation import error_text
 
 
 def _path(value: Any) -> Path:

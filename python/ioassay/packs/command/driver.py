@@ -30,10 +30,11 @@ from ioassay.errors import InputError, StudyError, UsageError
 from ioassay.formats import number_parsing, user_claims
 from ioassay.formats.number_parsing import decimal, real
 from ioassay.formats.user_claims import UserPattern
+from ioassay.hints import shown, suggestion
 from ioassay.metrics import RATE, Metric
 from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
 from ioassay.roles import READ, WRITE, Command, Driver, Estimate, External, Load, Outcome, Parsed, Touch, Trial
-from ioassay.validation import error_text, suggestion
+from ioassay.validation import error_text
 
 TIME, CPU_TIME = "command.time", "command.cpu_time"
 
@@ -469,7 +470,7 @@ def _pointed(reading: Reading, report: str, key: str) -> list[float]:
         raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
     for value in values:
         if isinstance(value, str | bool | list | dict) or value is None:
-            raise InputError(f"{key}: {reading.path} is {validation.shown(value)}; expected a number")
+            raise InputError(f"{key}: {reading.path} is {shown(value)}; expected a number")
     return [real(value, f"{key}: {reading.path}") for value in values]
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ioassay import _core, units, validation
 from ioassay.errors import InputError, UsageError
-from ioassay.hints import nearest
+from ioassay.hints import nearest, suggestion
 from ioassay.packs.virtual_drive.serving import LONGEST_PATH
 from ioassay.simulation import drive_files
 from ioassay.simulation import options as simulation
@@ -471,7 +471,7 @@ def _validated(model: type[_Table], table: Mapping[str, Any], place: str, wanted
         first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        message = f"unknown key; {validation.suggestion(key, keys(model).values())}"
+        message = f"unknown key; {suggestion(key, keys(model).values())}"
     elif first["type"] == "missing":
         message = f"is missing{wanted}"
     else:

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 from ioassay import metrics, stats
 from ioassay.errors import InputError, RunError, UsageError
 from ioassay.factors import CASE
+from ioassay.hints import suggestion
 from ioassay.packs.tuning.search.request import Request, from_table
 from ioassay.records.record import OK, Record, Scalar, Warning_
 from ioassay.roles import Driver, Trial
@@ -43,7 +44,6 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
 from ioassay.study.plan import Point
-from ioassay.validation import suggestion
 
 if TYPE_CHECKING:
     from ioassay.packs.tuning.search.search import Ask, Best, Search

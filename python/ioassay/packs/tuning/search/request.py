@@ -22,11 +22,11 @@ from typing import Any
 from ioassay import metrics, units
 from ioassay.errors import InputError, StudyError, UsageError
 from ioassay.factors import CASE, level_numbers, same_level
+from ioassay.hints import shown, suggestion
 from ioassay.packs.tuning.search.space import Axis, axes, points
 from ioassay.records.record import Scalar
 from ioassay.store import dataset
 from ioassay.study.model import MAX_TRIALS, Study, make_study
-from ioassay.validation import shown, suggestion
 
 _CONSTRAINT = re.compile(r"^\s*(?P<metric>[^<>=\s]+)\s*(?P<sense><=|>=|<|>)\s*(?P<bound>[^<>=]+?)\s*$")
 _NUMBER = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")

@@ -27,10 +27,10 @@ import numpy as np
 
 from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
+from ioassay.hints import shown
 from ioassay.packs.tuning.search.acquisition import Array, Model, Observed
 from ioassay.packs.tuning.search.space import Axis
 from ioassay.records.record import Scalar
-from ioassay.validation import shown
 
 Random = np.random.Generator
 Key = tuple[int, ...]

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 from ioassay import metrics, units
 from ioassay.errors import StudyError, UsageError
 from ioassay.factors import CASE, counts_concurrency, level_meaning, repeated_level
+from ioassay.hints import shown, suggestion
 from ioassay.records.record import Scalar
-from ioassay.validation import shown, suggestion
 
 if TYPE_CHECKING:
     from ioassay.study.model import Study
