@@ -17,56 +17,12 @@ from ioassay.cli.syntax import HELP, Group, meanings
 from ioassay.errors import UsageError
 from ioassay.hints import nearest
 
-_SCRIPTS = {
-    "bash": """\
-_ioassay_completion() {
-    mapfile -t COMPREPLY < <("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    [[ ${COMPREPLY-} == *[=:] ]] && compopt -o nospace
-}
-complete -o default -F _ioassay_completion ioassay""",
-    "zsh": """\
-#compdef ioassay
-_ioassay_completion() {
-    local -a lines whole open list
-    local -A about
-    local line value suffix width=0
-    lines=("${(@f)$("${words[1]}" --candidates "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -z "${lines[1]}" ]]; then _files; return; fi
-    for line in "${lines[@]}"; do
-        value=${line%%$'\t'*}
-        about[$value]=${line#*$'\t'}
-        (( ${#value} > width )) && width=${#value}
-        if [[ $value == *[=:] ]]; then open+=("$value"); else whole+=("$value"); fi
-    done
-    for suffix in '' ' '; do
-        if [[ $suffix == ' ' ]]; then open=("${whole[@]}"); fi
-        list=()
-        for value in "${open[@]}"; do
-            line="${(r:width:)value}${about[$value]:+  -- ${about[$value]}}"
-            list+=("${line[1,COLUMNS - 1]}")
-        done
-        compadd ${${about[*]// /}:+-l} -S "$suffix" -d list -a open
-    done
-}
-if [[ "$funcstack[1]" == _ioassay ]]; then _ioassay_completion "$@"; else compdef _ioassay_completion ioassay; fi""",
-    "fish": """\
-function __ioassay_completion
-    set --local words (commandline --current-process --tokenize --cut-at-cursor)
-    set --local token (commandline --current-token --cut-at-cursor)
-    set --local candidates ($words[1] --candidates $words[2..-1] "$token" 2>/dev/null)
-    if set --query candidates[1]
-        printf '%s\\n' $candidates
-    else
-        __fish_complete_path "$token"
-    end
-end
-complete --command ioassay --no-files --arguments '(__ioassay_completion)'""",
-}
 _FILES = {
     "bash": ".bash_completions/ioassay.sh",
     "zsh": ".zfunc/ioassay.zsh",
     "fish": ".config/fish/completions/ioassay.fish",
 }
+"""Shell -> where it looks for the script, `completion.SHELL` here, below the home folder."""
 _READ_BY = {"bash": ".bashrc", "zsh": ".zshrc"}
 
 
@@ -81,14 +37,18 @@ def answer(option: str, words: Sequence[str]) -> None:
             console.line(candidate if option == COMPLETE[0] else f"{candidate}\t{' '.join(about.split())}")
         return
     shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
-    if shell not in _SCRIPTS:
-        wanted = f"{', '.join(_SCRIPTS)}: ioassay {option} bash"
-        raise UsageError(f"{option}: the shell is '{shell}', expected {wanted}{nearest(shell, _SCRIPTS)}")
+    if shell not in _FILES:
+        wanted = f"{', '.join(_FILES)}: ioassay {option} bash"
+        raise UsageError(f"{option}: the shell is '{shell}', expected {wanted}{nearest(shell, _FILES)}")
     if option == "--show-completion":
-        console.line(_SCRIPTS[shell])
+        console.line(_script(shell).rstrip("\n"))
         return
     path = install(shell, Path.home())
     console.line(f"completion for {shell} is in {path}; it takes effect in a new shell")
+
+
+def _script(shell: str) -> str:
+    return Path(__file__).with_name(f"completion.{shell}").read_text()
 
 
 def candidates(words: Sequence[str]) -> dict[str, str]:
@@ -129,7 +89,7 @@ def _candidates(words: Sequence[str]) -> dict[str, str]:
         group = named(rest[0]) if rest[0] in COMMANDS and len(rest) == 1 else None
         return _beginning(last, group.meanings() if isinstance(group, Group) else {})
     if first in SHELL_OPTIONS and not rest:
-        return _beginning(last, _SCRIPTS)
+        return _beginning(last, _FILES)
     if first not in COMMANDS:
         return {}
     member = named(first)
@@ -160,7 +120,7 @@ def install(shell: str, home: Path) -> Path:
     """Write the script where the shell finds it; where a start-up file has to read it, that file says so once."""
     path = home / _FILES[shell]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_SCRIPTS[shell] + "\n")
+    path.write_text(_script(shell))
     if shell in _READ_BY:
         reader = home / _READ_BY[shell]
         line = f"source '{path}'"

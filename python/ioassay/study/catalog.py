@@ -285,10 +285,8 @@ def adjusted_all(
     results, left_out = [scaled(table, scale) for table in tables], []
     for assignment in settings:
         takes = [not _varied(table, assignment) for table in results]
-        if any(takes):
-            left_out += _left_out(f"--set {assignment}", "it is varied there", results, takes)
-        else:
-            takes = [True] * len(results)  # each says why not
+        takes = takes if any(takes) else [True] * len(results)  # each says why not
+        left_out += _left_out(f"--set {assignment}", "it is varied there", results, takes)
         taking = zip(results, takes, strict=True)
         results = [with_setting(table, assignment) if take else table for table, take in taking]
     for assignment in factors:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
@@ -98,37 +100,16 @@ class BatchSystem:
     """Lists jobs, whose ids follow: joined by commas where it ends with '='."""
     line: str
     """Pattern of a job in the output: its `id` and its `state`."""
-    ended: frozenset[str]
+    ended: str
     """States of jobs that are listed and have ended."""
     gone: str
     """Pattern of what it writes of a job that it does not know any more. Any other failure says nothing of the jobs."""
 
 
-_SLURM_ENDED = "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT"
-SYSTEMS: Mapping[str, BatchSystem] = {
-    "slurm": BatchSystem(
-        *("partition", "SLURMCluster", "account"),
-        ("squeue", "--noheader", "--states=all", "--format=%i %T", "--jobs="),
-        r"^\s*(?P<id>\d+)\S* +(?P<state>\w+)",
-        frozenset(_SLURM_ENDED.split()),
-        r"Invalid job id",
-    ),
-    "pbs": BatchSystem(
-        *("queue", "PBSCluster", "account"),
-        ("qstat",),
-        r"^(?P<id>\d+)\S*\s.*\s(?P<state>[A-Z])\s+\S+\s*$",
-        frozenset({"C", "F", "X"}),
-        r"Unknown Job Id|Job has finished",
-    ),
-    "lsf": BatchSystem(
-        *("queue", "LSFCluster", "project"),
-        ("bjobs", "-noheader", "-o", "jobid stat"),
-        r"^\s*(?P<id>\d+) +(?P<state>\w+)",
-        frozenset({"DONE", "EXIT"}),
-        r"is not found",
-    ),
+SYSTEMS = {
+    name: BatchSystem(**row)
+    for name, row in tomllib.loads(Path(__file__).with_name("batch_systems.toml").read_text(encoding="utf-8")).items()
 }
-"""squeue(1) of Slurm, qstat(1) of PBS and Torque, bjobs(1) of LSF."""
 
 
 def read(text: str) -> ExecutorName:

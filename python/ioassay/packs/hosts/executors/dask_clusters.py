@@ -288,7 +288,7 @@ class SubmittedJobs:
             debug_log.info("cluster", f"{self.system}: jobs cannot be asked for: {said.strip()[:_LONGEST_LINE]}")
             return None
         states = {match["id"]: match["state"] for match in re.finditer(how.line, answer.stdout, re.M)}
-        return {id: state.lower() for id, state in states.items() if id in self.ids and state not in how.ended}
+        return {id: state.lower() for id, state in states.items() if id in self.ids and state not in how.ended.split()}
 
     def last_words(self) -> str:
         """What the log of one of them says last; where none says anything, that."""

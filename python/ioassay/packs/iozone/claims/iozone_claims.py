@@ -221,25 +221,17 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
 
 # The matrices that -R prints after the table, and the summaries of throughput mode (-t)
 
-_MATRICES = {
+_TITLES = {
     "writer": "write",
     "re-writer": "rewrite",
     "reader": "read",
     "re-reader": "reread",
-    "random read": "random-read",
-    "random write": "random-write",
-    "backward read": "backward-read",
-    "record rewrite": "record-rewrite",
-    "stride read": "stride-read",
-    "fwrite": "fwrite",
     "re-fwrite": "frewrite",
-    "fread": "fread",
     "re-fread": "freread",
-    "pwrite": "pwrite",
     "re-pwrite": "repwrite",
-    "pread": "pread",
     "re-pread": "repread",
 }
+"""Titles of matrices that are not the names of their passes."""
 _THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
 _EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
@@ -273,8 +265,8 @@ def matrices(text: str) -> dict[str, dict[Cell, int]]:
     found: dict[str, dict[Cell, int]] = {}
     for end, title in lines_with(text, ' report"'):
         match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
-        name = _MATRICES.get(match[1].lower()) if match else None
-        if name is None:
+        name = match[1].lower().replace(" ", "-") if match else ""
+        if (name := _TITLES.get(name, name)) not in PASSES:
             continue
         lines = next_lines(text, end, 200)
         columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []

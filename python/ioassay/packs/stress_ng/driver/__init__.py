@@ -19,7 +19,6 @@ from typing import Any
 from ioassay import units
 from ioassay.drivers import ended_badly, require_version, text_of
 from ioassay.errors import InputError, StudyError
-from ioassay.pack import words
 from ioassay.packs.stress_ng.claims import stressor_metrics
 from ioassay.packs.stress_ng.driver import stressor_parameters
 from ioassay.packs.stress_ng.driver.stressor_parameters import Capabilities, Settings, about, hopeless, log_messages
@@ -47,15 +46,6 @@ _NOT_STARTED = "stress-ng was not started"
 _AROUND_S = 0.2
 """Beside a trial's timeout: starting, the witness, the record; the median of 112 trials on four busy cores."""
 _FILE_CLASSES = ("filesystem", "io")
-_FILE_MAKERS = frozenset(
-    words(
-        "chroot dev-shm dynlib fault fifo loop madvise mincore mmap mmapmany msync msyncmany pageswap quota ramfs "
-        "rawdev rlimit sendfile sigio sockfd splice swap tee tmpfs umount vm-splice"
-    )
-)
-"""Stressors of other classes that make files, or may."""
-_NO_FILES = frozenset(("dup", "eventfd", "getdent", "procfs"))
-"""Stressors of those classes that change no file of the target."""
 
 
 class StressNg(Driver):
@@ -97,7 +87,8 @@ class StressNg(Driver):
         """WRITE where the stressor makes files in the target, by its class; NOTHING for all others."""
         name = str(params.get("stressor", ""))
         classes = [known for known, members in self._offer.classes.items() if name in members]
-        makes = name in _FILE_MAKERS or (name not in _NO_FILES and any(known in _FILE_CLASSES for known in classes))
+        by_class, listed = any(known in _FILE_CLASSES for known in classes), stressor_parameters.listed
+        makes = name in listed("file_makers") or (by_class and name not in listed("file_less"))
         return WRITE if makes else NOTHING
 
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:

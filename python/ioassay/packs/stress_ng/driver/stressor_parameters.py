@@ -171,18 +171,6 @@ def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
 # `shm-segs` for `shm-objs`, no `qsort-method`), so the names come from the parser: getopt answers an abbreviation with
 # all that it could mean (getopt_long(3)). Where a C library does not, the help serves.
 
-CLASSES = words("cpu cpu-cache device filesystem gpu interrupt io memory network os pipe scheduler security vm")
-_WITH_CHOICES = words(
-    "cacheline-method cpu-method cyclic-method cyclic-policy dccp-domain dccp-opts dentry-order epoll-domain "
-    "exec-fork-method exec-method filename-opts fp-method funccall-method funcret-method hash-method hdd-opts "
-    "ioport-opts ipsec-mb-method l1cache-method list-method matrix-3d-method matrix-method memcpy-method "
-    "memthrash-method misaligned-method opcode-method prefetch-method qsort-method race-sched-method "
-    "rawdev-method revio-opts rotate-method sched sctp-domain sock-domain sock-opts sock-protocol sock-type "
-    "sparsematrix-method str-method stream-madvise switch-method syscall-method touch-method touch-opts "
-    "tree-method udp-domain udp-flood-domain vecfp-method vecshuf-method vm-addr-method vm-madvise vm-method "
-    "wcs-method zlib-method"
-)
-"""Options that answer '?' with the words that they take."""
 _TRIED = ("netdev", "sockdiag", "ioport", "rdrand")
 """Stressors that may find out only at work that this kernel, processor or user cannot: one operation tells."""
 _POLICIES = ("deadline", "fifo", "rr")
@@ -219,8 +207,8 @@ def probes() -> dict[str, Sequence[str]]:
     """The commands that `capabilities` wants the answers of. None loads the machine, and each ends at once."""
     asked: dict[str, Sequence[str]] = {"stressors": ["--stressors"], "help": ["--help"]}
     asked |= {f"options:{letter}": ["--dry-run", f"--{letter}"] for letter in ascii_lowercase}
-    asked |= {f"class:{name}": ["--class", f"{name}?"] for name in CLASSES}
-    asked |= {f"choices:{name}": ["--dry-run", f"--{name}=?"] for name in _WITH_CHOICES}
+    asked |= {f"class:{name}": ["--class", f"{name}?"] for name in listed("classes")}
+    asked |= {f"choices:{name}": ["--dry-run", f"--{name}=?"] for name in listed("with_choices")}
     asked["dry"] = ["--dry-run", "--all", "1", "--timeout", "1"]
     asked |= {f"try:{name}": [f"--{name}", "1", f"--{name}-ops", "1", "--timeout", "1"] for name in _TRIED}
     asked |= {
@@ -240,8 +228,8 @@ def capabilities(answers: Mapping[str, str]) -> Capabilities:
         named.update(re.findall(r"'--([a-z0-9-]+)'", possible))
     if not named:  # no getopt of glibc
         named = set(helped)
-    members = {name: answers.get(f"class:{name}", "").partition("stressors:") for name in CLASSES}
-    choices = {name: _CHOICES.search(answers.get(f"choices:{name}", "")) for name in _WITH_CHOICES}
+    members = {name: answers.get(f"class:{name}", "").partition("stressors:") for name in listed("classes")}
+    choices = {name: _CHOICES.search(answers.get(f"choices:{name}", "")) for name in listed("with_choices")}
     lines = log_messages(answers.get("dry", ""))
     disabled = [found[1] for line in lines if (found := re.match(r"disabled '([\w-]+)'", line))]
     # Of a dry run of all stressors: those that were neither started nor disabled, and why.
@@ -340,6 +328,10 @@ class _Take:
 def _stressors() -> Mapping[str, Mapping[str, Any]]:
     """What is known of them beforehand: section -> stressor -> its row."""
     return tomllib.loads(Path(__file__).with_name("stressors.toml").read_text(encoding="utf-8"))
+
+
+def listed(name: str) -> list[str]:
+    return words(_stressors()["lists"][name])
 
 
 def _takes(stressor: str) -> list[_Take]:

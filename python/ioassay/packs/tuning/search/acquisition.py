@@ -211,14 +211,6 @@ _ASYMPTOTIC = -20.0
 _OF_VIOLATIONS = Prior(noise=(math.log(0.2), 1.2))
 
 
-@dataclass(frozen=True)
-class Belief:
-    """Mean of the true value at each row, and how likely it fulfils all constraints."""
-
-    mean: Array
-    feasible: Array
-
-
 class Model:
     """Surrogates of the value (large is good) and of each constraint's violation."""
 
@@ -239,9 +231,10 @@ class Model:
     def noise(self) -> float:
         return self._value.noise
 
-    def belief(self, rows: Array) -> Belief:
+    def belief(self, rows: Array) -> tuple[Array, Array]:
+        """Mean of the true value at each row, and how likely it fulfils all constraints."""
         mean, *_ = self._value.posterior(rows, rows[:1])
-        return Belief(mean, np.exp(_log_likely(self._limits, rows)))
+        return mean, np.exp(_log_likely(self._limits, rows))
 
     def worth(self, rows: Array, measured: Flags, *, finishing: bool) -> Array:
         """Logarithm of what one more measurement at each row is worth; `measured` says which rows were.

@@ -375,8 +375,8 @@ class Search:
         keys = self._told.measured()
         if not keys:
             return []
-        belief, ranked = self._model(()).belief(self._grid.rows(keys)), []
-        for key, score, likely in zip(keys, belief.mean.tolist(), belief.feasible.tolist(), strict=True):
+        (means, feasible), ranked = self._model(()).belief(self._grid.rows(keys)), []
+        for key, score, likely in zip(keys, means.tolist(), feasible.tolist(), strict=True):
             seen = self._told.points[key]
             excess = seen.excess()
             doubt = len(_SURE) if excess > 0 else sum(likely < share for share in _SURE)
@@ -422,7 +422,7 @@ class Search:
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}
             if pending:
-                means = self._model(()).belief(self._grid.rows(pending)).mean
+                means, _ = self._model(()).belief(self._grid.rows(pending))
                 believed = dict(zip(pending, means.tolist(), strict=True))
             values = self._told.observed(self._grid, pending, believed)
             limits = [self._told.violations(self._grid, place) for place in range(self._told.constraints)]
