@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,21 +20,7 @@ from ioassay.errors import UsageError
 
 _WIDTH = 60
 """Of a line before its characters are escaped."""
-_DESCRIPTION = (
-    "ioassay plans experiments, runs real tools, compares each claim with what the kernel saw, and writes the report. "
-    "What cannot be bought is simulated: an SSD with its write buffer.\n\n"
-    "A study is a file that says what is varied and what is measured. A run is the folder of its records and its "
-    "report. Each command has a page of its own."
-)
-_EXAMPLES = ("ioassay quick .", "ioassay run block-io --scale quick", "ioassay help trace convert")
-_STATUSES = (
-    ("0", "Done."),
-    ("1", "Something failed, no trial could be measured, or a regression was found."),
-    ("2", "The usage or the input is wrong."),
-    ("3", "Refused, because data or the system could be harmed."),
-    ("4", "The kernel contradicts a claim."),
-    ("130", "Interrupted."),
-)
+_TEXTS = tomllib.loads(Path(__file__).with_name("manual.toml").read_text(encoding="utf-8"))
 _PASS_ON = ("witness", "record")
 """Commands with the exit status of the command that they run."""
 _OF_OTHERS = "fio(1)"
@@ -60,11 +47,11 @@ def write(folder: Path) -> list[Path]:
 def overview() -> str:
     sections = {
         "SYNOPSIS": ["\\fBioassay\\fR [OPTIONS] COMMAND [ARGS]..."],
-        "DESCRIPTION": _prose(_DESCRIPTION),
+        "DESCRIPTION": _prose(_TEXTS["description"]),
         "COMMANDS": _items((_bold(f"ioassay-{name}") + "(1)", about) for name, about in COMMANDS.items()),
         "OPTIONS": _items((_bold(term), about) for term, about in (*OPTIONS, helptext.HELP_ROW)),
         "EXIT STATUS": _statuses("ioassay"),
-        "EXAMPLES": _code(_EXAMPLES),
+        "EXAMPLES": _code(_TEXTS["examples"]),
         "SEE ALSO": _references([*(f"ioassay-{name}(1)" for name in COMMANDS), _OF_OTHERS]),
     }
     return _page("ioassay", ABOUT, sections)
@@ -144,7 +131,7 @@ def _parameters(command: Command) -> Iterator[str]:
 
 
 def _statuses(name: str) -> Iterator[str]:
-    yield from _items(_STATUSES)
+    yield from _items(_TEXTS["statuses"].items())
     if name in _PASS_ON:
         yield from (".PP", "Otherwise the status of COMMAND is passed on.")
 

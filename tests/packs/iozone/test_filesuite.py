@@ -216,7 +216,7 @@ def test_what_comes_out_says_what_was_asked_for(tmp_path: Path) -> None:
     words = ["-B", "-G", "-j3", "-P0", "-i0", "-i5", "-s64k"]
     text = typed(tmp_path, *words, "--format", "iozone").out
     assert "Using mmap files" in text
-    assert "filesuite -B -G -j3 -P0 " in text
+    assert "filesuite -i0 -i5 -P0 -j3 -B -G -s64k -f" in text
     assert {claim.engine for claim in iozone_claims.read(text)} == {"mmap"}
     own = typed(tmp_path, *words, "--json").out
     assert {claim.engine for claim in filesuite_json.CLAIMS.read(own)} == {"mmap"}

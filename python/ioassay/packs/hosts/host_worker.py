@@ -363,16 +363,6 @@ def close_all(why: str) -> None:
 
 
 _CONNECT_S = 30.0
-_CONFIGURATION: Mapping[str, Any] = {
-    "distributed.worker.http.routes": [],
-    "distributed.worker.profile.enabled": False,
-    # What a worker does for itself would be done while it measures.
-    "distributed.admin.system-monitor.interval": "10s",
-    "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.limit": "60s",
-    "distributed.worker.memory.monitor-interval": "60s",
-}
 
 
 def serve(address: str, name: str, folder: Path, *, allow_exec: bool, said: Callable[[str], None]) -> None:
@@ -391,14 +381,15 @@ def serve(address: str, name: str, folder: Path, *, allow_exec: bool, said: Call
     address = dask_clusters.require_consent(scheduler)
     _HERE.folder, _HERE.allow_exec = folder.absolute(), allow_exec
     os.chdir(folder)  # paths of job files start where their tool does
-    with dask_clusters.silenced(), supervisor.temporary_folder("ioassay-worker-") as scratch:
-        import dask
-
-        with dask.config.set({**_CONFIGURATION, "temporary-directory": str(scratch)}):
-            try:
-                asyncio.run(_serve(address, scheduler, name, str(scratch), said))
-            finally:
-                close_all("its worker was stopped")
+    with (
+        dask_clusters.silenced(),
+        supervisor.temporary_folder("ioassay-worker-") as scratch,
+        dask_clusters.configured("worker", scratch),
+    ):
+        try:
+            asyncio.run(_serve(address, scheduler, name, str(scratch), said))
+        finally:
+            close_all("its worker was stopped")
 
 
 async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, said: Callable[[str], None]) -> None:

@@ -17,9 +17,10 @@ import re
 import shlex
 import signal
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,21 +39,15 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0
 _LOGGERS = ("distributed", "distributed.client", "dask_jobqueue", "tornado.application", "tornado.general", "asyncio")
-_CONFIGURATION = {
-    # The executor counts dead workers itself, and gives up a call after the second one that computed it.
-    "distributed.scheduler.allowed-failures": 1000,
-    # After this time a cluster ends the nanny of a dead worker. By default it is 15 s, in which a busy machine has not
-    # started the next worker.
-    "distributed.deploy.lost-worker-timeout": "1h",
-    # Logs for Dask's developers, by default 1000 entries each, with what tasks were given in them.
-    "distributed.admin.low-level-log-length": 100,
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-    "distributed.worker.profile.enabled": False,
-    # Workers on this host share its terminal. What they would say of their end, the executor says.
-    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
-    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",
-}
+
+
+def configured(part: str, folder: Path) -> AbstractContextManager[object]:
+    """Dask as dask.toml sets it for a `cluster` of ours or a `worker` that measures; its files are in the folder."""
+    import dask
+
+    table = tomllib.loads(Path(__file__).with_name("dask.toml").read_text(encoding="utf-8"))
+    found: AbstractContextManager[object] = dask.config.set({**table[part], "temporary-directory": str(folder)})
+    return found
 
 
 @contextmanager
@@ -143,11 +138,9 @@ def require_consent(wanted: Scheduler) -> str:
 def _prepared(parent: Path | None = None) -> Iterator[Path]:
     """Dask set up for a cluster of ours, and the folder of its temporary files."""
     with silenced(), supervisor.temporary_folder(".ioassay-cluster-", parent) as folder:
-        import dask
-
         before = dict(os.environ)
         try:
-            with dask.config.set({**_CONFIGURATION, "temporary-directory": str(folder)}):
+            with configured("cluster", folder):
                 yield folder
         finally:  # to start a worker with its environment, Dask sets that of this process
             for name in os.environ.keys() - before.keys():

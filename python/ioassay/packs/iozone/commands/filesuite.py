@@ -25,18 +25,20 @@ from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 from ioassay.hints import nearest
 from ioassay.units import format_count, format_ns, format_rate, format_size
 
-_USUAL_STRIDE = 17
-
 
 class _Option(NamedTuple):
-    kind: Any
     names: str
     """The last one, without its dashes, is that of the parameter."""
-    help: str
+    kind: Any
+    help: str = ""
     metavar: str | None = None
     default: Any = None
     least: int | None = None
-    known: Sequence[str] = ()
+
+    @property
+    def known(self) -> Sequence[str]:
+        """All values that there are, where these are listed."""
+        return (self.metavar or "").split("|") if "|" in (self.metavar or "") else ()
 
     @property
     def parameter(self) -> str:
@@ -49,76 +51,20 @@ class _Option(NamedTuple):
         return f"{long[0]} ({short})" if long else short
 
 
-def _one_of(names: str, help: str, known: str, default: str | None = None) -> _Option:
-    return _Option(str, names, help, known, default, known=known.split("|"))
-
-
 _HIDDEN = ""
-_OPTIONS: Mapping[str, Sequence[_Option]] = {
-    "What is done": (
-        _Option(bool, "-a --auto", "Double sizes: files 64k to 512m, records 4k to 16m."),
-        _Option(list[str], "-i --test", "Test to run, 0 to 12; may be repeated. [0-7]", "N"),
-        _Option(int, "-t --threads", "Number of threads; each uses its own file.", "N", 0, least=0),
-        _Option(int, "-l --min-threads", "Smallest number of threads; with -u.", "N"),
-        _Option(int, "-u --max-threads", "Largest number of threads; each from -l on.", "N", least=1),
-        _Option(int, "-P --processor", "Processor of the first thread; the next follow.", "N", least=0),
-        _Option(int, "-j --stride", "Records from one to the next in test 5.", "N", _USUAL_STRIDE, least=1),
-        _Option(bool, "-K --jitter", "Read single bytes elsewhere in test 1."),
-        _Option(bool, "-B --mmap", "Map the file into memory, except in tests 6 and 7."),
-        _Option(bool, "-D --msync-async", "With -B: msync each record, no wait."),
-        _Option(bool, "-G --msync-sync", "With -B: msync each record to the disk."),
-        _Option(bool, "-I --direct", "Use O_DIRECT, except in tests 6 and 7."),
-        _Option(bool, "-o --sync", "Write with O_SYNC, except in test 6."),
-        _Option(int, "-V --fill", "Fill with this byte, and check what is read.", "N"),
-        _Option(bool, "--diagnose", "As -+d of IOzone: --data random --check whole."),
-    ),
-    "Sizes: a plain number is kB; b, k, m, g": (
-        _Option(list[str], "-s --size", "File size; may be repeated. [512k]", "SIZE"),
-        _Option(list[str], "-r --record", "Record size; may be repeated. [4k]", "SIZE"),
-        _Option(str, "-n --min-size", "Smallest file of -a.", "SIZE"),
-        _Option(str, "-g --max-size", "Largest file of -a.", "SIZE"),
-        _Option(str, "-y --min-record", "Smallest record of -a.", "SIZE"),
-        _Option(str, "-q --max-record", "Largest record of -a.", "SIZE"),
-        _Option(bool, "-z --no-crossover", "With -a: records below 64k for large files, too."),
-    ),
-    "What the clock includes": (
-        _Option(bool, "-e --fsync", "Include fsync and fflush."),
-        _Option(bool, "-c --close", "Include close. Without -e there is no fsync."),
-    ),
-    "The file": (
-        _Option(Path, "-f --file", "The test file; it is created and deleted.", "FILE"),
-        _Option(list[Path], "-F --files", "Files of the threads; as many names as threads.", "FILE"),
-        _Option(bool, "-w --keep", "Keep the file; read one that is there."),
-        _Option(bool, "--overwrite", "Replace an existing file."),
-        _Option(Path, "-U --remount", "Unmount and mount this before each pass (root).", "MOUNTPOINT"),
-    ),
-    "What IOzone cannot do": (
-        _Option(int, "--repetitions", "Number of repetitions.", "N", 1, least=1),
-        _one_of("--cache", "State of the page cache before each read.", "leave|drop|drop-all|warm", "leave"),
-        _one_of("--data", "Content of the file.", "random|iozone|zeros", "random"),
-        _one_of("--check", "When to check what was read. [inside]", "inside|whole|after|off"),
-        _Option(bool, "--plain", "No priming reads, no unreported passes; check afterwards."),
-        _one_of("--shuffle", "IOzone's version whose random order it is.", "3.471|3.489", "3.471"),
-        _Option(int, "--seed", "Seed of --data random, and of iozone's byte.", "N", 1, least=0),
-        _Option(int, "--order-seed", "Seed of the random order. [IOzone's]", "N", least=0),
-    ),
-    "What comes out": (
-        _one_of("--format", "The result.", "text|iozone", "text"),
-        _Option(bool, "-R --matrices", "Print a matrix per pass at the end."),
-        _Option(Path, "-b --workbook", "Write the matrices as a workbook.", "FILE.xls"),
-        _Option(bool, "-O --ops", "Report operations per second, not bytes."),
-        _Option(bool, "-N --us-per-op", "Report microseconds per operation."),
-        _Option(bool, "-C --per-thread", "Show each thread's bytes and rate."),
-        _Option(bool, "-Q --latencies", "Write the latency of each call, a file per pass."),
-        _Option(bool, "--list-tests", "List the tests and exit."),
-    ),
-    _HIDDEN: (
-        _Option(bool, "-T --posix-threads", ""),
-        _Option(bool, "-x --no-stonewall", ""),
-        _Option(bool, "-E --extensions", ""),
-    ),
-}
-"""Heading of the help -> its options, in order."""
+_KINDS = {"flag": bool, "number": int, "text": str, "texts": list[str], "path": Path, "paths": list[Path]}
+
+
+def _options() -> Mapping[str, Sequence[_Option]]:
+    """Heading of the help -> its options, in order."""
+    table = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+    return {
+        each["title"]: [_Option(**{**row, "kind": _KINDS[row.get("kind", "flag")]}) for row in each["options"]]
+        for each in table["heading"]
+    }
+
+
+_OPTIONS = _options()
 _ROWS = {each.parameter: each for rows in _OPTIONS.values() for each in rows}
 
 
@@ -241,13 +187,13 @@ def filesuite(*, json: options.Json = False, **given: Any) -> None:
         if "latencies" in each:
             child = each["worker"] if each["workers"] else None
             _latency_file(each["name"], child).write_text(each["latencies"], encoding="ascii")
-    result = _result(setup, found)
+    result, line = _result(setup, found), _command_line(given, setup["path"])
     if workbook:
-        workbook.write_bytes(b"".join(_records(_command_line(setup), _UNITS[setup["unit"]], result["passes"])))
+        workbook.write_bytes(b"".join(_records(line, _UNITS[setup["unit"]], result["passes"])))
     if json:
         console.emit(result)
     elif as_iozone:
-        _print_as_iozone(setup, found, result, matrices=given["matrices"], per_thread=given["per_thread"])
+        _print_as_iozone(line, setup, found, result, matrices=given["matrices"], per_thread=given["per_thread"])
     else:
         _print(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
     # Passes that failed are in the result; that they did is the exit code.
@@ -525,6 +471,7 @@ def _value(one: Mapping[str, Any], unit: str) -> str:
 
 
 def _print_as_iozone(
+    command: str,
     setup: Mapping[str, Any],
     found: Mapping[str, Any],
     result: Mapping[str, Any],
@@ -539,7 +486,7 @@ def _print_as_iozone(
         "Include close in write timing": setup["close"],
         "Using mmap files": "mapped" in setup,
         _MODES.get(unit, ""): unit in _MODES,
-        f"Command line used: {_command_line(setup)}": True,
+        f"Command line used: {command}": True,
         f"Output is in {_UNITS[unit]}": True,
         "Time Resolution = 0.000000001 seconds.": True,
     }
@@ -557,24 +504,20 @@ def _print_as_iozone(
     console.line("\nfilesuite test complete.")
 
 
-def _command_line(setup: Mapping[str, Any]) -> str:
-    """The command that IOzone would have been given."""
-    letters = {name: row.names.split()[0] for name, row in _ROWS.items()}
-    flags = ("auto", "direct", "sync", "fsync", "close", "no_crossover", "jitter", "keep", "latencies")
-    words = ["filesuite", *(letters[name] for name in flags if setup[name])]
-    words += {"never": ["-B"], "async": ["-B", "-D"], "sync": ["-B", "-G"]}.get(setup.get("mapped", ""), [])
-    words += [f"-j{setup['stride']}"] if setup["stride"] != _USUAL_STRIDE else []
-    words += [] if setup["processor"] is None else [f"-P{setup['processor']}"]
-    words += [f"-i{number}" for number in setup.get("tests", range(8))]
-    words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(setup["unit"], [])
-    words += [f"{letters[name]}{setup[key] // 1024}k" for key, name in _BOUNDS.items() if key in setup]
-    words += [f"-s{size // 1024}k" for size in setup["files"]] + [f"-r{size // 1024}k" for size in setup["records"]]
-    if setup["workers_from"] is not None:
-        words += ["-l", str(setup["workers_from"]), "-u", str(setup["workers"])]
-    elif setup["workers"]:
-        words += ["-t", str(setup["workers"])]
-    files = ["-F", *map(str, setup["paths"])] if setup["paths"] else ["-f", str(setup["path"])]
-    return shlex.join([*words, *files])
+def _command_line(given: Mapping[str, Any], path: Path) -> str:
+    """The command that IOzone would have been given: without options that it does not have."""
+    words = ["filesuite"]
+    for name, row in _ROWS.items():
+        letter, value = row.names.split()[0], given[name]
+        if len(letter) > 2 or value is None or value is False or value == row.default:
+            continue
+        if name == "files":
+            words += [letter, *map(str, value)]
+        else:
+            words += [
+                letter if one is True else f"{letter}{one}" for one in (value if type(value) is list else [value])
+            ]
+    return shlex.join(words if given["file"] or given["files"] else [*words, "-f", str(path)])
 
 
 def _print_throughput(result: Mapping[str, Any], *, per_thread: bool) -> None:
