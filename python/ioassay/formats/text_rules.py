@@ -12,14 +12,27 @@ A `Tool` is what a parser of claims needs beside its rules.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import tool_runs
-from ioassay.formats.number_parsing import NUMBER, Quantity, last_line, lines_with, scaled, whole_number
+from ioassay.formats.number_parsing import (
+    NUMBER,
+    Quantity,
+    count,
+    duration,
+    last_line,
+    lines_with,
+    rate,
+    scaled,
+    size,
+    whole_number,
+)
 from ioassay.records.record import Claim
 
 Reader = Callable[[str, str, str], Quantity]
@@ -98,6 +111,20 @@ class Rules:
                 number = str(whole_number(texts[name], what)) if isinstance(unit, int) else texts[name]
                 numbers[name] = scaled(number, unit, what)
         return Fields(self.tool, numbers, texts)
+
+
+_READERS = {"size": size, "duration": duration, "count": count, "rate": rate}
+
+
+@cache
+def rules(path: Path) -> Mapping[str, Rules]:
+    """The rules of a TOML file: tables with the `tool`, its `patterns`, and `units`, factors or names of readers."""
+    return {
+        name: Rules(
+            one["tool"], *one["patterns"], **{key: _READERS.get(unit, unit) for key, unit in one["units"].items()}
+        )
+        for name, one in tomllib.loads(path.read_text(encoding="utf-8")).items()
+    }
 
 
 class Tool:

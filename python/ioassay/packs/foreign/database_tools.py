@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import (
@@ -22,37 +23,14 @@ from ioassay.formats.number_parsing import (
     parts_from,
     real,
     scaled,
-    size,
     whole_number,
 )
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, size_level
-from ioassay.formats.text_rules import Fields, Rules, Tool, pattern
+from ioassay.formats.text_rules import Fields, Tool, pattern, rules
 from ioassay.records.record import Claim, Misfit
 
 _MS_NS = 1e6
-_TRANSACTIONS = Rules(
-    "pgbench",
-    r"^transaction type: (?P<type>.{1,200})$",
-    r"^number of transactions actually processed: (?P<transactions>[0-9]{1,19})(?:/[0-9]{1,19})?$",
-    r"^tps = (?P<tps>#) \((?:without initial connection time|excluding connections establishing)\)$",
-    r"^number of failed transactions: (?P<failed>[0-9]{1,19}) ",
-    r"^latency average = (?P<mean>#) ms$",
-    r"^latency stddev = (?P<stddev>#) ms$",
-    transactions=1,
-    tps=1.0,
-    failed=1,
-    mean=_MS_NS,
-    stddev=_MS_NS,
-)
-_REQUESTS = Rules(
-    "redis-benchmark",
-    r"^ *(?P<requests>[0-9]{1,19}) requests completed in # seconds\s*$",
-    r"^ *throughput summary: (?P<rate>#) requests per second\s*$",
-    r"latency summary \(msec\):\s*\n(?P<names>.*)\n(?P<values>.*)",
-    requests=1,
-    rate=1.0,
-)
-_QUIET = Rules("redis-benchmark", r"(?P<test>.{1,200}): # requests per second, p50=(?P<p50>#) msec", p50=_MS_NS)
+_RULES = rules(Path(__file__).with_name("rules.toml"))
 _CSV_HEAD = re.compile(r'^"test","rps",.{1,1000}$', re.M)
 _STATISTICS = {"avg": "mean", "min": "min", "max": "max"}
 _LONGEST_REPORT = 100_000
@@ -62,7 +40,7 @@ _MOST_TESTS = 1000
 def _transactions(text: str, words: Sequence[str]) -> Iterator[Claim]:
     """One claim a report, without those of its scripts."""
     for part in re.split(r"^(?=transaction type: |SQL script)", text, flags=re.M):
-        found = _TRANSACTIONS.read(part)
+        found = _RULES["pgbench"].read(part)
         if "transactions" in found:
             yield Claim(
                 source="pgbench",
@@ -85,7 +63,7 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
     """One claim a test, of reports, quiet lines and the table of --csv."""
     _, *parts = re.split(r"^====== (.{1,200}) ======\s*$", text, flags=re.M)
     for test, part in zip(parts[::2], parts[1::2], strict=True):
-        found = _REQUESTS.read(part[:_LONGEST_REPORT])
+        found = _RULES["redis"].read(part[:_LONGEST_REPORT])
         if {"requests", "rate"} <= found.numbers.keys():
             yield Claim(
                 source="redis_benchmark",
@@ -95,7 +73,7 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 seconds=_interval_s(found, "requests", "rate"),
                 latency_ns=_latencies(found.text("names").split(), found.text("values").split()),
             )
-    for found in _QUIET.lines(text, " requests per second, p50="):
+    for found in _RULES["redis_quiet"].lines(text, " requests per second, p50="):
         yield Claim(source="redis_benchmark", kind="keys", test=found.text("test"), latency_ns=found.positive("p50"))
     if head := _CSV_HEAD.search(text):
         names = [name.removesuffix("_latency_ms") for name in head[0].replace('"', "").split(",")]
@@ -146,54 +124,6 @@ _END = "General statistics:"
 _LONGEST_PART = 20_000
 _PREPARED = pattern(r"^([0-9]{1,19}) bytes written in # seconds(?: \((#) MiB/sec\))?")
 _CREATED = re.compile(r"^Creating file (\S{1,200})$", re.M)
-_HEAD = Rules(
-    "sysbench",
-    r"^Number of threads: (?P<threads>[0-9]{1,6})$",
-    r"^(?P<files>[0-9]{1,9}) files, (?P<file_size>#)(?P<file_size_unit>[KMGT]?i?B) each$",
-    r"^Block size (?P<block_size>[0-9]{1,9})(?P<block_size_unit>[KMGT]?i?B)$",
-    r"^Extra file open flags: (?P<flags>.{1,200})$",
-    r"^Doing (?P<doing>.{1,60}) test$",
-    r"^Read/Write ratio for combined random IO test: (?P<ratio>#)$",
-    threads=1,
-    files=1,
-    file_size=size,
-    block_size=size,
-)
-_LABELS = {
-    "reads": ("reads/s", 1.0),
-    "writes": ("writes/s", 1.0),
-    "fsyncs": ("fsyncs/s", 1.0),
-    "bandwidth_read": ("read, MiB/s", float(MIB)),
-    "bandwidth_written": ("written, MiB/s", float(MIB)),
-    "total_time": ("total time", 1.0),
-    "total_number_of_events": ("total number of events", 1),
-    **{name: (name, 1.0) for name in ("min", "avg", "max", "sum")},
-}
-_BODY = Rules(
-    "sysbench",
-    *(rf"^\s*{label}: +(?P<{name}>#)s?$" for name, (label, _) in _LABELS.items()),
-    r"^\s*events \(avg/stddev\): +(?P<events_each>#)/#$",
-    r"^\s*execution time \(avg/stddev\): +(?P<time_each>#)/#$",
-    r"^\s*(?P<share>[0-9]{1,3})th percentile: +(?P<percentile>#)$",
-    **{name: factor for name, (_, factor) in _LABELS.items()},
-    **dict.fromkeys(("events_each", "time_each", "share", "percentile"), 1.0),
-)
-_OTHER = Rules(
-    "sysbench",
-    r"^Prime numbers limit: (?P<prime_limit>[0-9]{1,12})$",
-    r"^  operation: (?P<operation>[a-z]{1,20})$",
-    r"^  scope: (?P<scope>[a-z]{1,20})$",
-    r"^  block size: (?P<block_size>[0-9]{1,12})(?P<block_size_unit>[KMGT]?i?B)$",
-    r"^  total size: (?P<total_size>[0-9]{1,12})(?P<total_size_unit>[KMGT]?i?B)$",
-    r"^# MiB transferred \((?P<moved>#) MiB/sec\)$",
-    r"^Total operations: [0-9]{1,19} \((?P<operations>#) per second\)$",
-    r"^ *events per second: +(?P<events>#)$",
-    block_size=size,
-    total_size=size,
-    moved=float(MIB),
-    operations=1.0,
-    events=1.0,
-)
 _LEAST_MS = 1e-3
 _BUCKET_LOG = math.log(1e5 / _LEAST_MS) / 1023
 """Of its histogram, of 1024 values from 1 µs to 100 s, a percentile is one (sb_histogram.c)."""
@@ -236,7 +166,10 @@ def _file_tests(text: str) -> Iterator[_FileTest]:
     for number, part in enumerate(text.split(_OPTIONS)):
         options = part.partition(_SECTION)[0][:_LONGEST_PART] if number else ""
         for section in re.finditer(_SECTION, part):
-            head, body = _HEAD.read(options), _BODY.read(part[section.end() :][:_LONGEST_PART])
+            head, body = (
+                _RULES["sysbench_head"].read(options),
+                _RULES["sysbench_body"].read(part[section.end() :][:_LONGEST_PART]),
+            )
             yield _FileTest(
                 head,
                 body,
@@ -418,13 +351,13 @@ def _entries(text: str) -> Iterator[Entry]:
 
 
 def _entry(part: str) -> Entry:
-    other, head = _OTHER.read(part), _HEAD.read(part)
+    other, head = _RULES["sysbench_other"].read(part), _RULES["sysbench_head"].read(part)
     kind = "fileio" if _SECTION in part or "file open flags" in part else "other"
     kind = "cpu" if "prime_limit" in other else "memory" if "memory speed test" in part else kind
     options = {"test": kind, **({"workers": head.text("threads")} if "threads" in head else {})}
     if _END not in part:
         return Entry(kind, options=options, problem=f"sysbench was ended before its results: {last_line(part)}")
-    body = _BODY.read(part[part.index(_END) :])
+    body = _RULES["sysbench_body"].read(part[part.index(_END) :])
     events = body["total_number_of_events"].rounded
     if kind == "fileio":
         kind, levels, metrics = _of_files(part, head)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from operator import ge
+from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError
@@ -34,26 +35,18 @@ from ioassay.formats.number_parsing import (
     step_of,
     whole_number,
 )
-from ioassay.formats.text_rules import Rules, Tool, pattern
+from ioassay.formats.text_rules import Tool, pattern, rules
 from ioassay.records.record import Claim, Misfit
 
 _MIB = 2**20
 _PIECE_MIB = 2
-_TIMING = Rules(
-    "hdparm",
-    r"(?P<device>/[^\s:]{1,4000}):",
-    r".*Timing (?P<mode>O_DIRECT|buffered|cached) ?(?P<where>[a-z]*) ?reads(?: \(offset [^)]{1,40}\))?:"
-    r" +(?P<MB>[0-9]{1,19}) MB in +# seconds = +(?:(?P<mib_rate>#) MB|(?P<kib_rate>#) kB)/sec.*",
-    MB=1,
-    mib_rate=float(_MIB),
-    kib_rate=1024.0,
-)
+_RULES = rules(Path(__file__).with_name("rules.toml"))
 
 
 def _timings(text: str, words: Sequence[str]) -> Iterator[Claim]:
     """One claim a timing."""
     device = ""
-    for found in _TIMING.lines(text, re.compile(r"^/[^\s:]+:|Timing ", re.M)):
+    for found in _RULES["hdparm"].lines(text, re.compile(r"^/[^\s:]+:|Timing ", re.M)):
         device = found.text("device") or device
         if "MB" in found:
             cached = "cached" in (found.text("mode"), found.text("where"))

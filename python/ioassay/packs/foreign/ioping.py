@@ -14,6 +14,7 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError
@@ -22,7 +23,6 @@ from ioassay.formats.number_parsing import (
     Quantity,
     Spread,
     between,
-    count,
     duration,
     equal,
     lines_with,
@@ -30,28 +30,16 @@ from ioassay.formats.number_parsing import (
     of_spread,
     parts_from,
     quotient,
-    rate,
     real,
     short_options,
     size,
     whole_number,
 )
-from ioassay.formats.text_rules import Fields, Reader, Rules, Tool, pattern
+from ioassay.formats.text_rules import Fields, Tool, pattern, rules
 from ioassay.pack import words
 from ioassay.records.record import Claim, Misfit
 
-_RATES = r"(?P<iops>#)(?: (?P<iops_unit>[kMGT]))? iops, (?P<rate>#) (?P<rate_unit>\w{1,3})/s"
-_REQUESTS = r"(?P<requests>#)(?: (?P<requests_unit>[kMGT]))? requests"
-_AMOUNTS = r" in (?P<time>#) (?P<time_unit>\w{1,4}), (?P<bytes>#) (?P<bytes_unit>\w{1,3})"
-_UNITS: dict[str, Reader] = {"requests": count, "time": duration, "bytes": size, "iops": count, "rate": rate}
-_COMPLETED = Rules("ioping", rf"{_REQUESTS} completed{_AMOUNTS}(?: (?P<kind>read|written))?, {_RATES}", **_UNITS)
-_GENERATED = Rules("ioping", rf"generated {_REQUESTS}{_AMOUNTS}, {_RATES}", **_UNITS)
-_ENDS = Rules(
-    "ioping",
-    "min/avg/max/mdev = "
-    + " / ".join(rf"(?P<{name}>#) (?P<{name}_unit>[a-z]+)" for name in ("min", "mean", "max", "stddev")),
-    **dict.fromkeys(("min", "mean", "max", "stddev"), duration),
-)
+_RULES = rules(Path(__file__).with_name("rules.toml"))
 _REQUEST = pattern(r": request=([0-9]{1,9}) time=(#) (\w{1,4})( \((?:warmup|too fast|too slow)\))?")
 _TITLE = re.compile(r"^--- (.{1,4096}) \([^()\n]{1,200}\) ioping statistics ---$", re.M)
 _LINE_SIZE = pattern(r"^(#) (\w{1,3}) (?:<<<|>>>) ")
@@ -125,8 +113,8 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
     """Of each run's statistics: two sums and, if any request was timed, the ends of their times."""
     start = 0
     for end, line in lines_with(text, " requests completed in "):
-        completed, following = _COMPLETED.line(line), [*next_lines(text, end, 2), "", ""]
-        generated, ends = _GENERATED.line(following[0]), _ENDS.line(following[1])
+        completed, following = _RULES["ioping_completed"].line(line), [*next_lines(text, end, 2), "", ""]
+        generated, ends = _RULES["ioping_generated"].line(following[0]), _RULES["ioping_ends"].line(following[1])
         if completed is None or generated is None:
             continue
         start = max(start, end - 10_000)
