@@ -119,12 +119,11 @@ _READERS = {"size": size, "duration": duration, "count": count, "rate": rate}
 @cache
 def rules(path: Path) -> Mapping[str, Rules]:
     """The rules of a TOML file: tables with the `tool`, its `patterns`, and `units`, factors or names of readers."""
-    return {
-        name: Rules(
-            one["tool"], *one["patterns"], **{key: _READERS.get(unit, unit) for key, unit in one["units"].items()}
-        )
-        for name, one in tomllib.loads(path.read_text(encoding="utf-8")).items()
-    }
+    found = {}
+    for name, one in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        units = {field: _READERS.get(unit, unit) for field, unit in one["units"].items()}
+        found[name] = Rules(one["tool"], *one["patterns"], **units)
+    return found
 
 
 class Tool:

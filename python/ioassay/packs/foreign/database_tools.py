@@ -166,10 +166,8 @@ def _file_tests(text: str) -> Iterator[_FileTest]:
     for number, part in enumerate(text.split(_OPTIONS)):
         options = part.partition(_SECTION)[0][:_LONGEST_PART] if number else ""
         for section in re.finditer(_SECTION, part):
-            head, body = (
-                _RULES["sysbench_head"].read(options),
-                _RULES["sysbench_body"].read(part[section.end() :][:_LONGEST_PART]),
-            )
+            head = _RULES["sysbench_head"].read(options)
+            body = _RULES["sysbench_body"].read(part[section.end() :][:_LONGEST_PART])
             yield _FileTest(
                 head,
                 body,

@@ -13,9 +13,11 @@ from __future__ import annotations
 import csv
 import posixpath
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 from ioassay import units
@@ -23,9 +25,9 @@ from ioassay.errors import InputError
 from ioassay.formats.number_parsing import duration, last_line, lines_with, real, size, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
-from ioassay.pack import words
 from ioassay.records.record import Claim, Series
 
+_TABLES = tomllib.loads(Path(__file__).with_name("results.toml").read_text(encoding="utf-8"))
 _ROW = re.compile(r"(?P<phase>[A-Z][\w+-]{1,20})? +(?P<name>[A-Z][A-Za-z0-9 /%]{1,24}?) +: +(?P<values>\S.{0,200})")
 _KINDS = {"WRITE": "write", "READ": "read", "RWMIX": "write", "MIX-T": "write"}
 """What the names of phases begin with: `WRITE+r`, `RWMIX30`, `MIX-T2`."""
@@ -134,37 +136,7 @@ ELBENCHO = Tool(
     silent=lambda text, words: bool(_phases(text)),
 )
 
-_LEVELS = {
-    "operation": "operation",
-    "hosts": "hosts",
-    "threads": "workers",
-    "block size": "bs",
-    "file size": "file_size",
-    "dirs": "dirs",
-    "files": "files",
-    "direct io": "direct",
-    "random": "random",
-    "io depth": "iodepth",
-    "shared paths": "shared_paths",
-    "truncate": "truncate",
-    "label": "label",
-}
-"""What elbencho states of a phase -> the name of the factor."""
 _SIZES = {"bs", "file_size"}
-_US_NS = 1e3
-_ENTRIES = {
-    "entry.rate": ("entries/s last", 1.0),
-    "entry.time.min": ("ent lat us min", _US_NS),
-    "entry.time.mean": ("ent lat us avg", _US_NS),
-    "entry.time.max": ("ent lat us max", _US_NS),
-}
-_REQUESTS = {
-    "iops": ("iops last", 1.0),
-    "bw": ("mib/s last", float(MIB)),
-    "lat.min": ("io lat us min", _US_NS),
-    "lat.mean": ("io lat us avg", _US_NS),
-    "lat.max": ("io lat us max", _US_NS),
-}
 _MOST_COLUMNS = 500
 
 
@@ -199,13 +171,19 @@ def _entry(row: Mapping[str, str]) -> Entry:
     requests: dict[str, float] = {}
     direction = _kind(operation)
     for way, prefix in ((direction, ""), ("read", "rwmix read ")) if direction else ():
-        cells = {f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in _REQUESTS.items()}
+        cells = {
+            f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in _TABLES["elbencho"]["requests"].items()
+        }
         if found := quantities(row, cells, "elbencho"):
             requests |= found | quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
-    levels = {factor: text for column, factor in _LEVELS.items() if (text := row.get(column, "").strip())}
+    levels = {
+        factor: text
+        for column, factor in _TABLES["elbencho"]["levels"].items()
+        if (text := row.get(column, "").strip())
+    }
     for factor in _SIZES & levels.keys():
         levels[factor] = size_level(whole_number(levels[factor], f"elbencho's {factor}"))
-    metrics = quantities(row, _ENTRIES, "elbencho") | requests
+    metrics = quantities(row, _TABLES["elbencho"]["entries"], "elbencho") | requests
     problem = "no request was done" if direction and not requests else ""
     return Entry(operation, options=levels, metrics=metrics, problem=problem)
 
@@ -230,14 +208,6 @@ _AVERAGE = re.compile(r" avg_[0-9]{1,9}(?:-[0-9]{1,9})? ")
 _EVERY = re.compile(r"(?<![0-9])[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]")
 """Which rows are wanted: the averages of runs, or these and every interval."""
 _NOTHING = "vdbench's flat file has no run that ended ('avg_')"
-_VDBENCH_LEVELS = dict(
-    pair.split("=")
-    for pair in words(
-        "xfersize=bs threads=workers rdpct=rwmixread seekpct=seek_share rhpct=read_hit_share whpct=write_hit_share "
-        "reqrate=requested_rate"
-    )
-)
-"""Columns that a user sets -> the name of the factor."""
 _MS_NS = 1e6
 _RATES = (".iops", ".bw")
 _DAY_S = 86400.0
@@ -313,7 +283,7 @@ def _vdbench_entries(text: str) -> Iterator[Entry]:
         metrics = quantities(row, cells, "vdbench")
         levels = {  # `100.0000` is 100, `70.1000` is 70.1
             factor: re.sub(r"(\.[0-9]*?)0+$", r"\1", row[column]).removesuffix(".")
-            for column, factor in _VDBENCH_LEVELS.items()
+            for column, factor in _TABLES["vdbench"]["levels"].items()
             if column in row
         }
         if levels.get("bs", "").isdecimal():  # the mean of several sizes is no size
@@ -376,13 +346,6 @@ VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdb
 
 _HEAD_CHARS = 2**16
 _BETTER = {"HIB": "score", "LIB": "cost"}
-_TIMES_S = {
-    **dict.fromkeys(("seconds", "sec", "s"), 1.0),
-    **dict.fromkeys(("milliseconds", "ms"), 1e-3),
-    **dict.fromkeys(("microseconds", "us", "µs"), 1e-6),
-    **dict.fromkeys(("nanoseconds", "ns"), 1e-9),
-    "minutes": 60.0,
-}
 _RATE = re.compile(r"([kKMGT]?i?B)/s(?:ec)?")
 _LONGEST_SLUG = 60
 
@@ -422,8 +385,8 @@ def _metric(scale: str, proportion: str) -> tuple[str, float]:
     kind = _BETTER.get(proportion.upper(), "value")
     if rate := _RATE.fullmatch(scale):
         return f"{kind}.bw", float(units.parse_size(f"1{rate[1]}"))
-    if scale.lower() in _TIMES_S:
-        return f"{kind}.time", _TIMES_S[scale.lower()]
+    if (time_s := _TABLES["phoronix"]["times"].get(scale.lower())) is not None:
+        return f"{kind}.time", time_s
     slug = re.sub(r"[^a-z0-9]+", "_", scale.lower().replace("/", " per ")).strip("_")[:_LONGEST_SLUG]
     return f"{kind}.{slug or 'number'}", 1.0
 
