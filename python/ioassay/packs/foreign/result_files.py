@@ -169,21 +169,15 @@ def _entry(row: Mapping[str, str]) -> Entry:
     if not operation:
         raise InputError("has no operation; expected READ, WRITE, …")
     requests: dict[str, float] = {}
-    direction = _kind(operation)
+    direction, known = _kind(operation), _TABLES["elbencho"]
     for way, prefix in ((direction, ""), ("read", "rwmix read ")) if direction else ():
-        cells = {
-            f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in _TABLES["elbencho"]["requests"].items()
-        }
+        cells = {f"{way}.{name}": (prefix + cell, factor) for name, (cell, factor) in known["requests"].items()}
         if found := quantities(row, cells, "elbencho"):
             requests |= found | quantities(row, {f"{way}.runtime": ("time ms last", 1e-3)}, "elbencho")
-    levels = {
-        factor: text
-        for column, factor in _TABLES["elbencho"]["levels"].items()
-        if (text := row.get(column, "").strip())
-    }
+    levels = {factor: text for column, factor in known["levels"].items() if (text := row.get(column, "").strip())}
     for factor in _SIZES & levels.keys():
         levels[factor] = size_level(whole_number(levels[factor], f"elbencho's {factor}"))
-    metrics = quantities(row, _TABLES["elbencho"]["entries"], "elbencho") | requests
+    metrics = quantities(row, known["entries"], "elbencho") | requests
     problem = "no request was done" if direction and not requests else ""
     return Entry(operation, options=levels, metrics=metrics, problem=problem)
 
