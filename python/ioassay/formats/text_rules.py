@@ -15,7 +15,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,12 @@ class Rules:
     """Patterns that belong together; see the module."""
 
     def __init__(self, tool: str, *patterns: str, **units: Unit) -> None:
-        self.tool = tool
-        self.patterns = [pattern(text) for text in patterns]
-        self.units = units
+        self.tool, self.units, self._texts = tool, units, patterns
+
+    @cached_property
+    def patterns(self) -> list[re.Pattern[str]]:
+        """Compiled when they are needed: a file may have rules of many tools."""
+        return [pattern(text) for text in self._texts]
 
     def read(self, text: str) -> Fields:
         """What the first match of each pattern says; InputError for a number that nothing can have measured."""
