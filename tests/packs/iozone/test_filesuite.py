@@ -259,7 +259,14 @@ def test_each_option_is_built_or_refused_with_what_to_use_instead() -> None:
 
 
 def test_the_document_has_the_table_of_all_options() -> None:
-    assert filesuite.table() in (ROOT / "docs" / "filesuite.md").read_text()
+    """The refused ones, those with the same remedy together."""
+    remedies: dict[str, list[str]] = {}
+    for name, instead in filesuite.refused().items():
+        remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
+        remedies.setdefault(remedy, []).append(f"`{name}`")
+    rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
+    table = "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
+    assert table in (ROOT / "docs" / "filesuite.md").read_text()
 
 
 def test_the_stride_is_that_of_the_fact_sheet() -> None:

@@ -118,16 +118,6 @@ def _usual_words(words: Sequence[str]) -> list[str]:
     return usual
 
 
-def table() -> str:
-    """The refused options as rows of a table in Markdown, those with the same remedy together."""
-    remedies: dict[str, list[str]] = {}
-    for name, instead in refused().items():
-        remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
-        remedies.setdefault(remedy, []).append(f"`{name}`")
-    rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
-    return "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
-
-
 _T = TypeVar("_T")
 _FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SAME = (
