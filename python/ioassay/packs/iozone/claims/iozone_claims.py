@@ -7,11 +7,9 @@ Its clock runs from before the first call of a pass to after the last; open, the
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from pathlib import Path
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
@@ -223,7 +221,33 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
 
 # The matrices that -R prints after the table, and the summaries of throughput mode (-t)
 
-_NAMES = tomllib.loads(Path(__file__).with_name("iozone.toml").read_text(encoding="utf-8"))
+_TITLES = {
+    "writer": "write",
+    "re-writer": "rewrite",
+    "reader": "read",
+    "re-reader": "reread",
+    "re-fwrite": "frewrite",
+    "re-fread": "freread",
+    "re-pwrite": "repwrite",
+    "re-pread": "repread",
+}
+"""Titles of matrices that are not the names of their passes."""
+_PROCESSES = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "reread",
+    "random readers": "random_read",
+    "random writers": "random_write",
+    "reverse readers": "backward_read",
+    "stride readers": "stride_read",
+    "mixed workload": "random_mix",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
+}
+"""What IOzone calls the processes of a test, and the pass that they do."""
 _THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
 _EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
@@ -241,7 +265,7 @@ def matrices(text: str) -> dict[str, dict[Cell, int]]:
     for end, title in lines_with(text, ' report"'):
         match = re.fullmatch(r'\s*"(.+?) report"\s*', title)
         name = match[1].lower().replace(" ", "-") if match else ""
-        if (name := _NAMES["matrices"].get(name, name)) not in PASSES:
+        if (name := _TITLES.get(name, name)) not in PASSES:
             continue
         lines = next_lines(text, end, 200)
         columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
@@ -293,7 +317,7 @@ def throughputs(text: str) -> Iterator[Throughput]:
 
 def pass_of(test: str) -> str:
     """The pass behind a name of IOzone's, as metrics call it: 'random_read' of 'random-read' and 'random readers'."""
-    return str(_NAMES["processes"].get(test, test.replace("-", "_")))
+    return _PROCESSES.get(test, test.replace("-", "_"))
 
 
 # The claims

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
@@ -100,7 +98,25 @@ CLAIMS = Tool(
 
 _ENTRY = re.compile(r"^\s+- stressor: (?P<name>\S+)\s*$")
 _PAIR = re.compile(r"^\s{2,}(?P<key>\S.*?): (?P<value>\S+)\s*$")
-_TABLES = tomllib.loads(Path(__file__).with_name("stressor_metrics.toml").read_text(encoding="utf-8"))
+_KNOWN: dict[str, tuple[str, float]] = {
+    "bogo-ops": ("bogo_ops", 1.0),
+    "bogo-ops-per-second-real-time": ("bogo_ops_real_rate", 1.0),
+    "bogo-ops-per-second-usr-sys-time": ("bogo_ops_cpu_rate", 1.0),
+    "wall-clock-time": ("real_time", 1.0),
+    "user-time": ("usr_time", 1.0),
+    "system-time": ("sys_time", 1.0),
+    "cpu-usage-per-instance": ("cpu_used", 1.0),
+    "max-rss": ("rss_max", 1024.0),
+}
+"""Key in the YAML -> metric, and what its number is multiplied with (max-rss is in KiB, getrusage(2))."""
+_UNIT_LAST = (
+    (re.compile(r"^-?(?:mbsec|mb-per-sec|mb-per-second)-(.+)$"), r"\1-mb-per-s"),
+    (re.compile(r"^-?mb-(.+)-per-sec(?:ond)?$"), r"\1-mb-per-s"),
+    (re.compile(r"^-?ns-(?:duration-)?per-(.+)$"), r"nanosecs-per-\1"),
+    (re.compile(r"^-?nanosecs?-(?!per-)(.+)$"), r"\1-in-nanosecs"),
+    (re.compile(r"^-of-(.+)$"), r"percent-of-\1"),  # it was a percent sign
+)
+"""Each version words its units in ways of its own; the registry of metrics knows one."""
 
 
 def yaml_metrics(text: str) -> dict[str, dict[str, float]]:
@@ -121,7 +137,7 @@ def yaml_metrics(text: str) -> dict[str, dict[str, float]]:
 def _named(pairs: list[tuple[str, str]]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for key, text in pairs:
-        name, factor = _TABLES["known"].get(key) or (f"extra.{slug(key)}", 1.0)
+        name, factor = _KNOWN.get(key) or (f"extra.{slug(key)}", 1.0)
         if name in metrics:  # two that stress-ng describes alike
             name = next(more for n in range(2, len(pairs) + 2) if (more := f"{name}_{n}") not in metrics)
         try:
@@ -136,6 +152,6 @@ def _named(pairs: list[tuple[str, str]]) -> dict[str, float]:
 def slug(key: str) -> str:
     """`mbsec-compression-rate` -> `compression_rate_mb_per_s`, `-compression-ratio` -> `compression_ratio`."""
     plain = key.strip().lower()
-    for pattern, named in _TABLES["units"].items():
-        plain = re.sub(pattern, named, plain)
+    for pattern, named in _UNIT_LAST:
+        plain = pattern.sub(named, plain)
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "unnamed"
