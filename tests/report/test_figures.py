@@ -31,7 +31,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
     "latency_heatmap": {},
-    "latency_histogram": {"direction": "read", "latency": "lat"},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
     "multiples": {"studies": ["jobs"]},

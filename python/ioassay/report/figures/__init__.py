@@ -29,7 +29,6 @@ FIGURES: dict[str, str] = listed(
         "heatmap": "ioassay.report.figures.heatmap:HEATMAP",
         "latency_bar": "ioassay.report.figures.bars:LATENCY_BAR",
         "latency_heatmap": "ioassay.report.figures.heatmap:LATENCY_HEATMAP",
-        "latency_histogram": "ioassay.report.figures.latency_distributions:HISTOGRAM",
         "lines": "ioassay.report.figures.curves:LINES",
         "monitors": "ioassay.report.figures.monitors:MONITORS",
         "multiples": "ioassay.report.figures.panels",
