@@ -31,7 +31,7 @@ from ioassay.narrative import phrases
 from ioassay.packs.comparison import comparison_text
 from ioassay.packs.comparison.run_comparison import Comparison
 from ioassay.records.record import OK
-from ioassay.report.figures import axes, chart, metric_view, panels
+from ioassay.report.figures import axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, concat, layer
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.stats.contrasts import Ratio
@@ -252,7 +252,7 @@ def overlay(pair: Pair, response: str, labels: Sequence[str]) -> tuple[str, Any]
     """
     with suppress(NoData):
         points = [cell.point for cell in pair.cells(response)["B"].values()]
-        factor, _ = panels.swept(pair.study_b, points)
+        factor, _ = selection.swept(pair.study_b, points)
         levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
         if len(levels) > 2 and level_axis_numbers(factor, levels) is not None:
             return "curves", curves(pair, response, labels)
@@ -268,7 +268,7 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
     """
     found = pair.cells(response)
     points = {key: cell.point for key, cell in found["B"].items()}
-    factor, _ = panels.swept(pair.study_b, [*points.values()])
+    factor, _ = selection.swept(pair.study_b, [*points.values()])
     # A panel for each combination of the levels of all other factors that vary, in words.
     seen = {name: {level_key(name, point[name]) for point in points.values()} for name in pair.study_b.levels}
     varied = [name for name, levels in seen.items() if name != factor and len(levels) > 1]

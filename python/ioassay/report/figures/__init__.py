@@ -31,7 +31,7 @@ FIGURES: dict[str, str] = listed(
         "latency_heatmap": "ioassay.report.figures.heatmap:LATENCY_HEATMAP",
         "lines": "ioassay.report.figures.curves:LINES",
         "monitors": "ioassay.report.figures.monitors:MONITORS",
-        "multiples": "ioassay.report.figures.panels",
+        "multiples": "ioassay.report.figures.curves:MULTIPLES",
         "path_costs": "ioassay.report.figures.bars:PATH_COSTS",
         "order": "ioassay.report.figures.curves:ORDER",
         "scaling": "ioassay.report.figures.curves:SCALING",

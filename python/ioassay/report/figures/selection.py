@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ioassay.analysis import machine_conditions
-from ioassay.factors import CONDITIONS, factor_label, level_label, level_phrase, same_level
+from ioassay.factors import CONDITIONS, factor_label, level_axis_numbers, level_label, level_phrase, same_level
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
 from ioassay.store.dataset import Dataset
@@ -93,6 +93,18 @@ def main_factor(study: Study, chosen: str | None, where: Mapping[str, Scalar]) -
     if not free:
         raise NoData(f"the study '{study.name}' has no factor left to compare")
     return free[0]
+
+
+def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
+    """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
+    levels = {name: study.design.in_order(name, [point.get(name) for point in points]) for name in study.levels}
+    varied = [name for name in levels if len(levels[name]) > 1]
+    if not varied:
+        raise NoData(f"the study '{study.name}' has values of one condition only")
+    numeric = [name for name in varied if level_axis_numbers(name, levels[name]) and len(levels[name]) > 2]
+    x = max(numeric or varied, key=lambda name: len(levels[name]))
+    others = [name for name in varied if name != x]
+    return x, others[0] if others else None
 
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
