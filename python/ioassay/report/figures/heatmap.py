@@ -3,8 +3,8 @@
 Kinds `heatmap`, with a panel for each level of one or two further factors, and `latency_heatmap`, where single requests
 are visible next to millions, since colours are logarithmic; averages over time are the kind `series`.
 
-Sizes lie on logarithmic axes to base 2, so that a cell is as wide as its step. All panels share one colour scale and
-one grid: a cell that was not measured stays empty with a dashed edge, one whose trials failed has a cross.
+All panels share one colour scale and one grid, on which sizes ascend to the right and upwards: a cell that was not
+measured stays empty with a dashed edge, one whose trials failed has a cross.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 _DARK_UNTIL = 0.38
 """Up to this share of the colour scale white is read better on a cell than black (contrast by WCAG 2.1)."""
 _CROSS = "M-.6,-.6L.6,.6M-.6,.6L.6,-.6"
-_LABEL_PX = 68
-"""Room that a horizontal label of a size takes."""
+_FIELDS = {"x": "level", "y": "group"}
 _MOST_TICKS = 8
 
 
@@ -55,44 +54,16 @@ class HeatmapSpec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 220
 
 
-class _Bands:
-    """Levels side by side in one direction, `name` is 'x' or 'y': sizes ascend on a log2 axis, others are categories.
-
-    The edge between two sizes is their geometric middle; the ends are as far out as the next edge is in.
-    """
-
-    def __init__(self, name: str, factor: str, levels: Sequence[Scalar], length_px: int) -> None:
-        self.name, self.factor, self.levels = name, factor, levels
-        numbers = level_axis_numbers(factor, levels) if is_size(factor) else None
-        title, bare = axis_title(factor), {"grid": False, "domain": False}
-        if numbers is None or min(numbers) <= 0:
-            self.edges: list[float] = []
-            labels = [level_label(factor, level) for level in levels]
-            long = max(map(len, labels)) * chart.CHARACTER_PX > length_px / len(labels)
-            axis: VegaLite = {**bare, "ticks": False, "labelAngle": -40 if name == "x" and long else 0}
-            self.middle: VegaLite = {name: channel(f"{name}:N", title=title, sort=labels, axis=axis)}
-            self.ends = self.middle
-            return
-        ranked = sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])
-        self.levels, numbers = [level for _, level in ranked], [number for number, _ in ranked]
-        inner = [math.sqrt(one * other) for one, other in itertools.pairwise(numbers)]
-        outer = (inner[0], inner[-1]) if inner else (numbers[0] * math.sqrt(2), numbers[0] / math.sqrt(2))
-        self.edges = [numbers[0] ** 2 / outer[0], *inner, numbers[-1] ** 2 / outer[1]]
-        shown = {number: level_label(factor, level) for level, number in zip(self.levels, numbers, strict=True)}
-        slanted = {"labelAngle": -40} if name == "x" and length_px / len(numbers) < _LABEL_PX else {}
-        axis = {**bare, "values": list(shown), "labelExpr": axes.labels_at(shown), "labelOverlap": False, **slanted}
-        scale = {"type": "log", "base": 2, "domain": [self.edges[0], self.edges[-1]], "nice": False}
-        self.ends = {name: channel(f"{name}:Q", title=title, axis=axis, scale=scale), f"{name}2": f"{name}2:Q"}
-        self.middle = {name: channel(f"{name}_middle:Q", title=title, axis=axis, scale=scale)}
-
-    def place(self, level: Scalar) -> VegaLite:
-        """The fields of a level: `<name>` and `<name>2` its edges, `<name>_middle`, `<name>_share` of the axis."""
-        name = self.name
-        if not self.edges:
-            return {name: level_label(self.factor, level), f"{name}_share": 1 / len(self.levels)}
-        low, high = self.edges[(at := self.levels.index(level)) : at + 2]
-        share = math.log2(high / low) / math.log2(self.edges[-1] / self.edges[0])
-        return {name: low, f"{name}2": high, f"{name}_middle": math.sqrt(low * high), f"{name}_share": share}
+def _side(name: str, factor: str, levels: Sequence[Scalar], length_px: int) -> Any:
+    """The channel `name`, 'x' or 'y', of levels side by side over the field that has their labels; sizes ascend."""
+    numbers = level_axis_numbers(factor, levels) if is_size(factor) else None
+    if numbers is not None:
+        ranked = sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0], reverse=name == "y")
+        levels = [level for _, level in ranked]
+    labels = [level_label(factor, level) for level in levels]
+    long = max(map(len, labels)) * chart.CHARACTER_PX > length_px / len(labels)
+    axis = {"grid": False, "domain": False, "ticks": False, "labelAngle": -40 if name == "x" and long else 0}
+    return channel(f"{_FIELDS[name]}:N", title=axis_title(factor), sort=labels, axis=axis)
 
 
 def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
@@ -104,10 +75,10 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     lost = [point for point in bad if point not in good and {spec.x, spec.y} <= point.keys()]
     points = [*(cell.point for cell in cells), *sorted(lost, key=study.design.place)]
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
-    x = _Bands("x", spec.x, levels[spec.x], spec.width)
-    y = _Bands("y", spec.y, levels[spec.y], spec.height)
+    places = {"x": _side("x", spec.x, levels[spec.x], spec.width), "y": _side("y", spec.y, levels[spec.y], spec.height)}
+    every_place = [*itertools.product(places["x"]["sort"], places["y"]["sort"])]
     unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
-    axis, ask = axes.LevelAxis(spec.x, x.levels), metric_view.Ask(spec.value, spec.y)
+    axis, ask = axes.LevelAxis(spec.x, levels[spec.x]), metric_view.Ask(spec.value, spec.y)
     panels: dict[str, list[VegaLite]] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
@@ -118,7 +89,12 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
             rows = metric_view.point_rows(found, axis, ask, unit)
             labels = {(level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in failed}
             title = ", ".join(level_label(name, level) for name, level in place.items())
-            panels[title] = _cells(rows, labels, x, y)
+            panels[title] = [{**row, "value": row["y"], "text": _short(row["y"])} for row in rows]
+            known = {(row["level"], row["group"]) for row in rows}
+            # Those whose trials all failed have an `n` of 0, those that were not run none.
+            for level, group in (one for one in every_place if one not in known):
+                end: VegaLite = {"mean_text": "failed", "n": 0} if (level, group) in labels else {}
+                panels[title].append({"level": level, "group": group, **end})
     every = [cell for own_cells in panels.values() for cell in own_cells]
     measured = [cell for cell in every if "value" in cell]
     low, high = min(cell["value"] for cell in measured), max(cell["value"] for cell in measured)
@@ -140,7 +116,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
         domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
         color = chart.heat("value", shown, "linear", domain, tickCount=5, format="~r")
     drawn = [
-        chart.panel(_layers(own_cells, (x, y), spec, color, centre), spec.width, spec.height, title)
+        chart.panel(_layers(own_cells, places, spec, color, centre), spec.width, spec.height, title)
         for title, own_cells in panels.items()
     ]
     notes = [
@@ -164,21 +140,6 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     return chart.figure(chart.grid(drawn, columns, 18), spec, study, title, notes, told, width)
 
 
-def _cells(rows: chart.Rows, lost: Collection[tuple[str, str]], across: _Bands, down: _Bands) -> list[VegaLite]:
-    """Every cell of a panel: measured ones have a `value`, those whose trials all failed an `n` of 0, others no `n`."""
-    places = {
-        (level_label(across.factor, x), level_label(down.factor, y)): {**across.place(x), **down.place(y)}
-        for x, y in itertools.product(across.levels, down.levels)
-    }
-    cells = [
-        {**row, "value": row["y"], "text": _short(row["y"]), **places.pop((row["level"], row["group"]))} for row in rows
-    ]
-    for (level, group), place in places.items():
-        failed: VegaLite = {"mean_text": "failed", "n": 0} if (level, group) in lost else {}
-        cells.append({"level": level, "group": group, **failed, **place})
-    return cells
-
-
 def _short(number: float) -> str:
     """Three digits, two below 1, or all before the point: `0.041`, `9.00`, `41.2`, `4120`."""
     if abs(number) < 1:
@@ -186,35 +147,31 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
-def _layers(every: chart.Rows, bands: tuple[_Bands, _Bands], spec: HeatmapSpec, color: Any, centre: str) -> list[Any]:
+def _layers(every: chart.Rows, places: VegaLite, spec: HeatmapSpec, color: Any, centre: str) -> list[Any]:
     cells = [cell for cell in every if "value" in cell]
     failed = [cell for cell in every if cell.get("n") == 0]
     empty = [cell for cell in every if "n" not in cell]
-    ends, middle = {**bands[0].ends, **bands[1].ends}, {**bands[0].middle, **bands[1].middle}
     place = {"level:N": factor_label(spec.x), "group:N": factor_label(spec.y)}
     value = {"mean_text:N": centre}
     whole = chart.tips({**place, **value, "median_text:N": "median", "n:Q": "repetitions"})
     drawn = []
     if empty:
         edge = chart.base(empty).mark("rect", style="empty", filled=False, strokeDash=[3, 3])
-        drawn.append(edge.encode(**ends, tooltip=chart.tips(place)))
+        drawn.append(edge.encode(**places, tooltip=chart.tips(place)))
     if cells:
-        drawn.append(chart.base(cells).mark("rect", style="cell").encode(**ends, color=color, tooltip=whole))
+        drawn.append(chart.base(cells).mark("rect", style="cell").encode(**places, color=color, tooltip=whole))
     if failed:
         base = chart.base(failed)
         cross = base.mark("point", style="failed", shape=_CROSS, size=220, strokeWidth=2)
-        cross = cross.encode(**middle, tooltip=chart.tips({**place, **value}))
-        drawn += [base.mark("rect", style="empty", filled=False).encode(**ends), cross]
-    fitting = [
-        cell
-        for cell in cells
-        if len(cell["text"]) * chart.CHARACTER_PX + 4 <= cell["x_share"] * spec.width
-        and cell["y_share"] * spec.height >= chart.LINE_PX
-    ]
+        cross = cross.encode(**places, tooltip=chart.tips({**place, **value}))
+        drawn += [base.mark("rect", style="empty", filled=False).encode(**places), cross]
+    width_px, height_px = spec.width / len(places["x"]["sort"]), spec.height / len(places["y"]["sort"])
+    room = (width_px - 4) / chart.CHARACTER_PX if height_px >= chart.LINE_PX else 0
+    fitting = [cell for cell in cells if len(cell["text"]) <= room]
     for style, dark in (("on-dark", True), ("on-bright", False)) if spec.numbers else ():
         if own := [cell for cell in fitting if cell["dark"] is dark]:
             text = chart.base(own).mark("text", style=style, align="center", baseline="middle")
-            drawn.append(text.encode(**middle, text="text:N"))
+            drawn.append(text.encode(**places, text="text:N"))
     return drawn
 
 
