@@ -338,15 +338,16 @@ def _curves(study: Study, found: Mapping[str, Sequence[Cell]], factor: str, metr
     levels = study.design.in_order(factor, [cell.point[factor] for cell in found["B"]])
     spelled = {level_key(factor, level): level for level in levels}
     axis = axes.level_axis(factor, levels, axes.geometric(factor, levels))
-    ask = metric_view.Ask(metric_axis.name, "run", "ci", study.analysis.confidence)
     conditions = [
         metric_view.Condition(spelled[level_key(factor, cell.point[factor])], run, cell)
         for run, of in found.items()
         for cell in of
     ]
-    metric_axis, rows = metric_axis.holding(metric_view.point_rows(conditions, axis, ask, metric_axis.unit))
+    confidence, unit = study.analysis.confidence, metric_axis.unit
+    points = metric_view.point_rows(conditions, metric_axis.name, axis, unit, "run", "ci", confidence)
+    metric_axis, points = metric_axis.holding(points)
     x, y = axis.encoding(_PANEL_PX), metric_axis.encoding() | {"title": None}
-    view = metric_view.View(ask, conditions, axis, metric_axis, rows, _PANEL_PX, x, y, _RUNS)
+    view = metric_view.View(conditions, axis, metric_axis, points, _RUNS, x, y, _PANEL_PX, "ci", confidence)
     joined: VegaLite = {} if axis.numbers is None else {"style": "joined", "strokeWidth": 1.6}
     return view.means({}, 38, 5, **joined)
 

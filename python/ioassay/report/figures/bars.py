@@ -30,7 +30,7 @@ from ioassay.report.figures.metric_view import MetricSpec, View
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from ioassay.units import format_ns, format_percent
+from ioassay.units import format_count, format_ns, format_percent
 from ioassay.verify.latency_parts import ENGINES, ENTRY_EXIT, PREPARATION, TOOL
 
 _GAP_PX = 8
@@ -65,7 +65,7 @@ def draw_bars(records: Dataset, study: Study, spec: BarSpec) -> Any:
 def _bars(view: View, single: Rows = ()) -> list[Any]:
     """Bars with error bars, those of `single` repetitions as dots, and the means as numbers where all have room."""
     y, places, log = view.y, view.places(), view.metric_axis.log
-    base, width = chart.base(view.points).encode(y=y, **places), 0.9 if view.ask.color else 0.62
+    base, width = chart.base(view.points).encode(y=y, **places), 0.9 if view.marks.factor else 0.62
     bars = base.mark("bar", style="bar", width={"band": width}).encode(**view.marks.color())
     means = base.mark("point", **chart.MEAN).encode(**view.marks.points()) if log else bars
     drawn = chart.error_bars(view.points, y, **places)
@@ -130,7 +130,7 @@ def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
 
 def _boxes(view: View) -> Rows:
     """Quartiles (type 7, as everywhere) and whisker ends of each condition that has enough repetitions."""
-    name, scale, rows = view.ask.metric, view.metric_axis.unit.scale, list[VegaLite]()
+    name, scale, rows = view.metric_axis.name, view.metric_axis.unit.scale, list[VegaLite]()
     for one in view.conditions:
         values = one.measured
         if len(values) >= FEWEST_FOR_A_BOX:
@@ -138,7 +138,7 @@ def _boxes(view: View) -> Rows:
             reach = _REACH * (upper - lower)
             inside = [value for value in values if lower - reach <= value <= upper + reach]
             ends = {"low": min(inside), "y": lower, "upper": upper, "high": max(inside)}
-            row = metric_view.place(one.level, one.group, view.axis, view.ask.color)
+            row = metric_view.place(one.level, one.group, view.axis, view.marks.factor)
             row |= {end: scale(value) for end, value in ends.items()}
             rows.append({**row, "quartiles": f"{format_metric(name, lower)} to {format_metric(name, upper)}"})
     return rows
@@ -179,9 +179,9 @@ def draw_latency_bars(records: Dataset, study: Study, spec: LatencyBarSpec) -> A
             missing.append(f"no {direction} latency was recorded")
             continue
         axis = axes.LevelAxis(factor, study.design.in_order(factor, metric_view.levels_of(found)))
-        ask = metric_view.Ask(f"{direction}.lat.mean", "latency", spec.error, study.analysis.confidence)
         log_y = decades if spec.log_y is None else spec.log_y
-        view = metric_view.of(records, study, found, ask, axis, spec.width, log_y)
+        name = f"{direction}.lat.mean"
+        view = metric_view.of(records, study, found, name, axis, spec.width, "latency", spec.error, log_y)
         title = view.metric_axis.unit.titled(f"{direction.capitalize()} latency")
         view = replace(view, y=view.y | {"title": f"{title}, logarithmic" if view.metric_axis.log else title})
         panels.append(chart.panel(_bars(view), spec.width, spec.height))
@@ -272,8 +272,6 @@ _NUMBER_PX = 54
 _MOST_LEVELS = 8
 OTHER = "other"
 _COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
-_Levels = Mapping[str, Sequence[VegaLite]]
-"""Label of a level -> a row a call, in their order; `x` is its rate, the mean over trials."""
 
 
 class CallsSpec(FigureSpec):
@@ -298,16 +296,16 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     labelled, every = found.with_columns(level=pl.lit("")), [""]
     if factor is not None:
         known = found.drop_nulls(factor)
-        levels_of_rows = known[factor].to_list()
-        labels = pl.Series([level_label(factor, one) for one in levels_of_rows], dtype=pl.String)
+        levels = known[factor].to_list()
+        labels = pl.Series([level_label(factor, level) for level in levels], dtype=pl.String)
         labelled = known.with_columns(level=labels)
-        every = list(dict.fromkeys(level_label(factor, one) for one in study.design.in_order(factor, levels_of_rows)))
+        every = list(dict.fromkeys(level_label(factor, level) for level in study.design.in_order(factor, levels)))
     shown = every
     if len(every) > _MOST_LEVELS:  # evenly among all, first and last with them
         shown = [every[round(place * (len(every) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
     labelled = labelled.filter(pl.col("level").is_in(shown))
-    order, levels = _rates(labelled, shown, spec.top)
-    values = [row["x"] for rows in levels.values() for row in rows if row["x"] > 0]
+    order, bars = _rates(labelled, shown, spec.top)
+    values = [row["x"] for rows in bars.values() for row in rows if row["x"] > 0]
     log = max(values) > _WIDE * min(values) if spec.log is None else spec.log
     trials = labelled.group_by("level").agg(pl.col("trial").n_unique())["trial"].to_list()
     points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
@@ -318,10 +316,10 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
         f"{len(shown)} of {len(every)} levels" if len(shown) < len(every) else "",
         selection.pooled(points, factor),
     ]
-    texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in levels.items()}
+    texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in bars.items()}
     told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
     title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
-    return chart.figure(_panels(levels, order, log, spec, factor), spec, study, title, notes, told)
+    return chart.figure(_panels(bars, order, log, spec, factor), spec, study, title, notes, told)
 
 
 def _counted(records: Dataset, study: Study, spec: CallsSpec) -> pl.DataFrame:
@@ -337,34 +335,34 @@ def _counted(records: Dataset, study: Study, spec: CallsSpec) -> pl.DataFrame:
     return found
 
 
-def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], _Levels]:
-    """The names that occur most in all levels together, and each level's calls, others under one name at the end.
+def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], dict[str, Rows]]:
+    """The names that occur most in all levels together, and of each level a row a call, others under one name.
 
-    A trial that made no such call counts as none.
+    `x` is the mean rate over trials; a trial that made no such call counts as none.
     """
-    trials = dict(labelled.group_by("level").agg(pl.col("trial").n_unique()).iter_rows())
-    sums = labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum())
-    rates: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in labels}
+    trials = labelled.group_by("level").agg(trials=pl.col("trial").n_unique())
+    sums = (
+        labelled.group_by("level", "name").agg(pl.col("per_second", "count", "errors").sum()).join(trials, on="level")
+    )
     total: dict[str, float] = {}
-    for level, name, a_second, count, errors in sums.iter_rows():
-        rates[level][name] = a_second / trials[level], errors / max(count, 1)
-        total[name] = total.get(name, 0.0) + a_second / trials[level]
+    levels: dict[str, dict[str, VegaLite]] = {label: {} for label in labels}
+    for row in sums.iter_rows(named=True):
+        name, level, rate = row["name"], row["level"], row["per_second"] / row["trials"]
+        total[name] = total.get(name, 0.0) + rate
+        failed = f"{100 * row['errors'] / max(row['count'], 1):.2g} %"
+        levels[level][name] = {"name": name, "x": rate, "level": level or "all", "failed": failed}
     ranked = sorted(total, key=lambda name: (-total[name], name))
     # One that is left over says more by its name.
     order = ranked if len(ranked) <= number + 1 else [*ranked[:number], OTHER]
-    levels: dict[str, list[VegaLite]] = {}
-    for label, own in rates.items():
-        known = [(name, own[name][0], f"{100 * own[name][1]:.2g} %") for name in order if name in own]
-        if others := [rate for name, (rate, _) in own.items() if name not in order]:
-            known.append((OTHER, sum(others), "–"))
-        levels[label] = [
-            {"name": name, "x": float(f"{rate:.7g}"), "text": _rate(rate), "level": label or "all", "failed": failed}
-            for name, rate, failed in known
-        ]
-    return order, levels
+    for level, own in levels.items():
+        if others := [own.pop(name)["x"] for name in ranked if name in own and name not in order]:
+            own[OTHER] = {"name": OTHER, "x": sum(others), "level": level or "all", "failed": "–"}
+        for row in own.values():
+            row |= {"x": float(f"{row['x']:.7g}"), "text": format_count(row["x"])}
+    return order, {level: [own[name] for name in order if name in own] for level, own in levels.items()}
 
 
-def _panels(levels: _Levels, order: Sequence[str], log: bool, spec: CallsSpec, factor: str | None) -> Any:
+def _panels(levels: Mapping[str, Rows], order: Sequence[str], log: bool, spec: CallsSpec, factor: str | None) -> Any:
     """Bars from left to right in one unit, or points on a logarithmic axis; one scale for all panels."""
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
@@ -377,8 +375,8 @@ def _panels(levels: _Levels, order: Sequence[str], log: bool, spec: CallsSpec, f
     if log:
         top = high * (high / floor) ** (_NUMBER_PX / width)
         ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
-        kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
-        axis = {"values": kept, "labelExpr": axes.labels_at({tick: _rate(tick) for tick in kept}), "labelFlush": False}
+        kept = {tick: format_count(tick) for tick in ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]}
+        axis = {"values": list(kept), "labelExpr": axes.labels_at(kept), "labelFlush": False}
         scale: VegaLite = {"type": "log", "domain": [floor, top], "nice": False}
     else:
         scale = {"domain": [0, unit.scale(high) * (1 + _NUMBER_PX / width)], "nice": False}
@@ -397,18 +395,10 @@ def _panels(levels: _Levels, order: Sequence[str], log: bool, spec: CallsSpec, f
         text = base.mark("text", style="value", align="left", dx=8 if log else 4).encode(text="text:N")
         panel = chart.panel([marks, text], width, _BAR_PX * len(order))
         if factor:
-            total = f"{_rate(sum(row['x'] for row in rows))} in all"
+            total = f"{format_count(sum(row['x'] for row in rows))} in all"
             panel["title"] = {"text": level_phrase(factor, label), "subtitle": total, "fontSize": 13, "offset": 6}
         panels.append(panel)
     return concat(*panels, columns=columns, spacing=_COLUMN_GAP_PX)
-
-
-def _rate(value: float) -> str:
-    """A rate with three digits: `1.23 M`, `45.6 k`, `12`, `0.5`."""
-    for divisor, suffix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if value >= divisor:
-            return f"{value / divisor:.3g}{suffix}"
-    return f"{value:.3g}"
 
 
 BAR, BOX = Kind(BarSpec, draw_bars), Kind(BoxSpec, draw_boxes)

@@ -94,12 +94,12 @@ def _fitted(view: View) -> tuple[str, list[VegaLite]]:
 
     The line of a figure without colours also in words: `regression: +12.1 MB/s per doubling, R² = 0.98`.
     """
-    axis, color, rows, text = view.axis, view.ask.color, list[VegaLite](), ""
+    axis, color, rows, text = view.axis, view.marks.factor, list[VegaLite](), ""
     along = math.log2 if axis.log else float
     for group in dict.fromkeys(one.group for one in view.conditions):
         own = [one for one in view.conditions if one.group == group]
         x = [along(float(axis.position(one.level))) for one in own for _ in one.measured]
-        line = fit_line(x, metric_view.measured_values(own), view.ask.confidence)
+        line = fit_line(x, metric_view.measured_values(own), view.confidence)
         if line is None:
             continue
         named = {} if color is None or group is None else {"group": level_label(color, group)}
@@ -114,7 +114,7 @@ def _fitted(view: View) -> tuple[str, list[VegaLite]]:
                 per = "doubling"
             elif is_size(axis.factor):
                 step, per = 1024.0, "KiB"
-            slope = metric(view.ask.metric).format(abs(line.slope) * step)
+            slope = metric(view.metric_axis.name).format(abs(line.slope) * step)
             curved = ", straight on a linear axis" if view.metric_axis.log else ""
             text = f"regression {'−' if line.slope < 0 else '+'}{slope} per {per}, R² = {line.r2:.3f}{curved}"
     return text, rows
@@ -159,11 +159,11 @@ def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
     # The levels in ascending order, as the analysis has them.
     shown = metric_view.conditions(found.cells, study, spec.y, spec.x)
     shown.sort(key=lambda one: level_number(spec.x, one.level) or 0.0)
-    ask, levels = metric_view.Ask(spec.y, None, spec.error, study.analysis.confidence), metric_view.levels_of(shown)
+    levels = metric_view.levels_of(shown)
     # Perfect scaling is a straight line where both axes are linear or both logarithmic.
     log_y = axes.metric_axis(spec.y, metric_view.measured_values(shown), spec.log_y).log
     axis = axes.level_axis(spec.x, levels, spec.log_x or (log_y and axes.geometric(spec.x, levels)))
-    view = metric_view.of(records, study, shown, ask, axis, spec.width, spec.log_y)
+    view = metric_view.of(records, study, shown, spec.y, axis, spec.width, None, spec.error, spec.log_y)
     conclusive = selection.is_conclusive(records, study)
     numbers, ends, marked = found.numbers or (), found.plateau, conclusive and not found.indistinct
     law = found.law if spec.law and conclusive else None
@@ -355,10 +355,7 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     conditions = [one for part in found.values() for one in part]
     axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
     unit = axes.unit_for(spec.y, metric_view.measured_values(conditions))
-    rows = {
-        name: metric_view.point_rows(part, axis, metric_view.Ask(spec.y, spec.color), unit)
-        for name, part in found.items()
-    }
+    rows = {name: metric_view.point_rows(part, spec.y, axis, unit, spec.color) for name, part in found.items()}
     crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
     for point in crossed:
         place = metric_view.place(point[spec.x], point[spec.color], axis, spec.color)
@@ -506,9 +503,9 @@ def _response(records: Dataset, study: Study, spec: MultiplesSpec) -> tuple[list
     cells = selection.measured(records, study, spec.where, name)
     x, color = selection.swept(study, [cell.point for cell in cells])
     found = metric_view.conditions(cells, study, name, x, color)
-    ask, levels = metric_view.Ask(name, color, "ci", study.analysis.confidence), metric_view.levels_of(found)
+    levels = metric_view.levels_of(found)
     axis = axes.level_axis(x, levels, axes.geometric(x, levels))
-    view = metric_view.of(records, study, found, ask, axis, spec.width)
+    view = metric_view.of(records, study, found, name, axis, spec.width, color)
     y = view.metric_axis.encoding(ticks=_TICKS) | {"title": None}
     view = replace(view, marks=replace(view.marks, legend=_SMALL_LEGEND), y=y)
     pooled = selection.pooled([cell.point for cell in cells], x, color)

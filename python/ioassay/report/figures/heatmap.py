@@ -78,7 +78,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     places = {"x": _side("x", spec.x, levels[spec.x], spec.width), "y": _side("y", spec.y, levels[spec.y], spec.height)}
     every_place = [*itertools.product(places["x"]["sort"], places["y"]["sort"])]
     unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
-    axis, ask = axes.LevelAxis(spec.x, levels[spec.x]), metric_view.Ask(spec.value, spec.y)
+    axis = axes.LevelAxis(spec.x, levels[spec.x])
     panels: dict[str, list[VegaLite]] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
         place = {name: level for name, level in ((spec.panel, column), (spec.row, row)) if name and level is not None}
@@ -86,7 +86,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
         failed = [point for point in lost if place.items() <= point.items()]
         if own or failed:
             found = metric_view.conditions(own, study, spec.value, spec.x, spec.y)
-            rows = metric_view.point_rows(found, axis, ask, unit)
+            rows = metric_view.point_rows(found, spec.value, axis, unit, spec.y)
             labels = {(level_label(spec.x, point[spec.x]), level_label(spec.y, point[spec.y])) for point in failed}
             title = ", ".join(level_label(name, level) for name, level in place.items())
             panels[title] = [{**row, "value": row["y"], "text": _short(row["y"])} for row in rows]

@@ -33,16 +33,6 @@ class MetricSpec(FigureSpec):
 
 
 @dataclass(frozen=True)
-class Ask:
-    """Which metric is shown, by which colour factor, with which error bar and level of confidence."""
-
-    metric: str
-    color: str | None = None
-    error: ErrorBar = "none"
-    confidence: float = 0.95
-
-
-@dataclass(frozen=True)
 class Condition:
     """One level of the x factor (and of the colour factor), with its repetitions in run order.
 
@@ -97,19 +87,27 @@ def centre(conditions: Sequence[Condition]) -> str:
     return phrases.centre(any(condition.cell.histograms for condition in conditions))
 
 
-def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: axes.Unit) -> list[VegaLite]:
+def point_rows(
+    conditions: Sequence[Condition],
+    metric: str,
+    axis: LevelAxis,
+    unit: axes.Unit,
+    color: str | None,
+    error: ErrorBar = "none",
+    confidence: float = 0.95,
+) -> list[VegaLite]:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = summarise(ask.metric, condition.cell, ask.error, ask.confidence)
+        found = summarise(metric, condition.cell, error, confidence)
         known = {"y": found.mean, "median": found.median, "low": found.low, "high": found.high}
         numbers = {name: value for name, value in known.items() if value is not None}
-        texts = {name: format_metric(ask.metric, value) for name, value in numbers.items()}
-        row = {**place(condition.level, condition.group, axis, ask.color), "n": found.n}
+        texts = {name: format_metric(metric, value) for name, value in numbers.items()}
+        row = {**place(condition.level, condition.group, axis, color), "n": found.n}
         row |= {name: unit.scale(value) for name, value in numbers.items()}
         row |= {"mean_text": texts["y"], "median_text": texts["median"]}
-        error = {"error_text": f"{texts['low']} to {texts['high']}"} if "low" in texts and "high" in texts else {}
-        rows.append({**row, **error})
+        ends = {"error_text": f"{texts['low']} to {texts['high']}"} if "low" in texts and "high" in texts else {}
+        rows.append({**row, **ends})
     return rows
 
 
@@ -162,20 +160,21 @@ DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
 class View:
     """The conditions, both axes with their channels, a row a condition, and the marks of the colour factor's levels."""
 
-    ask: Ask
     conditions: Sequence[Condition]
     axis: axes.LevelAxis
     metric_axis: axes.MetricAxis
     points: Rows
-    width: int
+    marks: chart.LevelMarks
     x: Any
     y: Any
-    marks: chart.LevelMarks
+    width: int
+    error: ErrorBar
+    confidence: float
 
     @property
     def mean_name(self) -> str:
         """What the mark of a condition stands for, with its error bar."""
-        return error_text(self.ask.error, self.ask.confidence, centre(self.conditions))
+        return error_text(self.error, self.confidence, centre(self.conditions))
 
     @property
     def counted(self) -> str:
@@ -184,7 +183,7 @@ class View:
 
     @property
     def tooltip(self) -> list[Any]:
-        return chart.point_tooltip(self.ask.color, self.ask.error, centre(self.conditions))
+        return chart.point_tooltip(self.marks.factor, self.error, centre(self.conditions))
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""
@@ -200,15 +199,15 @@ class View:
         if len(measured_values(self.conditions)) > MOST_REPETITIONS:
             return []
         return [
-            place(condition.level, condition.group, self.axis, self.ask.color)
-            | {"y": self.metric_axis.unit.scale(value), "value": format_metric(self.ask.metric, value)}
+            place(condition.level, condition.group, self.axis, self.marks.factor)
+            | {"y": self.metric_axis.unit.scale(value), "value": format_metric(self.metric_axis.name, value)}
             for condition in self.conditions
             for value in condition.measured
         ]
 
     def symbols(self, rows: Rows, role: str, shapes: Mapping[str, str]) -> Any:
         """A layer over rows with one symbol of `shapes`, which the legend names where no colours have theirs."""
-        if self.ask.color:
+        if self.marks.factor:
             return chart.base(rows).encode(x=self.x, y=self.y, shape={"value": shapes[role]})
         scale = {"domain": list(shapes), "range": list(shapes.values())}
         named = chart.base([{**row, "role": role} for row in rows])
@@ -230,7 +229,7 @@ class View:
         rows, aside = chart.side_by_side(self.points)
         base = chart.base(rows).encode(x=self.x, y=self.y)
         joined = [base.mark("line", aria=False, **line, **aside).encode(**self.marks.color())] if line else []
-        named = shapes and not self.ask.color
+        named = shapes and not self.marks.factor
         points = self.symbols(rows, self.mean_name, shapes) if named else base.encode(**self.marks.points())
         bars = chart.error_bars(rows, self.y, cap_px, aside, x=self.x, **self.marks.color())
         mean = points.mark("point", style="mean", filled=True, size=size, **aside).encode(tooltip=self.tooltip)
@@ -283,18 +282,21 @@ def of(
     records: Dataset,
     study: Study,
     found: Sequence[Condition],
-    ask: Ask,
+    metric: str,
     axis: axes.LevelAxis,
     width: int,
+    color: str | None = None,
+    error: ErrorBar = "ci",
     log_y: bool | None = None,
     zero: bool = True,
 ) -> View:
     """The view of conditions over an axis of their levels."""
-    metric_axis = axes.metric_axis(ask.metric, measured_values(found), log_y)
-    metric_axis, points = metric_axis.holding(point_rows(found, axis, ask, metric_axis.unit))
-    marks = chart.level_marks(records, study, ask.color, [one.group for one in found])
+    metric_axis, confidence = axes.metric_axis(metric, measured_values(found), log_y), study.analysis.confidence
+    rows = point_rows(found, metric, axis, metric_axis.unit, color, error, confidence)
+    metric_axis, points = metric_axis.holding(rows)
+    marks = chart.level_marks(records, study, color, [one.group for one in found])
     x, y = axis.encoding(width), metric_axis.encoding(zero=zero)
-    return View(ask, found, axis, metric_axis, points, width, x, y, marks)
+    return View(found, axis, metric_axis, points, marks, x, y, width, error, confidence)
 
 
 def over_levels(
@@ -307,8 +309,7 @@ def over_levels(
     factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = conditions(cells, study, spec.y, factor, spec.color)
-    ask = Ask(spec.y, spec.color, error, study.analysis.confidence)
     levels = levels_of(found)
     axis = axes.LevelAxis(factor, levels) if log_x is None else axes.level_axis(factor, levels, log_x)
-    view = of(records, study, found, ask, axis, spec.width, spec.log_y, zero)
+    view = of(records, study, found, spec.y, axis, spec.width, spec.color, error, spec.log_y, zero)
     return view, selection.pooled([cell.point for cell in cells], factor, spec.color)
