@@ -8,7 +8,7 @@ resumed days later is as long as its loads. A value is drawn over the interval t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -89,84 +89,64 @@ class TimelineSpec(FigureSpec):
     height: Annotated[int, Field(ge=60, le=2000)] = 110
 
 
-def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec) -> Any:
-    """The panels below each other over one time axis."""
+def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec, fields: Sequence[str] = ()) -> Any:
+    """The panels below each other over one time axis; `fields` of a single one."""
     trials = selection.select(records, study, spec.where)
     if wanted := trials.filter(pl.col("repetition") == pl.lit(spec.repetition))["trial"].to_list():
         # Rates of other repetitions need not be derived.
         records = replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
     found: dict[str, MonitorLines] = {}
-    absent: list[str] = []
+    absent: dict[str, NoData] = {}
     for panel in dict.fromkeys(spec.panels):
         try:
-            found[panel] = monitor_lines(records, study, panel)
-        except NoData:
-            absent.append(panel)
+            found[panel] = monitor_lines(records, study, panel, fields)
+        except NoData as reason:
+            absent[panel] = reason
     if not found:
-        listed = ", ".join(f'"{panel}"' for panel in spec.panels)
-        raise NoData(f"no monitor watched the study '{study.name}'; it needs watch.monitors = [{listed}]")
-    repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
-    rows = _watched(trials, found.values(), repetition)
-    if spec.order == "levels":
-        rows.sort(key=study.design.place)
-    spans, varied = _spans(rows[:1] if spec.trials == "one" else rows, found.values(), study, spec)
-    several, (first, *_, last) = len(spans) > 1, (*found, *found)
-    panels = [_panel(name, one, spans, spec, several and name == first, name == last) for name, one in found.items()]
-    by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
-    notes = [
-        f"{len(spans)} trials, one after the other{by}" if several else f"repetition {rows[0]['repetition'] + 1}",
-        *dict.fromkeys(one.note for one in found.values()),
-        f"not watched: {', '.join(absent)}" if absent else "",
-        "" if several else spans[0]["label"],
-    ]
-    details = "; ".join(f"{one.label} ({', '.join(one.lines)})" for one in found.values())
-    whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}})
-    return chart.figure(whole, spec, study, "What the machine did meanwhile", notes, details=details)
-
-
-def _watched(trials: pl.DataFrame, found: Iterable[MonitorLines], repetition: int | None) -> list[dict[str, Any]]:
-    """The trials that a monitor watched, of one repetition or of all (None), in the order they ran."""
-    seen = {trial for one in found for trial in one.frame["trial"].unique().to_list()}
-    every = [row for row in trials.sort("order").iter_rows(named=True) if row["trial"] in seen]
+        listed = ", ".join(f'"{panel}"' for panel in absent)
+        several = NoData(f"no monitor watched the study '{study.name}'; it needs watch.monitors = [{listed}]")
+        raise several if len(absent) > 1 else absent[panel]
+    readings = pl.concat([lines.frame.select("trial", "time_s") for lines in found.values()])
+    last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
+    every = [row for row in trials.sort("order").iter_rows(named=True) if row["trial"] in last_s]
+    one = spec.trials == "one"
+    repetition = 0 if one and spec.repetition is None else spec.repetition
     rows = [row for row in every if repetition in (None, row["repetition"])]
     if not rows:
         asked = "" if repetition is None else f" in repetition {repetition}"
         others = f"; {len(every)} were in others" if every else ""
         raise NoData(f"no trial that went well was watched{asked}{others}")
-    return rows
-
-
-def _spans(
-    rows: Sequence[Mapping[str, Any]], found: Iterable[MonitorLines], study: Study, spec: FigureSpec
-) -> tuple[chart.Rows, list[str]]:
-    """A row a trial, from `x` to `x2`: as long as it was, or as the last reading that was taken; factors that vary."""
-    varied = [name for name in study.levels if name not in spec.where]
-    readings = pl.concat([one.frame.select("trial", "time_s") for one in found])
-    last_s = dict(readings.group_by("trial").agg(pl.col("time_s").max()).iter_rows())
+    if spec.order == "levels":
+        rows.sort(key=study.design.place)
+    # A row a trial, from `x` to `x2`: as long as it was, or as the last reading that was taken.
+    rows, varied = rows[:1] if one else rows, [name for name in study.levels if name not in spec.where]
     lengths = [max(float(row["duration_s"] or 0.0), last_s[row["trial"]]) for row in rows]
+    points = [{name: row[name] for name in varied if row.get(name) is not None} for row in rows]
     gap_s, begin_s, spans = _GAP * sum(lengths), 0.0, list[VegaLite]()
-    for row, length in zip(rows, lengths, strict=True):
-        point = {name: row[name] for name in varied if row.get(name) is not None}
-        short = ", ".join(level_label(name, level) for name, level in point.items())
-        label = short if len(rows) > 1 else selection.describe_where(point)
+    for row, length, point in zip(rows, lengths, points, strict=True):
+        label = ", ".join(level_label(name, level) for name, level in point.items())
         spans.append({"trial": row["trial"], "x": begin_s, "x2": begin_s + length, "label": label})
         begin_s += length + gap_s
-    return spans, varied
+    by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
+    notes = [
+        f"{len(rows)} trials, one after the other{by}" if rows[1:] else f"repetition {rows[0]['repetition'] + 1}",
+        *dict.fromkeys(lines.note for lines in found.values()),
+        f"not watched: {', '.join(absent)}" if absent else "",
+        "" if rows[1:] else selection.describe_where(points[0]),
+    ]
+    panels = [_panel(name, spans, spec, found) for name in found]
+    details = "; ".join(f"{lines.label} ({', '.join(lines.lines)})" for lines in found.values())
+    whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}}) if panels[1:] else panels[0]
+    title = "What the machine did meanwhile" if spec.panels[1:] else f"{found[panel].label} over time"
+    return chart.figure(whole, spec, study, title, notes, details=details)
 
 
-def _panel(
-    name: str,
-    found: MonitorLines,
-    spans: chart.Rows,
-    spec: FigureSpec,
-    labelled: bool = False,
-    last: bool = True,
-    zoom: bool = False,
-) -> Any:
-    """One panel; the trials' levels stand over one that is `labelled`, the time axis below the `last`.
+def _panel(name: str, spans: chart.Rows, spec: FigureSpec, every: Mapping[str, MonitorLines]) -> Any:
+    """One panel; the trials' levels stand over the first of `every`, the time axis below the last.
 
-    Only one panel of a chart can `zoom`.
+    Only where there is one can it zoom.
     """
+    found, (first, *_, last) = every[name], (*every, *every)
     stacked, ticks, end_s = name == "cpu", 3 if spec.height < _HIGH_PX else 6, spans[-1]["x2"]
     # Means over equal parts of the time line, at their ends.
     part = (pl.col("time_s") / max(end_s / _MOST_POINTS, 1e-9)).floor().alias("part")
@@ -177,8 +157,9 @@ def _panel(
     means = means.sort("time_s", "line")
     unit = axes.best_unit(found.unit, means["value"].to_list())
     rows = _interval_rows(means, found.lines, unit, stacked)
-    x = chart.seconds("Time under load (s)" if last else None, end_s, labels=last)
-    labels, height_px = _labels(spans, spec, x) if labelled and len(spans) <= _MOST_LABELS else ([], 0)
+    x = chart.seconds("Time under load (s)" if name == last else None, end_s, labels=name == last)
+    labelled = name == first and 1 < len(spans) <= _MOST_LABELS
+    labels, height_px = _labels(spans, spec, x) if labelled else ([], 0)
     legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
     tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
     base = chart.base(rows).encode(x=x, detail="trial:N", tooltip=tooltip)
@@ -195,7 +176,7 @@ def _panel(
     rule = chart.base([{"x": end} for end in ends]).mark("rule", style="reference", strokeDash=[3, 3]).encode(x=x)
     frame = chart.base(spans[1::2]).mark("rect", style="frame")
     shaded = [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))] if len(spans) > 1 else []
-    drawn = [*shaded, rule, marks.zoomable() if zoom else marks, *labels]
+    drawn = [*shaded, rule, marks if len(every) > 1 else marks.zoomable(), *labels]
     if not any(row["value"] for row in rows):
         still = chart.base([{"text": "nothing the whole time"}]).mark("text", style="note", align="right", dy=-7)
         drawn.append(still.encode(x={"value": "width"}, y={"value": "height"}, text="text:N"))
@@ -381,24 +362,20 @@ class MonitorSpec(FigureSpec):
     monitor: Panel
     fields: tuple[str, ...] = ()
     x: str = TIME
-    repetition: int = 0
+    repetition: Annotated[int, Field(ge=0)] = 0
 
 
 def draw_monitor(records: Dataset, study: Study, spec: MonitorSpec) -> Any:
     """One trial over time, or the mean of each level; of processors this is the kind `stack`."""
-    trials = selection.select(records, study, spec.where)
-    if spec.x != TIME:
-        selection.require_factor(study, spec.x)
-        if spec.monitor == "cpu":
-            keys = spec.model_dump(exclude={"monitor", "fields", "repetition"})
-            return draw_stack(records, study, StackSpec(**keys))
-    found = monitor_lines(records, study, spec.monitor, spec.fields)
+    keys = spec.model_dump(exclude={"monitor", "fields", "x", "repetition"})
     if spec.x == TIME:
-        # The first trial of the repetition.
-        spans, _ = _spans(_watched(trials, [found], spec.repetition)[:1], [found], study, spec)
-        notes = [found.note, f"repetition {spec.repetition + 1}", spans[0]["label"]]
-        drawn = _panel(spec.monitor, found, spans, spec, zoom=True)
-        return chart.figure(drawn, spec, study, f"{found.label} over time", notes)
+        alone = TimelineSpec(**keys, panels=(spec.monitor,), trials="one", repetition=spec.repetition)
+        return draw_timeline(records, study, alone, spec.fields)
+    trials = selection.select(records, study, spec.where)
+    selection.require_factor(study, spec.x)
+    if spec.monitor == "cpu":
+        return draw_stack(records, study, StackSpec(**keys, x=spec.x))
+    found = monitor_lines(records, study, spec.monitor, spec.fields)
     joined = found.frame.join(trials.select("trial", level=spec.x), on="trial").drop_nulls("level")
     if joined.is_empty():
         raise NoData(f"no trial that went well was watched at a level of '{spec.x}'")
