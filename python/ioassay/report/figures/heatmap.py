@@ -13,7 +13,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -180,8 +179,6 @@ _MOST_COLUMNS, _MOST_STEPS = 100, 48
 _FINEST_LOGGED = 2 ** (1 / 16)
 """Ratio of neighbouring bins in the logs: finer steps would have gaps."""
 _MOST_PANELS = 12
-Counts = Counter[tuple[int, int]]
-"""Requests by window (from 0) and step of latency."""
 
 
 class LatencyHeatmapSpec(FigureSpec):
@@ -192,45 +189,6 @@ class LatencyHeatmapSpec(FigureSpec):
     repetition: Annotated[int, Field(ge=0)] | None = None
     columns: Annotated[int, Field(ge=1, le=8)] = 1
     height: Annotated[int, Field(ge=80, le=2000)] = 220
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Windows of one length, and steps over the range of all latencies."""
-
-    window_s: float
-    low_ns: float
-    ratio: float
-    steps: int
-
-    @classmethod
-    def over(cls, logs: Sequence[Sequence[LatencyWindow]]) -> _Grid:
-        """Windows of the logs' own length, joined where they are too many."""
-        # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
-        steps_s = [after.end_s - before.end_s for log in logs for before, after in itertools.pairwise(log)]
-        steps_s = sorted(step for step in steps_s if step > 0)
-        last_s = max(window.end_s for log in logs for window in log)
-        interval_s = (round(steps_s[len(steps_s) // 2], 2) if steps_s else 0.0) or last_s
-        joined = max(math.ceil(last_s / interval_s / _MOST_COLUMNS), 1)
-        values = [value for log in logs for window in log for value in window.values_ns]
-        low, high = max(min(values), 1), max(*values, 2)
-        steps = max(min(_MOST_STEPS, int(math.log(high / low) / math.log(_FINEST_LOGGED))), 1)
-        return cls(interval_s * joined, low / 1.02, (high / low * 1.05) ** (1 / steps), steps)
-
-    def edge(self, step: int) -> float:
-        """Where a step begins."""
-        return float(f"{self.low_ns * self.ratio**step:.5g}")
-
-    def counts(self, members: Sequence[Sequence[LatencyWindow]]) -> Counts:
-        """The requests of several trials together."""
-        counts: Counts = Counter()
-        for window in itertools.chain.from_iterable(members):
-            # A window that ends at 107 ms is the one from 0 to 100.
-            place = max(math.ceil(window.end_s / self.window_s - 0.3) - 1, 0)
-            for value, count in zip(window.values_ns, window.counts, strict=True):
-                step = int(math.log(max(value, 1) / self.low_ns) / math.log(self.ratio))
-                counts[place, min(max(step, 0), self.steps - 1)] += count
-        return counts
 
 
 def draw_latency_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpec) -> Any:
@@ -256,53 +214,84 @@ def draw_latency_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpe
     shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
     if len(shown) > _MOST_PANELS:
         raise NoData(f"{len(shown)} levels of {factor} have histograms; choose up to {_MOST_PANELS} with `where`")
-    grid, panels = _Grid.over(list(logs.values())), dict[str, Counts]()
-    for level in shown:
-        title = level_label(factor, level) if factor and level is not None else ""
-        panels[title] = grid.counts([own for trial, own in logs.items() if levels[trial] == level])
+    titles = {level: level_label(factor, level) if factor and level is not None else "" for level in shown}
+    panels, window_s, ratio, (low_ns, high_ns) = _cells({trial: titles[levels[trial]] for trial in logs}, logs)
+    told = []
+    for title in titles.values():
+        slow = max(panels[title], key=lambda row: (row["y"], -row["x"]))
+        slowest = f"the slowest over {format_ns(slow['y'])} at {slow['x']:.3g} s"
+        requests = format_count(sum(row["requests"] for row in panels[title]))
+        told.append(f"{f'{title}: ' if title else ''}{requests} requests, {slowest}")
     notes = [
-        f"requests of {grid.window_s:.3g} s in each cell (logarithmic colours)",
+        f"requests of {window_s:.3g} s in each cell (logarithmic colours)",
         f"{len(logs)} trials together" if len(logs) > len(panels) else f"one trial{' in each panel' * (len(logs) > 1)}",
         selection.pooled(points, factor),
     ]
-    told = []
-    for name, counts in panels.items():
-        window, step = max(counts, key=lambda place: (place[1], -place[0]))
-        slowest = f"the slowest over {format_ns(grid.edge(step))} at {window * grid.window_s:.3g} s"
-        told.append(f"{f'{name}: ' if name else ''}{format_count(sum(counts.values()))} requests, {slowest}")
-    title, width = (
-        f"{latency_distributions.latency_name(spec.direction, 'clat')} over time",
-        min(spec.columns, len(panels)) * spec.width,
-    )
-    drawn = concat(*_latency_charts(panels, grid, spec), columns=spec.columns, spacing=16)
-    return chart.figure(drawn, spec, study, title, notes, width=width, details="; ".join(told))
-
-
-def _latency_charts(panels: Mapping[str, Counts], grid: _Grid, spec: LatencyHeatmapSpec) -> list[Any]:
-    most = max(max(counts.values()) for counts in panels.values())
-    end_s = (max(window for counts in panels.values() for window, _ in counts) + 1) * grid.window_s
+    name = latency_distributions.latency_name(spec.direction, "clat")
+    every = [row for rows in panels.values() for row in rows]
+    most, last_s = max(row["requests"] for row in every), max(row["x"] for row in every)
     ticks = [tick for tick in axes.log_ticks(1, max(most, 10)) if math.log10(tick).is_integer()]
+    color = chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s")
+    y = axes.latency_axis("y", name, low_ns, high_ns)
+    channels = {
+        "x": chart.seconds(end_s=round(last_s + window_s, 4)),
+        "x2": "end:Q",
+        "y": y,
+        "y2": "top:Q",
+        "color": color,
+    }
     tooltip = [
         channel("x:Q", title="from (s)"),
         channel("y:Q", title="latency from (ns)", format="~s"),
         channel("requests:Q", format=","),
     ]
-    name = latency_distributions.latency_name(spec.direction, "clat")
-    y = axes.latency_axis("y", name, grid.edge(0), grid.edge(grid.steps))
-    color = chart.heat("requests", "Requests", "log", [1, max(most, 2)], values=ticks, format="~s")
-    ends = {"x": chart.seconds(end_s=end_s), "x2": "end:Q", "y": y, "y2": "top:Q"}
     # Thousands of cells: what follows from a place is computed by the chart.
-    computed = {"end": f"datum.x + {grid.window_s:.6g}", "top": f"datum.y * {grid.ratio:.9g}"}
-    transform = {"transform": [{"calculate": expression, "as": name} for name, expression in computed.items()]}
+    computed = {"end": f"datum.x + {window_s:.6g}", "top": f"datum.y * {ratio:.9g}"}
+    transform = {"transform": [{"calculate": expression, "as": field} for field, expression in computed.items()]}
     charts = []
-    for title, counts in panels.items():
-        rows = [
-            {"x": round(window * grid.window_s, 4), "y": grid.edge(step), "requests": count}
-            for (window, step), count in sorted(counts.items())
-        ]
-        cells = chart.base(rows).mark("rect", style="band", clip=True).encode(**ends, color=color, tooltip=tooltip)
+    for title in titles.values():
+        cells = chart.base(panels[title]).mark("rect", style="band", clip=True).encode(**channels, tooltip=tooltip)
         charts.append(chart.panel([cells | transform], spec.width, spec.height, title))
-    return charts
+    width = min(spec.columns, len(panels)) * spec.width
+    drawn = concat(*charts, columns=spec.columns, spacing=16)
+    return chart.figure(drawn, spec, study, f"{name} over time", notes, width=width, details="; ".join(told))
+
+
+def _cells(
+    panel_of: Mapping[str, str], logs: Mapping[str, Sequence[LatencyWindow]]
+) -> tuple[dict[str, chart.Rows], float, float, tuple[float, float]]:
+    """Requests of all trials of each panel: from `x` s on in windows of one length, from `y` ns on in steps.
+
+    With the length, the ratio of a step, and the ends of all steps. Windows are those of the logs, joined where they
+    are too many.
+    """
+    # Each trial's windows end a few milliseconds late, by its own; at the next job's log time goes back.
+    steps_s = (after.end_s - before.end_s for log in logs.values() for before, after in itertools.pairwise(log))
+    forward_s = sorted(step for step in steps_s if step > 0)
+    last_s = max(window.end_s for log in logs.values() for window in log)
+    interval_s = (round(forward_s[len(forward_s) // 2], 2) if forward_s else 0.0) or last_s
+    window_s = interval_s * max(math.ceil(last_s / interval_s / _MOST_COLUMNS), 1)
+    values = [value for log in logs.values() for window in log for value in window.values_ns]
+    low, high = max(min(values), 1), max(*values, 2)
+    steps = max(min(_MOST_STEPS, int(math.log(high / low) / math.log(_FINEST_LOGGED))), 1)
+    first_ns, ratio = low / 1.02, (high / low * 1.05) ** (1 / steps)
+    edges = [float(f"{first_ns * ratio**step:.5g}") for step in range(steps + 1)]
+    counts = {panel: Counter[tuple[int, int]]() for panel in panel_of.values()}
+    for trial, log in logs.items():
+        for window in log:
+            # A window that ends at 107 ms is the one from 0 to 100.
+            place = max(math.ceil(window.end_s / window_s - 0.3) - 1, 0)
+            for value, count in zip(window.values_ns, window.counts, strict=True):
+                step = int(math.log(max(value, 1) / first_ns) / math.log(ratio))
+                counts[panel_of[trial]][place, min(max(step, 0), steps - 1)] += count
+    panels: dict[str, chart.Rows] = {
+        panel: [
+            {"x": round(place * window_s, 4), "y": edges[step], "requests": count}
+            for (place, step), count in sorted(own.items())
+        ]
+        for panel, own in counts.items()
+    }
+    return panels, window_s, ratio, (edges[0], edges[-1])
 
 
 HEATMAP = Kind(HeatmapSpec, draw_heatmap)
