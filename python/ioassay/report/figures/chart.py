@@ -230,12 +230,6 @@ def on(over: VegaLite, field: str) -> VegaLite:
     return {**over, "field": field, "type": "quantitative"}
 
 
-def legend_columns(labels: Sequence[str], width_px: int = 600) -> int:
-    """In how many columns the entries of a legend fit."""
-    longest = max((len(label) for label in labels), default=1)
-    return max(1, min(len(labels), int(width_px / (longest * 7.2 + 36))))
-
-
 def side_by_side(rows: Rows) -> tuple[Rows, VegaLite]:
     """Rows of several groups, and what their marks are given so that they do not hide those of others at one level.
 
@@ -292,6 +286,7 @@ def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> l
 # A diamond is the mark of a median.
 _TRIANGLES = ("triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
 SHAPES = ("circle", "square", *_TRIANGLES, "diamond", "wedge")
+_LEGEND_PX = 600
 _COLOURS = 9
 """Distinct ones of the theme."""
 _ORDERED = 4
@@ -324,26 +319,28 @@ class LevelMarks:
 
     def looks(self, looks: Sequence[Any]) -> Any:
         """A channel that gives each level one of `looks`, a shape or an area; again from the first where they end."""
-        return self._channel({"domain": list(self.every), "range": [looks[at % len(looks)] for at in self._places]})
+        return self._channel({"domain": list(self.every), "range": self._turns(looks)})
 
     def dash(self, looks: Sequence[Sequence[int]]) -> Any:
         """The channel of a line's dashes, which would make the outlines of the legend's marks dashed.
 
         Vega-Lite merges the legends of one domain, the hidden ones too. So this one has its domain in another order.
         """
-        turned = {"domain": list(self.every)[::-1], "range": [looks[at % len(looks)] for at in self._places][::-1]}
+        turned = {"domain": list(self.every)[::-1], "range": self._turns(looks)[::-1]}
         return channel(f"group:{'O' if self.ordered else 'N'}", scale=turned, legend=None)
 
     def aside(self) -> VegaLite:
         """The channel that puts the levels side by side."""
         return {} if self.factor is None else {"xOffset": channel("group:N", sort=list(self.shown))}
 
-    @property
-    def _places(self) -> range:
-        return range(len(self.every))
+    def _turns(self, looks: Sequence[Any]) -> list[Any]:
+        return [looks[at % len(looks)] for at in range(len(self.every))]
 
     def _channel(self, scale: VegaLite, **symbol: Any) -> VegaLite:
-        look = self.legend or {"columns": legend_columns(self.shown), "labelLimit": 560}
+        # As many columns as fit.
+        entry_px = max((len(label) for label in self.shown), default=1) * 7.2 + 36
+        columns = max(1, min(len(self.shown), int(_LEGEND_PX / entry_px)))
+        look = self.legend or {"columns": columns, "labelLimit": 560}
         title = (axis_title if self.legend is None else factor_label)(str(self.factor))
         legend = {"values": list(self.shown), **look, **symbol}
         return channel(f"group:{'O' if self.ordered else 'N'}", scale=scale, title=title, legend=legend)

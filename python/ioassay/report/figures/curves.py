@@ -273,7 +273,7 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
         scale = {"zero": False, "nice": 6, "padding": 8}
         y = channel("y:Q", title=f"{label} (% of its condition's mean)", scale=scale, axis={"tickCount": 6})
     else:
-        axis = axes.metric_axis(spec.y, [float(value) for cell in cells for value in cell.measured], spec.log_y)
+        axis = axes.metric_axis(spec.y, metric_view.measured_values(cells), spec.log_y)
         unit, note, y = axis.unit, axis.note, axis.encoding(zero=False)
     rows: list[VegaLite] = []
     for cell in cells:
@@ -350,12 +350,13 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     points = [*(cell.point for cell in cells), *crossed]
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     titles = [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
-    own = {name: [cell for cell in cells if spec.panel_of(cell.point) == name] for name in titles}
-    found = {name: metric_view.conditions(part, study, spec.y, spec.x, spec.color) for name, part in own.items()}
-    conditions = [one for part in found.values() for one in part]
     axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
-    unit = axes.unit_for(spec.y, metric_view.measured_values(conditions))
-    rows = {name: metric_view.point_rows(part, spec.y, axis, unit, spec.color) for name, part in found.items()}
+    unit = axes.unit_for(spec.y, metric_view.measured_values(cells))
+    rows: dict[str, list[VegaLite]] = {}
+    for name in titles:
+        own = [cell for cell in cells if spec.panel_of(cell.point) == name]
+        found = metric_view.conditions(own, study, spec.y, spec.x, spec.color)
+        rows[name] = metric_view.point_rows(found, spec.y, axis, unit, spec.color)
     crosses: dict[str, list[VegaLite]] = {name: [] for name in titles}
     for point in crossed:
         place = metric_view.place(point[spec.x], point[spec.color], axis, spec.color)
@@ -365,7 +366,7 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     heights = {group: 5 + _ROW_PX * at for at, group in enumerate(one for one in marks.shown if one in crossing)}
     joined = axis.numbers is not None
     places = {"x": axis.encoding(spec.width), **marks.color(), **({} if joined else marks.aside())}
-    tooltip = chart.point_tooltip(spec.color, "none", metric_view.centre(conditions))
+    tooltip = chart.point_tooltip(spec.color, "none", metric_view.centre(cells))
     saturated = chart.tips({"level:N": "", "group:N": "", "mean_text:N": ""})
     # One legend for colour, shape and size, since they say the same.
     every = len(marks.every)

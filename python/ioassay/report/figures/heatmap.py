@@ -76,7 +76,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
     places = {"x": _side("x", spec.x, levels[spec.x], spec.width), "y": _side("y", spec.y, levels[spec.y], spec.height)}
     every_place = [*itertools.product(places["x"]["sort"], places["y"]["sort"])]
-    unit = axes.unit_for(spec.value, [float(value) for cell in cells for value in cell.measured])
+    unit = axes.unit_for(spec.value, metric_view.measured_values(cells))
     axis = axes.LevelAxis(spec.x, levels[spec.x])
     panels: dict[str, list[VegaLite]] = {}
     for row, column in itertools.product(levels.get(spec.row or "", [None]), levels.get(spec.panel or "", [None])):
@@ -103,7 +103,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
     dark_until = scaled(low) + _DARK_UNTIL * (scaled(high) - scaled(low))
     for cell in measured:
         cell["dark"] = low < high and scaled(cell["value"]) <= dark_until
-    centre = metric_view.centre(metric_view.conditions(cells, study, spec.value, spec.x, spec.y))
+    centre = metric_view.centre(cells)
     # One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind.
     shown = unit.titled(selection.metric_label(spec.value))
     if log and low < high:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label, takes_processors
 from ioassay.metrics import format_metric
+from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.axes import LevelAxis
@@ -76,15 +77,13 @@ def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
     return list(dict.fromkeys(condition.level for condition in conditions))
 
 
-def measured_values(conditions: Sequence[Condition]) -> list[float]:
-    return [value for condition in conditions for value in condition.measured]
+def measured_values(found: Sequence[Condition] | Sequence[Cell]) -> list[float]:
+    return [float(value) for one in found for value in one.measured]
 
 
-def centre(conditions: Sequence[Condition]) -> str:
+def centre(cells: Iterable[Cell]) -> str:
     """What the mark of a condition stands for."""
-    from ioassay.narrative import phrases
-
-    return phrases.centre(any(condition.cell.histograms for condition in conditions))
+    return phrases.centre(any(cell.histograms for cell in cells))
 
 
 def point_rows(
@@ -172,9 +171,13 @@ class View:
     confidence: float
 
     @property
+    def centre(self) -> str:
+        return centre(one.cell for one in self.conditions)
+
+    @property
     def mean_name(self) -> str:
         """What the mark of a condition stands for, with its error bar."""
-        return error_text(self.error, self.confidence, centre(self.conditions))
+        return error_text(self.error, self.confidence, self.centre)
 
     @property
     def counted(self) -> str:
@@ -183,7 +186,7 @@ class View:
 
     @property
     def tooltip(self) -> list[Any]:
-        return chart.point_tooltip(self.marks.factor, self.error, centre(self.conditions))
+        return chart.point_tooltip(self.marks.factor, self.error, self.centre)
 
     def places(self) -> VegaLite:
         """The channels of x where the levels of the colour factor stand side by side."""

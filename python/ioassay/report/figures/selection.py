@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.analysis import machine_conditions
 from ioassay.factors import CONDITIONS, factor_label, level_axis_numbers, level_label, level_phrase, same_level
+from ioassay.narrative import phrases
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
 from ioassay.store.dataset import Dataset
@@ -147,8 +148,6 @@ def repetitions_text(counts: Sequence[int]) -> str:
 
 def metric_label(name: str) -> str:
     """The metric as the head of a title: `Read bandwidth`, `Mean read total latency`."""
-    from ioassay.narrative import phrases
-
     return phrases.name(name)
 
 
