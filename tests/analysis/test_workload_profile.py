@@ -92,12 +92,12 @@ def test_the_small_charts_share_one_axis_and_hold_every_request(lab: Any) -> Non
     study, records, requests = measured(lab, case=cases(2))
     table = tables.profile_table(descriptive.profiles(records, study))
     assert table is not None
-    assert [mark.label for mark in table.decades] == ["100 µs"]
+    assert [label for _, label, _ in table.decades] == ["100 µs"]
     for row in table.rows:
-        places = [mark.x for mark in row.marks]
+        places = [x for x, _ in row.marks]
         assert places == sorted(places) and 0 < places[0] < places[-1] <= tables.WIDTH
         every = requests[row.workload, "read"]
-        at_decade = table.decades[0].x
+        at_decade = table.decades[0][0]
         assert (places[0] < at_decade) == (np.median(every) < 1e5)
         assert row.spoken.startswith(f"Latencies of {row.workload}: p50 ")
         heights = [float(part.partition("H")[0]) for part in row.outline.split("V")[1:-1]]

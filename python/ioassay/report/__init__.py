@@ -124,7 +124,7 @@ def _view(
     from ioassay.analysis.descriptive import headline
     from ioassay.narrative import conditions_text
     from ioassay.narrative.finding import is_answer, premises
-    from ioassay.report import run_facts, study_sections, tables, warnings
+    from ioassay.report import run_facts, study_sections, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
@@ -145,7 +145,6 @@ def _view(
         "anchors": {story.name: story.anchor for story in stories},
         "studies": stories,
         "together": [study_sections.group(finding.title, [finding]) for finding in together],
-        "headline": None if any(one.tables for one in together) else tables.headline(records, rows),
         "others": [
             study_sections.group(finding.title, [finding])
             for finding in findings

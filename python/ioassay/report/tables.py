@@ -19,11 +19,9 @@ from ioassay.analysis.descriptive import FEW_BEYOND, LATENCIES, RATE, VOLUME, Co
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import describe_text, phrases
 from ioassay.narrative.finding import NOTHING, Table, cell_text
-from ioassay.store.dataset import Dataset
 
 FEW_CONDITIONS = 12
-"""Up to so many are shown whole in the summary; beyond, its lowest and highest."""
-_HEADLINE_METRICS = 2
+"""Up to so many are told in the summary of a study that nothing answers."""
 _MOST_COLUMNS = 6
 WIDTH, HEIGHT = 250, 34
 """Of a small chart in the table, in pixels."""
@@ -127,48 +125,25 @@ def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     return mean_cell(row.metric, row.mean, row.ci95, "" if exact else note)
 
 
-def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
-    """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
-    if len({(row.study, row.workload) for row in rows}) <= FEW_CONDITIONS and len(records.studies) == 1:
-        return means(rows)
-    body = []
-    for study in records.studies:
-        own = [row for row in rows if row.study == study.name]
-        for name in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
-            found = sorted((row for row in own if row.metric == name), key=lambda row: row.mean)
-            body.append([study.title or study.name, phrases.name(name), len(found), _end(found[0]), _end(found[-1])])
-    return shown(Table(("Study", "Metric", "Conditions", "Lowest", "Highest"), body)) if body else None
-
-
-def _end(row: ConditionMean) -> Cell:
-    interval = f"{phrases.span(row.metric, *row.ci95, format_metric)}\n" if row.ci95 else ""
-    return mean_cell(row.metric, row.mean, row.ci95, f"{interval}at {row.workload}")
-
-
-class Mark(NamedTuple):
-    """A vertical line: of a percentile in a small chart, or a decade of the axis."""
-
-    x: float
-    label: str
-    anchor: str = "middle"
-
-
 class Workload(NamedTuple):
-    """One row. `outline` is an SVG path, '' where no latencies were kept; `spoken` says it in words."""
+    """One row. `outline` is an SVG path, '' where no latencies were kept; `spoken` says it in words.
+
+    `marks` are vertical lines: x and the name of a percentile.
+    """
 
     workload: str
     cells: Sequence[Cell]
     outline: str = ""
-    marks: Sequence[Mark] = ()
+    marks: Sequence[tuple[float, str]] = ()
     spoken: str = ""
 
 
 class ProfileTable(NamedTuple):
-    """Heads of the columns, rows, and decades of the axis that they share."""
+    """Heads of the columns, rows, and decades of the axis that they share: x, label and where that is anchored."""
 
     columns: Sequence[str]
     rows: Sequence[Workload]
-    decades: Sequence[Mark]
+    decades: Sequence[tuple[float, str, str]]
     caption: str
     width: int = WIDTH
     height: int = HEIGHT
@@ -180,7 +155,7 @@ def profile_table(profiles: Sequence[Profile]) -> ProfileTable | None:
         return None
     known = [name for name in _NAMES if any(name in profile.values for profile in profiles)]
     ends = [profile.latencies.quantiles(_COVERED) for profile in profiles if profile.latencies is not None]
-    axis, decades = None, list[Mark]()
+    axis, decades = None, list[tuple[float, str, str]]()
     if ends:
         # Ends of the axis as powers of ten, a little beyond what it covers.
         low = math.log10(max(min(end[0] for end in ends), 1.0)) - 0.05
@@ -189,7 +164,7 @@ def profile_table(profiles: Sequence[Profile]) -> ProfileTable | None:
         for power in range(math.ceil(axis[0]), math.floor(axis[1]) + 1):
             x = _place(10.0**power, axis)
             anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
-            decades.append(Mark(x, units.format_ns(10.0**power), anchor))
+            decades.append((x, units.format_ns(10.0**power), anchor))
     several = {profile.workload for profile in profiles if sum(p.workload == profile.workload for p in profiles) > 1}
     rows = [_profile_row(profile, known, axis, profile.workload in several) for profile in profiles]
     sparse = any(one.text.endswith(_SPARSE) for row in rows for one in row.cells)
@@ -208,7 +183,7 @@ def _profile_row(profile: Profile, names: Sequence[str], axis: tuple[float, floa
     if profile.latencies is None or axis is None:
         return Workload(workload, cells)
     known = {name: profile.values[name].mean for name in LATENCIES if name in profile.values}
-    marks = [Mark(_place(mean, axis), _NAMES[name]) for name, mean in known.items()]
+    marks = [(_place(mean, axis), _NAMES[name]) for name, mean in known.items()]
     spoken = ", ".join(f"{_NAMES[name]} {format_metric(profile.metric(name), mean)}" for name, mean in known.items())
     # Share of the requests by latency as the outline of an area, as high as the chart at its mode.
     times_ns, counts = profile.latencies.buckets()
