@@ -301,18 +301,16 @@ def _rows_of_load(
             if one.cell.histograms and round(requests * (100 - percent) / 100, 6) < few_slower():
                 short[percentile] = None
                 continue
-            found = metric_view.summarise(name, one.cell, "ci", confidence)
-            row: VegaLite = {"percentile": percentile, "latency": format_ns(found.mean), "y": max(found.mean, 1.0)}
-            row |= {} if found.low is None else {"y_low": found.low, "y_high": found.high}
+            _, found = metric_view.summarise(name, one.cell, "ci", confidence)
+            row: VegaLite = {"percentile": percentile, "latency": format_ns(found["y"]), "y": max(found["y"], 1.0)}
+            row |= {f"y_{end}": found[end] for end in ("low", "high") if end in found}
             latencies.setdefault(key(one), []).append(row)
     rows: list[VegaLite] = []
     for one in metric_view.conditions(cells, study, throughput, load, spec.color):
-        rate, number = (
-            metric_view.summarise(throughput, one.cell, "ci", confidence),
-            level_number(load, one.level) or 0.0,
-        )
+        n, rate = metric_view.summarise(throughput, one.cell, "ci", confidence)
+        number = level_number(load, one.level) or 0.0
         row = {"level": level_label(load, one.level), "load": number, "saturated": False}
-        row |= {"x": rate.mean, "throughput": format_metric(throughput, rate.mean), "n": rate.n}
+        row |= {"x": rate["y"], "throughput": format_metric(throughput, rate["y"]), "n": n}
         row |= {"group": level_label(spec.color, one.group)} if spec.color and one.group is not None else {}
         # The rate that all jobs together were offered; unknown where jobs differ among trials.
         jobs = study.params.get("numjobs", 1)
@@ -320,8 +318,8 @@ def _rows_of_load(
             jobs = one.group if spec.color == "numjobs" else spec.where.get("numjobs")
         if offers(load) == quantity and (factor := level_number("numjobs", jobs)) is not None:
             offered = factor * number
-            row |= {"offered": format_metric(throughput, offered), "saturated": rate.mean < SERVED * offered}
-        across = {} if rate.low is None else {"x_low": rate.low, "x_high": rate.high}
+            row |= {"offered": format_metric(throughput, offered), "saturated": rate["y"] < SERVED * offered}
+        across = {f"x_{end}": rate[end] for end in ("low", "high") if end in rate}
         for own in latencies.get(key(one), ()):
             rows.append({**row, **across, **own})
             across = {}  # the throughput is the same for every percentile

@@ -98,11 +98,9 @@ def point_rows(
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = summarise(metric, condition.cell, error, confidence)
-        known = {"y": found.mean, "median": found.median, "low": found.low, "high": found.high}
-        numbers = {name: value for name, value in known.items() if value is not None}
+        n, numbers = summarise(metric, condition.cell, error, confidence)
         texts = {name: format_metric(metric, value) for name, value in numbers.items()}
-        row = {**place(condition.level, condition.group, axis, color), "n": found.n}
+        row = {**place(condition.level, condition.group, axis, color), "n": n}
         row |= {name: unit.scale(value) for name, value in numbers.items()}
         row |= {"mean_text": texts["y"], "median_text": texts["median"]}
         ends = {"error_text": f"{texts['low']} to {texts['high']}"} if "low" in texts and "high" in texts else {}
@@ -116,31 +114,22 @@ def place(level: Scalar, group: Scalar | None, axis: LevelAxis, color: str | Non
     return row if color is None or group is None else {**row, "group": level_label(color, group)}
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Repetitions of one condition. `low` and `high` end its error bar; None where there is none (one repetition)."""
+def summarise(metric: str, cell: Cell, error: ErrorBar, confidence: float) -> tuple[int, dict[str, float]]:
+    """How many repetitions a condition has, its value `y`, its `median`, and the ends `low` and `high` of its bar.
 
-    n: int
-    mean: float
-    median: float
-    low: float | None
-    high: float | None
-
-
-def summarise(metric: str, cell: Cell, error: ErrorBar = "none", confidence: float = 0.95) -> Summary:
-    """Value and interval of one condition; median and deviation of what its repetitions measured."""
+    The median and the deviation are those of what its repetitions measured. One repetition has no bar.
+    """
     from ioassay.analysis.measurements import cells
     from ioassay.stats import sample
     from ioassay.stats.result import Undefined
 
     mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
-    ends: tuple[float | None, float | None] = (None, None)
+    numbers = {"y": mean, "median": found.median}
     if error == "sd" and found.stddev is not None:
-        ends = mean - found.stddev, mean + found.stddev
-    elif error == "ci":
-        interval = cells.interval(metric, cell, confidence)
-        ends = (None, None) if isinstance(interval, Undefined) else (interval.low, interval.high)
-    return Summary(found.n, mean, found.median, *ends)
+        numbers |= {"low": mean - found.stddev, "high": mean + found.stddev}
+    elif error == "ci" and not isinstance(interval := cells.interval(metric, cell, confidence), Undefined):
+        numbers |= {"low": interval.low, "high": interval.high}
+    return found.n, numbers
 
 
 def error_text(error: ErrorBar, confidence: float, centre: str = "mean") -> str:
