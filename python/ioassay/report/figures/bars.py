@@ -285,7 +285,14 @@ class CallsSpec(FigureSpec):
 
 def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     """Calls a second by name: one panel of bars a level of a factor."""
-    found = _counted(records, study, spec)
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    restricted = {factor: level for factor, level in spec.where.items() if factor in records.calls.columns}
+    found = selection.matching(records.calls.filter(study=study.name), restricted)
+    if found.is_empty():
+        counting = [] if records.counting is None else records.counting.filter(study=study.name)["reason"].to_list()
+        if reason := next(filter(None, counting), ""):
+            raise NoData(f"no system calls were counted: {reason}")
+        raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
     factor = spec.x
     if factor is None:  # the first whose levels differ
         free = [name for name in study.levels if name in found.columns and name not in spec.where]
@@ -320,19 +327,6 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
     title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
     return chart.figure(_panels(bars, order, log, spec, factor), spec, study, title, notes, told)
-
-
-def _counted(records: Dataset, study: Study, spec: CallsSpec) -> pl.DataFrame:
-    """The study's rows that `where` keeps; NoData with the reason where there are none."""
-    selection.select(records, study, spec.where)  # says why where nothing went well
-    known = {factor: level for factor, level in spec.where.items() if factor in records.calls.columns}
-    found = selection.matching(records.calls.filter(study=study.name), known)
-    if found.is_empty():
-        counting = [] if records.counting is None else records.counting.filter(study=study.name)["reason"].to_list()
-        if reason := next(filter(None, counting), ""):
-            raise NoData(f"no system calls were counted: {reason}")
-        raise NoData(f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true")
-    return found
 
 
 def _rates(labelled: pl.DataFrame, labels: Sequence[str], number: int) -> tuple[list[str], dict[str, Rows]]:

@@ -158,8 +158,17 @@ def _panel(name: str, spans: chart.Rows, spec: FigureSpec, every: Mapping[str, M
     unit = axes.best_unit(found.unit, means["value"].to_list())
     rows = _interval_rows(means, found.lines, unit, stacked)
     x = chart.seconds("Time under load (s)" if name == last else None, end_s, labels=name == last)
-    labelled = name == first and 1 < len(spans) <= _MOST_LABELS
-    labels, height_px = _labels(spans, spec, x) if labelled else ([], 0)
+    labels, height_px = list[Any](), 0
+    if name == first and 1 < len(spans) <= _MOST_LABELS:
+        # The trials' levels, upright where they would run into each other.
+        longest = max(len(span["label"]) for span in spans) * chart.CHARACTER_PX
+        upright = longest > spec.width / len(spans)
+        height_px = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 18
+        middles = [{"x": (span["x"] + span["x2"]) / 2, "label": span["label"]} for span in spans]
+        level: VegaLite = {"align": "center", "baseline": "bottom"}
+        style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else level
+        text = chart.base(middles).mark("text", style="note", limit=_LABEL_MOST_PX, **style)
+        labels = [text.encode(x=x, y={"value": -4}, text="label:N")]
     legend = {"offset": 2 + height_px, "symbolType": "square" if stacked else "stroke"}
     tooltip = chart.tips({"line:N": "", "x:Q": "time (s)", "value:Q": unit.name})
     base = chart.base(rows).encode(x=x, detail="trial:N", tooltip=tooltip)
@@ -208,18 +217,6 @@ def _interval_rows(means: pl.DataFrame, lines: Sequence[str], unit: axes.Unit, s
         row = {"trial": numbers[trial], "line": line, "x": float(f"{time_s:.6g}"), "value": float(f"{scaled:.4g}")}
         rows.append({**row, **({"y": round(low, 4), "y2": round(low + scaled, 4)} if stacked else {"y": scaled})})
     return rows
-
-
-def _labels(spans: chart.Rows, spec: FigureSpec, x: Any) -> tuple[list[Any], int]:
-    """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
-    longest = max(len(span["label"]) for span in spans) * chart.CHARACTER_PX
-    upright = longest > spec.width / len(spans)
-    height = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 18
-    rows = [{"x": (span["x"] + span["x2"]) / 2, "label": span["label"]} for span in spans]
-    level: VegaLite = {"align": "center", "baseline": "bottom"}
-    style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else level
-    text = chart.base(rows).mark("text", style="note", limit=_LABEL_MOST_PX, **style)
-    return [text.encode(x=x, y={"value": -4}, text="label:N")], height
 
 
 # What a monitor saw, as named lines over time in one unit
