@@ -56,6 +56,11 @@ def say(code: str, **values: Any) -> Say:
     return Say(code, values)
 
 
+def sentence(code: str, **values: Any) -> str:
+    """The sentence of a code."""
+    return str(Say(code, values))
+
+
 def holding(subject: str, **codes: object) -> list[Say]:
     """The statements of a subject whose codes hold, in this order; they have no values."""
     return [Say(f"{subject}.{code}") for code, holds in codes.items() if holds]

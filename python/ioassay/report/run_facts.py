@@ -23,6 +23,7 @@ from ioassay import units
 from ioassay.factors import CONDITIONS, level_phrase
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import NOTHING, Table
+from ioassay.narrative.say import sentence
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.report import tables
 from ioassay.report.tables import Shown
@@ -127,9 +128,9 @@ def evidence(root: Path, trial: str, out: Path) -> Evidence:
     except FileNotFoundError:
         return Evidence()
     except (OSError, ValueError) as error:
-        return Evidence(problem=f"record.json cannot be read: {error}")
+        return Evidence(problem=sentence("figures.record_unreadable", error=error))
     if not isinstance(record, dict):
-        return Evidence(problem="record.json holds no object")
+        return Evidence(problem=sentence("figures.record_no_object"))
     lists = (record.get(key) for key in ("command", "raw"))
     argv, names = ([str(one) for one in value] if isinstance(value, list) else [] for value in lists)
     # Whatever leads to the trial's raw folder: the run's folder may have been moved since.
@@ -302,7 +303,7 @@ def shown(name: str, value: Any) -> str:
 def utc(unix_s: float) -> str:
     """A moment, the same for every reader; one beyond the calendar in seconds."""
     if not 0 <= unix_s < _END_OF_CALENDAR_S:
-        return f"{unix_s:.6g} s after the beginning of 1970"
+        return sentence("figures.beyond_calendar", seconds=f"{unix_s:.6g}")
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
 
 

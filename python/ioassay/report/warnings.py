@@ -12,6 +12,7 @@ import polars as pl
 from ioassay.analysis.threats import Code
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding
+from ioassay.narrative.say import sentence
 from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
 from ioassay.report.run_facts import recorded, run_folder
@@ -100,16 +101,16 @@ def _lost_trials(records: Dataset) -> list[Alert]:
         lost = every.filter(every["status"] == status)
         if lost.height:
             text = f"{lost.height} of {every.height} trials {'failed' if status == FAILED else 'were skipped'}"
-            reasons = Counter(reason or "no reason was recorded" for reason in lost["reason"].to_list())
+            reasons = Counter(reason or sentence("figures.no_reason") for reason in lost["reason"].to_list())
             first, *others = [f"{reason} ({phrases.count(number, 'trial')})" for reason, number in reasons.items()]
             shown = first if others else next(iter(reasons))
-            remedy = "see the raw output below" if status == FAILED else ""
+            remedy = sentence("figures.see_raw_output") if status == FAILED else ""
             found.append(Alert(f"trials-{status}", f"{text}: {shown}", remedy, _studies(lost["study"]), _few(others)))
     absent = {name: records.planned.get(name, 0) - every.filter(every["study"] == name).height for name in known}
     missing = [study.name for study in records.studies if absent[study.name] > 0]
     if missing:
         number, planned = (sum(counts[name] for name in missing) for counts in (absent, records.planned))
-        text = f"{number} of {planned} planned trials were not run (or not needed)"
+        text = sentence("figures.trials_absent", number=number, planned=planned)
         go_on = f"ioassay run --resume {run_folder(records.root)}"
         found.append(Alert("trials-absent", text, go_on, _studies(missing)))
     return found

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ioassay import registry
 from ioassay.errors import StudyError
+from ioassay.narrative.say import sentence
 from ioassay.pack import listed
 from ioassay.registry import Contract, Registry
 from ioassay.report.figures.spec import SCHEMA, FigureSpec, NoData, VegaLite, read_spec
@@ -84,7 +85,7 @@ def check_suite(suite: Suite) -> None:
         check(study)
     for figure in suite.figures:
         if figure.kind in REGISTRY and figure.kind not in SEVERAL:
-            message = f"kind '{figure.kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
+            message = sentence("figures.kind_of_one_study", kind=figure.kind, kinds=", ".join(SEVERAL))
             raise StudyError(message, source=suite.name, key=f"figures.{figure.name}.kind")
         read(figure, suite.name)
 
@@ -132,9 +133,9 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
     from ioassay.report.figures import selection
 
     expand, lacking = {
-        "loads": (loads.expanded, "measured a load of a database"),
-        "layers": (loads.layers, "counted what each load of a database wrote"),
-        "passes": (passes.expanded, "timed passes of its own"),
+        "loads": (loads.expanded, sentence("figures.no_loads")),
+        "layers": (loads.layers, sentence("figures.no_layers")),
+        "passes": (passes.expanded, sentence("figures.no_passes")),
     }[spec.of]
     if (made := expand(records, study)) is None:
         if spec.of == "passes":

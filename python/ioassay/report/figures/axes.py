@@ -18,6 +18,7 @@ from typing import Any
 
 from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.metrics import metric
+from ioassay.narrative.say import sentence
 from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
 from ioassay.report.figures.chart import CHARACTER_PX, channel
@@ -161,9 +162,9 @@ def level_axis(factor: str, levels: Sequence[Scalar], log: bool = False) -> Leve
     """The axis of a factor; logarithmic only where that is asked for and all levels are positive."""
     numbers, note = level_axis_numbers(factor, levels), ""
     if log and numbers is None:
-        note = f"category axis: levels of {factor} are words"
+        note = sentence("figures.category_axis", factor=factor)
     elif log and numbers and min(numbers) <= 0:
-        note = "linear axis: a level is zero"
+        note = sentence("figures.linear_level_axis")
     return LevelAxis(factor, levels, numbers, log and not note, note)
 
 
@@ -247,7 +248,7 @@ def metric_axis(name: str, values: Sequence[float], log: bool | None = None, uni
     """
     unit = unit or unit_for(name, values)
     if not values or min(values) <= 0:
-        note = "linear metric axis: a value is not positive" if log else ""
+        note = sentence("figures.linear_metric_axis") if log else ""
         return MetricAxis(name, unit, values, note=note, floor=0.0 if values and min(values) == 0 else -math.inf)
     if log is None:
         log = metric(name).unit != "%" and max(values) >= DECADES * min(values)

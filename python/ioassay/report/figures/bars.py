@@ -22,6 +22,7 @@ from ioassay.analysis.measurements.cells import Cell
 from ioassay.factors import CASE, factor_label, level_label, level_phrase
 from ioassay.metrics import format_metric
 from ioassay.narrative.explanation_text import part_name
+from ioassay.narrative.say import sentence
 from ioassay.records.observation import PARTS
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
@@ -102,7 +103,7 @@ def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
         base = chart.base(boxes).encode(**places)
         whisker = base.mark("rule", style="deviation", strokeWidth=1.2)
         box = base.mark("bar", style="bar", width=width, fillOpacity=0.45, stroke=None)
-        told = chart.tips({"level:N": "", "quartiles:N": "half of the repetitions"})
+        told = chart.tips({"level:N": "", "quartiles:N": sentence("figures.half_of_repetitions")})
         layers.append(whisker.encode(y=chart.on(y, "low"), y2="high:Q"))
         layers.append(box.encode(y=y, y2="upper:Q", tooltip=told, **view.marks.color()))
     tick = chart.base(view.points).mark("tick", style="deviation", orient="horizontal", width=width, thickness=2)
@@ -117,8 +118,8 @@ def draw_boxes(records: Dataset, study: Study, spec: BoxSpec) -> Any:
             mark = chart.base(rows).mark("point", filled=True, xOffset=aside_px, **look)
             layers.append(mark.encode(y=y, tooltip=chart.tips({"value:N": metric_view.REPETITION}), **places, **own))
     notes = [
-        "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
-        "○ one repetition" if boxes or not spec.color else "marks: one repetition each",
+        sentence("figures.boxes") if boxes else "line: median",
+        "○ one repetition" if boxes or not spec.color else sentence("figures.marks"),
         "● beyond the whiskers" if outliers else "",
         view.counted,
         pooled,
@@ -176,7 +177,7 @@ def draw_latency_bars(records: Dataset, study: Study, spec: LatencyBarSpec) -> A
                 # Submission is a small part of any total latency: that alone is no reason for a logarithmic axis.
                 decades = decades or axes.metric_axis(name, metric_view.measured_values(own)).log
         if not found:
-            missing.append(f"no {direction} latency was recorded")
+            missing.append(sentence("figures.no_latency", direction=direction))
             continue
         axis = axes.LevelAxis(factor, study.design.in_order(factor, metric_view.levels_of(found)))
         log_y = decades if spec.log_y is None else spec.log_y
@@ -207,10 +208,10 @@ def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     """One bar a level, in the study's order."""
     cells = selection.measured(records, study, spec.where, "total.iops", spec.x)
     if study.may_explain:
-        costs, why = _explained(records, cells), "was watched at level explain"
+        costs, why = _explained(records, cells), sentence("figures.not_explained")
         order = [part_name(part, engine) for part in (*PARTS, ENTRY_EXIT, PREPARATION, TOOL) for engine in ENGINES]
     else:
-        path, why = path_of(study), "has a drive that counted the tool's requests"
+        path, why = path_of(study), sentence("figures.not_counted")
         counted = path.bars(records, study, cells) if path else []
         costs = [(point, n, {name: (ns, "") for name, ns in parts.items()}) for point, n, parts in counted]
         order = list(path.NAMES.values()) if costs else []
@@ -240,7 +241,7 @@ def draw_costs(records: Dataset, study: Study, spec: CostSpec) -> Any:
     tooltip = chart.tips({"x:N": factor_label(spec.x), "part:N": "", "text:N": "mean"})
     bars = chart.base(rows).mark("bar", style="band", width={"band": 0.72})
     bars = bars.encode(x=axis.encoding(spec.width), y=y, y2="y2:Q", color=color, tooltip=tooltip)
-    title = f"Mean latency of a request by part, by {factor_label(spec.x)}"
+    title = sentence("figures.costs_title", factor=factor_label(spec.x))
     return chart.layered([bars], spec, study, title, notes, points=told)
 
 
@@ -271,7 +272,7 @@ _NUMBER_PX = 54
 """What a number behind a bar takes."""
 _MOST_LEVELS = 8
 OTHER = "other"
-_COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
+_COUNTERS = {"bpf": "counted by BPF", "strace": sentence("figures.counted_by_strace")}
 
 
 class CallsSpec(FigureSpec):
@@ -325,7 +326,7 @@ def draw_calls(records: Dataset, study: Study, spec: CallsSpec) -> Any:
     ]
     texts = {label: ", ".join(f"{row['name']} {row['text']}" for row in rows) for label, rows in bars.items()}
     told = [{"level": label or "all", "mean_text": text} for label, text in texts.items()]
-    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
+    title = sentence("figures.calls_title") + (f" over {factor_label(factor)}" if factor else "")
     return chart.figure(_panels(bars, order, log, spec, factor), spec, study, title, notes, told)
 
 

@@ -31,6 +31,7 @@ from ioassay.factors import (
     step_label,
 )
 from ioassay.metrics import format_metric, metric
+from ioassay.narrative.say import sentence
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, concat, layer, pl
@@ -115,7 +116,7 @@ def _fitted(view: View) -> tuple[str, list[VegaLite]]:
             elif is_size(axis.factor):
                 step, per = 1024.0, "KiB"
             slope = metric(view.metric_axis.name).format(abs(line.slope) * step)
-            curved = ", straight on a linear axis" if view.metric_axis.log else ""
+            curved = sentence("figures.straight_on_linear") if view.metric_axis.log else ""
             text = f"regression {'−' if line.slope < 0 else '+'}{slope} per {per}, R² = {line.r2:.3f}{curved}"
     return text, rows
 
@@ -194,7 +195,7 @@ def draw_scaling(records: Dataset, study: Study, spec: ScalingSpec) -> Any:
         ring = view.symbols([view.points[found.best]], BEST, shapes).mark("point", style="best", filled=True, size=230)
         layers.append(ring.encode(tooltip=view.tooltip))
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
-    said = ["the levels are not distinguishable"] if conclusive else [selection.UNFIT]
+    said = [sentence("figures.indistinct")] if conclusive else [selection.UNFIT]
     if marked:
         said = _notes(found, law, growth, banded, spec.law)
     deviation = view.mean_name if spec.error == "sd" else ""
@@ -234,7 +235,10 @@ def _peak(view: View, law: Law, numbers: Sequence[float], height: int) -> list[A
         return []
     row = {"x": float(f"{law.peak:.7g}"), "y": view.metric_axis.unit.scale(law.at(law.peak)), "peak": f"{law.peak:.3g}"}
     row |= {"from": max(law.peak_interval.low, numbers[0]), "to": min(law.peak_interval.high, numbers[-1])}
-    base, tooltip = chart.base([row]).encode(x=view.x, y=view.y), chart.tips({"peak:N": "peak of the law"})
+    base, tooltip = (
+        chart.base([row]).encode(x=view.x, y=view.y),
+        chart.tips({"peak:N": sentence("figures.peak_of_law")}),
+    )
     across = base.mark("rule", style="fit", strokeWidth=5, opacity=0.45).encode(x=chart.on(view.x, "from"), x2="to:Q")
     return [across, base.mark("rule", style="fit", strokeWidth=1.2).encode(y2={"value": height}, tooltip=tooltip)]
 
@@ -252,11 +256,11 @@ def _notes(found: Peak, law: Law | None, growth: Law | None, banded: bool, laws:
         said.append(f"bends near {peak_text.place_text(found, found.knee.x)} ({low} to {high})")
     shown = law or growth
     if shown is None:
-        return [*said, "no law of scaling fits"] if laws else said
-    told = f"{units.format_percent(shown.alpha)} % cannot run in parallel"
+        return [*said, sentence("figures.no_law")] if laws else said
+    told = sentence("figures.serial_share", share=units.format_percent(shown.alpha))
     if shown.peak is not None and shown.peak_interval is not None:
         told += f", peak at {shown.peak:.3g} ({shown.peak_interval.low:.3g} to {shown.peak_interval.high:.3g})"
-    return [*said, f"{'' if law else 'up to the plateau: '}{told}, R² = {shown.r2:.3f}"]
+    return [*said, f"{'' if law else sentence('figures.up_to_plateau')}{told}, R² = {shown.r2:.3f}"]
 
 
 class OrderSpec(MetricSpec):
@@ -268,10 +272,10 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, spec.color)
     label = selection.metric_label(spec.y)
     if spec.relative:
-        unit, note = axes.Unit(1.0, "%"), "each as a share of the mean of its own condition"
+        unit, note = axes.Unit(1.0, "%"), sentence("figures.relative")
         # Linear: shares of one mean lie close together.
         scale = {"zero": False, "nice": 6, "padding": 8}
-        y = channel("y:Q", title=f"{label} (% of its condition's mean)", scale=scale, axis={"tickCount": 6})
+        y = channel("y:Q", title=sentence("figures.relative_axis", metric=label), scale=scale, axis={"tickCount": 6})
     else:
         axis = axes.metric_axis(spec.y, metric_view.measured_values(cells), spec.log_y)
         unit, note, y = axis.unit, axis.note, axis.encoding(zero=False)
@@ -298,7 +302,7 @@ def draw_order(records: Dataset, study: Study, spec: OrderSpec) -> Any:
         if line := fit_line(at, [row["y"] for row in rows], study.analysis.confidence):
             fit = chart.base([{"x": end, "y": unit.scale(line.at(end))} for end in (at[0], at[-1])])
             drawn.append(fit.mark("line", style="fit", strokeWidth=1.8, strokeDash=[6, 4]).encode(x=x, y=y))
-            notes.append(f"line: {line.slope * (at[-1] - at[0]):+.2g} % from first to last")
+            notes.append(sentence("figures.line_over_order", change=f"{line.slope * (at[-1] - at[0]):+.2g}"))
     return chart.layered(drawn, spec, study, f"{label} over run order", notes)
 
 
@@ -392,9 +396,9 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
         here = factors.LevelIndex({spec.panel: levels[spec.panel]})
         absent = [str(level) for level in study.levels[spec.panel] if not here.lists(spec.panel, level)]
     notes = [
-        selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
-        "axes of the metric do not begin at zero",
-        "× at the upper edge: saturated, no steady value" if crossed else "",
+        selection.repetitions_text(counts) if max(counts, default=1) > 1 else sentence("figures.points_once"),
+        sentence("figures.axes_not_from_zero"),
+        sentence("figures.saturated_at_edge") if crossed else "",
         f"not here: {', '.join(absent)}" if absent else "",
         selection.pooled(points, *split),
     ]
@@ -409,7 +413,7 @@ def draw_lines(records: Dataset, study: Study, spec: LinesSpec) -> Any:
     return chart.figure(whole, spec, study, title, notes, told, width)
 
 
-_TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' time went in every sweep"}
+_TITLES = {"response": sentence("figures.sweeps_title"), "cpu": sentence("figures.sweeps_cpu_title")}
 _GAP_PX = 18
 _AXIS_PX = 40
 """What an axis takes beside a panel."""
@@ -457,16 +461,16 @@ def draw_multiples(records: Dataset, _: Study | None, spec: MultiplesSpec) -> An
     if len(missing) == len(chosen):
         raise NoData("; ".join(dict.fromkeys(missing)))
     whole = concat(*shown, columns=spec.columns, spacing=_GAP_PX)
-    legend = ["means over trials, of all cores (%)", "grey: idle"]
+    legend = [sentence("figures.means_of_cores"), "grey: idle"]
     if spec.show == "response":
         whole["resolve"] = {"scale": {"color": "independent", "shape": "independent"}}
         marked = any(selection.is_conclusive(records, study) for study in chosen)
         legend = [
             # That of the first: studies of one suite seldom ask for different ones.
-            f"means with their {100 * chosen[0].analysis.confidence:g} % intervals",
+            sentence("figures.means_with_intervals", percent=f"{100 * chosen[0].analysis.confidence:g}"),
             *(["ring: best level", f"shaded: {metric_view.as_good()}"] if marked else []),
-            "dotted: number of hardware threads",
-            "each panel has its own unit",
+            sentence("figures.hardware_threads"),
+            sentence("figures.own_units"),
         ]
     number = "1 study" if len(shown) == 1 else f"{len(shown)} studies"
     notes = [number + (f", {len(missing)} without a curve" if missing else ""), *legend]
@@ -547,7 +551,7 @@ def _best_text(peaks: Sequence[Peak]) -> str:
 
     seen = [one for one in peaks if not one.indistinct]
     if not seen:
-        return "the levels are not distinguishable" if peaks else ""
+        return sentence("figures.indistinct") if peaks else ""
     best = {peak_text.level_at(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
         named = [(one.part.where(), peak_text.level_at(one, one.best) if one in seen else "none") for one in peaks]

@@ -20,6 +20,7 @@ from pydantic import Field
 from ioassay.analysis.measurements import log_samples
 from ioassay.errors import InputError
 from ioassay.factors import axis_title, factor_label, is_size, level_axis_numbers, level_label
+from ioassay.narrative.say import sentence
 from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import Kind, axes, chart, latency_distributions, metric_view, selection
 from ioassay.report.figures.chart import channel, concat
@@ -122,7 +123,7 @@ def draw_heatmap(records: Dataset, study: Study, spec: HeatmapSpec) -> Any:
         f"{centre} of repetitions" if max(cell["n"] for cell in measured) > 1 else "one repetition",
         selection.repetitions_text([cell["n"] for cell in measured]),
         "logarithmic colours" if log else "",
-        "linear colours: a value is zero or less" if spec.log and not log else "",
+        sentence("figures.linear_colours") if spec.log and not log else "",
         "dashed: not run" if any("mean_text" not in cell for cell in every) else "",
         "× failed" if any(cell.get("n") == 0 for cell in every) else "",
         selection.pooled([cell.point for cell in cells], *split),
@@ -208,7 +209,7 @@ def draw_latency_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpe
     except InputError as error:
         raise NoData(str(error)) from None
     if not logs:
-        why = f"no trial kept histograms of {spec.direction} latencies over time"
+        why = sentence("figures.no_histogram_logs", direction=spec.direction)
         raise NoData(f'{why}; the parameter logs asks fio for them: logs = ["hist"]')
     levels = dict(trials.select("trial", factor).iter_rows()) if factor else dict.fromkeys(logs)
     shown = study.design.in_order(factor, [levels[trial] for trial in logs]) if factor else [None]
@@ -219,11 +220,11 @@ def draw_latency_heatmap(records: Dataset, study: Study, spec: LatencyHeatmapSpe
     told = []
     for title in titles.values():
         slow = max(panels[title], key=lambda row: (row["y"], -row["x"]))
-        slowest = f"the slowest over {format_ns(slow['y'])} at {slow['x']:.3g} s"
+        slowest = sentence("figures.slowest", latency=format_ns(slow["y"]), seconds=f"{slow['x']:.3g}")
         requests = format_count(sum(row["requests"] for row in panels[title]))
         told.append(f"{f'{title}: ' if title else ''}{requests} requests, {slowest}")
     notes = [
-        f"requests of {window_s:.3g} s in each cell (logarithmic colours)",
+        sentence("figures.cells", seconds=f"{window_s:.3g}"),
         f"{len(logs)} trials together" if len(logs) > len(panels) else f"one trial{' in each panel' * (len(logs) > 1)}",
         selection.pooled(points, factor),
     ]

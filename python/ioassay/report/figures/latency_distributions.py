@@ -26,6 +26,7 @@ from ioassay.factors import (
     offers,
 )
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
+from ioassay.narrative.say import sentence
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, pl
@@ -85,7 +86,7 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
     kept = {level: one for level, one in merged.items() if ends[level] >= 50}
     if not kept:
         most = max(one.count for one in merged.values())
-        few = f"no level has more than {most} requests"
+        few = sentence("figures.few_requests", most=most)
         raise NoData(f"{few}; a median needs {2 * few_slower()}, with half of them slower")
     lines, marks, texts = list[VegaLite](), list[VegaLite](), list[str]()
     for level, histogram in kept.items():
@@ -119,8 +120,8 @@ def draw_cdf(records: Dataset, study: Study, spec: CdfSpec) -> Any:
     measured = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
     notes = [
         f"{format_count(sum(one.count for one in merged.values()))} requests of {measured.height} trials",
-        f"○ {marked_shares} % of the requests took at most this long" if marks else "",
-        f"a curve ends where fewer than {few_slower()} requests are slower",
+        sentence("figures.marked_shares", shares=marked_shares) if marks else "",
+        sentence("figures.curve_ends", few=few_slower()),
         selection.pooled(selection.points_of(study, measured), factor),
     ]
     return chart.layered(layers, spec, study, f"{name}, cumulative distribution", notes, details="; ".join(texts))
@@ -187,7 +188,7 @@ def _load_and_throughput(records: Dataset, study: Study, spec: ThroughputSpec) -
     selection.select(records, study, spec.where)  # says why where nothing went well
     load = spec.load or load_factor(study, spec.where)
     if load is None:
-        wanted = "three levels of a rate, a depth or a number of jobs"
+        wanted = sentence("figures.load_levels")
         raise NoData(f"the study '{study.name}' varies no load; expected {wanted}")
     selection.require_factor(study, load)
     if level_axis_numbers(load, study.levels[load]) is None:
@@ -259,16 +260,16 @@ def draw_throughput(records: Dataset, study: Study, spec: ThroughputSpec) -> Any
     labels = chart.base(_load_labels(rows, spec, load, x_axis, (low, high)))
     text = labels.mark("text", style="value", align="right", baseline="bottom", dx=-5, dy=-4)
     layers.append(text.encode(x=x, y=y, text="text:N"))
-    hollow = f"hollow: less than {100 * SERVED:.0f} % of the offered rate" if saturated else ""
+    hollow = sentence("figures.hollow", percent=f"{100 * SERVED:.0f}") if saturated else ""
     if saturated and conclusive:
         hollow += f", first of {saturated[0]['offered']}"
-    counted = "requests a second that each job was offered" if offers(load) == "iops" else factor_label(load)
+    counted = sentence("figures.offered") if offers(load) == "iops" else factor_label(load)
     notes = [
         f"numbers: {counted}",
         hollow,
         f"bars: {100 * study.analysis.confidence:g} % intervals" if intervals else "",
         selection.repetitions_text([row["n"] for row in rows]),
-        f"no {' and '.join(short)} with fewer than {few_slower()} requests beyond" if short else "",
+        sentence("figures.few_beyond", percentiles=" and ".join(short), few=few_slower()) if short else "",
         selection.pooled([cell.point for cell in cells], load, spec.color),
         x_axis.note,
         "" if conclusive else selection.UNFIT,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import level_label, takes_processors
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
+from ioassay.narrative.say import sentence
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart, selection
 from ioassay.report.figures.axes import LevelAxis
@@ -70,7 +71,7 @@ def as_good() -> str:
     """What levels are called that are as good as the best."""
     from ioassay.stats.contrasts import MARGIN
 
-    return f"within {100 * MARGIN:g} % of the best"
+    return sentence("figures.as_good", percent=f"{100 * MARGIN:g}")
 
 
 def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:

@@ -18,6 +18,7 @@ from ioassay._core import percentile
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.factors import factor_label, is_size, level_label
 from ioassay.metrics import format_metric
+from ioassay.narrative.say import sentence
 from ioassay.report.figures import Kind, axes, chart, selection
 from ioassay.report.figures.chart import channel, pl, vconcat
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -40,7 +41,7 @@ _NAMES = {
     "iowait": "waiting for I/O",
     "irq": "interrupts",
     "softirq": "interrupts",
-    "steal": "stolen by the hypervisor",
+    "steal": sentence("figures.stolen"),
     "read_bw": "read",
     "write_bw": "written",
     "read_iops": "reads",
@@ -68,7 +69,7 @@ _DEVICES = {"disk": "device", "net": "interface"}
 _UNITS = {"net": ("packets/s", "bytes/s"), "memory": ("per second", "bytes")}
 """Of fields that count, and of those that count bytes."""
 _LABELS = {
-    "cpu": "CPU time of all cores",
+    "cpu": sentence("figures.cpu_of_all"),
     "pressure": "Time spent waiting",
     "memory": "Memory",
     "net": "Network",
@@ -129,7 +130,9 @@ def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec, fields: Se
         begin_s += length + gap_s
     by = f", by {', '.join(map(factor_label, varied))}" if varied else ""
     notes = [
-        f"{len(rows)} trials, one after the other{by}" if rows[1:] else f"repetition {rows[0]['repetition'] + 1}",
+        sentence("figures.trials_in_turn", number=len(rows), by=by)
+        if rows[1:]
+        else f"repetition {rows[0]['repetition'] + 1}",
         *dict.fromkeys(lines.note for lines in found.values()),
         f"not watched: {', '.join(absent)}" if absent else "",
         "" if rows[1:] else selection.describe_where(points[0]),
@@ -137,7 +140,7 @@ def draw_timeline(records: Dataset, study: Study, spec: TimelineSpec, fields: Se
     panels = [_panel(name, spans, spec, found) for name in found]
     details = "; ".join(f"{lines.label} ({', '.join(lines.lines)})" for lines in found.values())
     whole = vconcat(*panels, spacing=6, resolve={"scale": {"color": "independent"}}) if panels[1:] else panels[0]
-    title = "What the machine did meanwhile" if spec.panels[1:] else f"{found[panel].label} over time"
+    title = sentence("figures.machine_title") if spec.panels[1:] else f"{found[panel].label} over time"
     return chart.figure(whole, spec, study, title, notes, details=details)
 
 
@@ -187,7 +190,9 @@ def _panel(name: str, spans: chart.Rows, spec: FigureSpec, every: Mapping[str, M
     shaded = [frame.encode(x=x, x2="x2:Q", tooltip=chart.tips({"label:N": "trial"}))] if len(spans) > 1 else []
     drawn = [*shaded, rule, marks if len(every) > 1 else marks.zoomable(), *labels]
     if not any(row["value"] for row in rows):
-        still = chart.base([{"text": "nothing the whole time"}]).mark("text", style="note", align="right", dy=-7)
+        still = chart.base([{"text": sentence("figures.nothing_all_the_time")}]).mark(
+            "text", style="note", align="right", dy=-7
+        )
         drawn.append(still.encode(x={"value": "width"}, y={"value": "height"}, text="text:N"))
     return chart.panel(drawn, spec.width, spec.height)
 
@@ -268,7 +273,7 @@ def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence
     summed = named.group_by("trial", "time_s", "line").agg(pl.col("value").sum()).sort("trial", "time_s")
     frame = monitor_rates.during_load(summed)
     if frame.is_empty():
-        nothing = f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'"
+        nothing = sentence("figures.nothing_recorded", monitor=monitor, study=study.name)
         raise NoData(f'{nothing}; it needs watch.monitors = ["{monitor}"]')
     present = set(frame["line"].unique().to_list())
     label = _LABELS.get(monitor) or _LABELS.get(unit, "Disk")
@@ -297,7 +302,7 @@ def draw_stack(records: Dataset, study: Study, spec: StackSpec) -> Any:
     selection.require_factor(study, factor)
     means, counts = level_means(records, study, trials, factor, spec.core)
     axis = axes.LevelAxis(factor, study.design.in_order(factor, list(counts)))
-    whose = "CPU time of all cores" if spec.core == "all" else f"Time of {spec.core}"
+    whose = sentence("figures.cpu_of_all") if spec.core == "all" else f"Time of {spec.core}"
     drawn = stacked_bars(means, axis, axis.encoding(spec.width), chart.percent(f"{whose} (%), grey: idle"))
     pooled = selection.pooled(selection.points_of(study, trials), factor)
     notes = ["means over trials", selection.repetitions_text(list(counts.values())), pooled]
@@ -439,11 +444,11 @@ def draw_series(records: Dataset, study: Study, spec: SeriesSpec) -> Any:
     if faint:
         each = chart.base(rows(frame, "trial", *group)).mark("line", style="repetition", strokeWidth=0.8)
         drawn.insert(0, each.encode(detail="trial:N", **channels))
-    steady = "no trial ended in steady state"
+    steady = sentence("figures.none_steady")
     if since:
         half_s = percentile(sorted(since), 0.5)
-        told = f"{len(since)} of {shown.height} ended in steady state"
-        steady = f"{told}, half of them since {half_s:.2g} s or earlier"
+        told = sentence("figures.some_steady", number=len(since), of=shown.height)
+        steady = sentence("figures.half_since", some=told, seconds=f"{half_s:.2g}")
         if spec.color is None:
             window = chart.base([{"x": half_s, "x2": end_s}]).mark("rect", style="window")
             drawn.insert(0, window.encode(x=channels["x"], x2="x2:Q"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ioassay.analysis import machine_conditions
 from ioassay.factors import CONDITIONS, factor_label, level_axis_numbers, level_label, level_phrase, same_level
 from ioassay.narrative import phrases
+from ioassay.narrative.say import sentence
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
 from ioassay.store.dataset import Dataset
@@ -34,8 +35,8 @@ def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.Da
         raise NoData(f"no trial of the study '{study.name}'{shown} was recorded")
     good = trials.filter(pl.col("status") == OK)
     if good.is_empty():
-        reason = next((text for text in trials["reason"].to_list() if text), "no reason was recorded")
-        number = "the only trial" if trials.height == 1 else f"none of the {trials.height} trials"
+        reason = next((text for text in trials["reason"].to_list() if text), sentence("figures.no_reason"))
+        number = "the only trial" if trials.height == 1 else sentence("figures.none_of_trials", number=trials.height)
         raise NoData(f"{number}{shown} went well: {reason}")
     return good
 
@@ -50,7 +51,7 @@ def matching(rows: pl.DataFrame, where: Mapping[str, Scalar]) -> pl.DataFrame:
     return rows
 
 
-UNFIT = "no conclusion: the machine was not quiet enough"
+UNFIT = sentence("figures.unfit")
 
 
 def is_conclusive(records: Dataset, study: Study) -> bool:
@@ -130,7 +131,7 @@ def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:
         for name, level in point.items():
             levels.setdefault(name, set()).add(level)
     mixed = dict.fromkeys(name for levels in found.values() for name, seen in levels.items() if len(seen) > 1)
-    return f"all levels of {' and '.join(map(factor_label, mixed))} together" if mixed else ""
+    return sentence("figures.pooled", factors=" and ".join(map(factor_label, mixed))) if mixed else ""
 
 
 def points_of(study: Study, trials: pl.DataFrame) -> list[dict[str, Scalar]]:

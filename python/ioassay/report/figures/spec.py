@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ioassay.errors import IoassayError, StudyError
+from ioassay.narrative.say import sentence
 from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
@@ -60,7 +61,7 @@ def read_spec(model: type[Spec], figure: Figure, source: str) -> Spec:
     key = ".".join(map(str, first["loc"]))
     known = ", ".join(name for name in model.model_fields if name not in ("kind", "name"))
     message = {
-        "extra_forbidden": f"unknown key of a figure of kind '{figure.kind}'; known: {known}",
-        "missing": f"is missing; a figure of kind '{figure.kind}' needs it",
+        "extra_forbidden": sentence("figures.unknown_key", kind=figure.kind, known=known),
+        "missing": sentence("figures.missing_key", kind=figure.kind),
     }.get(first["type"]) or error_text(first)
     raise StudyError(message, source=source, key=f"figures.{figure.name}.{key}")
