@@ -148,8 +148,13 @@ def _working_set_bytes(sections: Sequence[Section]) -> int | None:
 
     Reads and writes of one job share it: each pass begins again once both together moved so much.
     """
-    placed = any(one.options.keys() & option_list("placing") for one in sections)
-    placed = placed or any("time_based" in one.options and len(one.directions) > 1 for one in sections)
+    placed = any(
+        one.options.keys() & option_list("placing")
+        or ("time_based" in one.options and len(one.directions) > 1)
+        # A synchronisation takes the turn of one of several files, which then serves fewer requests.
+        or (_has_several_files(one) and one.options.keys() & {"fsync", "fdatasync"})
+        for one in sections
+    )
     size = None if placed else _one(sections, lambda one: one.bytes("size"))
     if size is None:
         return None
