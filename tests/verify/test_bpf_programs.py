@@ -329,6 +329,10 @@ def test_requests_are_in_the_order_of_their_submission(watch: Any, data: Path, e
     options = [f"--ioengine={engine[0]}", *engine[1:], "--iodepth=16", "--direct=1", f"--rw={rw}", "--bs=4k"]
     seen = watch("syscalls", *FIO, f"--filename={data}", "--size=16m", *options)
     pattern = max(on_data(seen, "read"), key=lambda found: found.calls)
+    release = tuple(map(int, os.uname().release.split(".")[:2]))
+    if "--sqthread_poll=1" in engine and release <= (6, 12):  # docs/backends.md
+        assert pattern.calls == 0
+        return
     assert (pattern.calls, pattern.unique_bytes, pattern.reused, pattern.error_bytes) == (4096, 16 * MIB, 0, 0)
     if engine[0] != "posixaio":  # whose threads make the calls when they can
         assert pattern.switches == 0
