@@ -59,4 +59,5 @@ def test_a_drawing_process_that_is_killed_says_nothing_of_workers(store: RunStor
         with pytest.raises(worker_pool.WorkerLost, match="SIGKILL") as lost:
             killed.result()
         assert "--workers" not in str(lost.value)
-        assert publication.publish(store, processes=processes).paths.page.exists()
+        _, _, paths = publication.publish(store, processes=processes)
+        assert paths.page.exists()

@@ -316,7 +316,8 @@ def test_clients_that_send_or_take_half_of_much_take_no_more_memory_than_was_tol
                 client.send_some(unfinished if number % 2 else Client.request(READ, 0, 32 * MIB))
                 clients[0].write(number * PAGE, b"\1" * PAGE)  # who asks for little is not kept waiting
                 most_bytes = max(most_bytes, resident_bytes() - before_bytes)
-            assert 32 * MIB < most_bytes < drive.told["memory_bytes"] < 256 * MIB
+            until(lambda: resident_bytes() - before_bytes > 32 * MIB)  # a busy machine takes its time
+            assert max(most_bytes, resident_bytes() - before_bytes) < drive.told["memory_bytes"] < 256 * MIB
             assert drive.stats["ways"][0]["connections"] == 64
             with pytest.raises((EOFError, OSError)):
                 Client(tmp_path / "a")
