@@ -17,7 +17,7 @@ from ioassay.records.record import Claim
 from ioassay.verify.case import Expected, Pool, expected, is_direct, is_synced, pool_of
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.device_traffic import judge_device
-from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, unwatched, without_first
+from ioassay.verify.evidence import FILES, Device, Evidence, calls_seen, classes, device_seen, timed_calls, unwatched
 from ioassay.verify.judge import explanations
 from ioassay.verify.latency_parts import latency_parts
 from ioassay.verify.operation_counts import judge_counts
@@ -76,8 +76,10 @@ def test_calls_seen(kind: str | None, of: Any, parts: bool | None, backend: str 
 
 
 def test_the_first_record_is_left_out_with_its_time() -> None:
-    assert without_first(calls(5, 50, 1, 8), calls(1, 10), 4) == Calls(4, 4, 0, 0, 40, 40, 4, 8, 4, 1, 1)
-    assert without_first(calls(5, 50, 3, 8), calls(1, 10), 0).first_ns == 3
+    session = Session(1, 0, 0, read=calls(5, 50, 3, 8), first=calls(1, 10), second_ns=4)
+    assert timed_calls(session, "read", primed=True) == Calls(4, 4, 0, 0, 40, 40, 4, 8, 4, 1, 1)
+    assert timed_calls(replace(session, second_ns=0), "read", primed=True).first_ns == 3
+    assert timed_calls(session, "read", primed=False) == session.read
 
 
 @table("evidence", "totals_of_the_process_and_its_rings")

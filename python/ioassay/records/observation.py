@@ -129,11 +129,6 @@ class Pattern:
     continued: int = 0
     """Of the fresh ones, calls that began right behind what had been touched: all but the first of each stream."""
 
-    @property
-    def span_bytes(self) -> int:
-        """From the lowest to the highest offset."""
-        return self.highest_bytes - self.lowest_bytes
-
 
 @dataclass(frozen=True)
 class Histogram:

@@ -211,10 +211,8 @@ def _judge_order(pattern: str, access: _Access) -> list[Fault]:
     switches = sum(part.pattern.switches for part in access.parts)
     if switches > tolerances.of("pattern_unsure") * access.calls or (access.both_ways and pattern != RANDOM):
         return [_incomplete(Code.ORDER_UNKNOWN)]
-    return _judge_regular(pattern, access, other, unclear) if pattern != RANDOM else []
-
-
-def _judge_regular(pattern: str, access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
+    if pattern == RANDOM:
+        return []
     share = access.followers * tolerances.of("pattern_share")
     if pattern == SEQUENTIAL:
         jumps = access.followers - access.in_order
@@ -240,22 +238,19 @@ def _judge_random(access: _Access, other: Fault, unclear: Fault) -> list[Fault]:
     share = min(expected / access.calls + tolerances.of("pattern_share"), 1.0)
     draws = max(min(access.followers, access.most_touched * access.calls / access.bytes), 1.0)
     if regular <= access.followers * (share + _DEVIATIONS * math.sqrt(share * (1 - share) / draws)):
-        return _judge_streams(access)
+        # Sequential streams in turns: each of their calls is on a new place, right behind one that was touched.
+        fresh = sum(part.pattern.fresh for part in access.parts)
+        continued = sum(part.pattern.continued for part in access.parts)
+        chance = _CONTINUED_BY_CHANCE
+        most = fresh * chance + _DEVIATIONS * math.sqrt(fresh * chance * (1 - chance))
+        if not access.one_by_one or continued <= most:
+            return []
+        seen = state(Code.ACCESS_STREAMS, fresh=fresh, continued=continued / fresh)
+        return [Fault(CONTRADICTED, "OTHER-PATTERN", (seen,))]
     if access.one_by_one or regular == access.followers:
         # fio takes the next free block where a random one was used: in small files more are sequential than by chance.
         return [other if regular > access.followers / 2 else unclear]
     return [_incomplete(Code.CALLS_OF_AN_OPERATION)]
-
-
-def _judge_streams(access: _Access) -> list[Fault]:
-    """Sequential streams in turns: each of their calls is on a new place, right behind one that was touched."""
-    fresh = sum(part.pattern.fresh for part in access.parts)
-    continued = sum(part.pattern.continued for part in access.parts)
-    chance = _CONTINUED_BY_CHANCE
-    if not access.one_by_one or continued <= fresh * chance + _DEVIATIONS * math.sqrt(fresh * chance * (1 - chance)):
-        return []
-    seen = state(Code.ACCESS_STREAMS, fresh=fresh, continued=continued / fresh)
-    return [Fault(CONTRADICTED, "OTHER-PATTERN", (seen,))]
 
 
 def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> list[Fault]:
@@ -268,20 +263,18 @@ def _judge_extent(pattern: str, working_set: int | None, access: _Access) -> lis
     if access.least_touched > working_set * (1 + slack) + rest:
         larger = state(Code.WORKING_SET_LARGER, claimed_bytes=working_set, unique_bytes=access.least_touched)
         return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (larger,))]
-    expected, deviation = _touched_by(pattern, working_set, access)
+    # What such calls touch of a working set, and its standard deviation; of random draws with replacement.
+    expected: float = working_set
+    deviation = 0.0
+    if pattern and pattern != RANDOM:
+        expected = min(sum(max(part.calls.bytes for part in parts) for parts in access.files), working_set)
+    else:
+        draw = max(min(access.draw_bytes, working_set), 1.0)
+        places, draws = working_set / draw, access.bytes / draw
+        expected *= -math.expm1(draws * math.log1p(-1 / places)) if places > 1 else 1
+        deviation = draw * math.sqrt(_OCCUPANCY_VARIANCE * min(places, draws))
     if access.most_touched >= expected * (1 - slack) - _DEVIATIONS * deviation - rest:
         return []
     smaller = state(Code.WORKING_SET_SMALLER, claimed_bytes=working_set, expected_bytes=int(expected),
                     unique_bytes=access.most_touched)  # fmt: skip
     return [Fault(CONTRADICTED, "OTHER-WORKING-SET", (smaller,))]
-
-
-def _touched_by(pattern: str, working_set: int, access: _Access) -> tuple[float, float]:
-    """What such calls touch of a working set, and its standard deviation; of random draws with replacement."""
-    if pattern and pattern != RANDOM:
-        longest_bytes = sum(max(part.calls.bytes for part in parts) for parts in access.files)
-        return min(longest_bytes, working_set), 0.0
-    draw = max(min(access.draw_bytes, working_set), 1.0)
-    places, draws = working_set / draw, access.bytes / draw
-    touched = working_set * -math.expm1(draws * math.log1p(-1 / places)) if places > 1 else working_set
-    return touched, draw * math.sqrt(_OCCUPANCY_VARIANCE * min(places, draws))

@@ -357,6 +357,9 @@ def pool_of(
         operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total) or volume
     synced = {is_synced(group) for group in groups}
     added, prefetched = _added(files, observation, device, outside)
+    # All that was deleted or truncated before its write-back, but for what was written to other files.
+    others_bytes = sum(session.write.bytes for session in observation.sessions if session.file not in files)
+    cancelled_bytes = max(int(observation.counters.get("cancelled_write_bytes", 0)) - others_bytes, 0)
     sync_calls = [part.calls.calls for part in observation.operations if part.kind == "sync"]
     syncs = sum(session.sync.calls for session in sessions) or sum(sync_calls)
     return Pool(
@@ -377,7 +380,7 @@ def pool_of(
         log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
         elsewhere_bytes=_read_elsewhere(files, observation, device, outside) if told_apart else 0,
         direct_bytes=sum(calls_of(session, kind).bytes for session in sessions if "direct" in session.flags),
-        cancelled_bytes=_cancelled(files, observation) if told_apart else 0,
+        cancelled_bytes=cancelled_bytes if told_apart else 0,
     )
 
 
@@ -424,9 +427,3 @@ def _read_elsewhere(
     added = {file.id: file.page_cache_bytes or 0 for file in files.values()}
     again = [min(one.read.bytes, math.inf if "direct" in one.flags else added[one.file]) for one in outside]
     return sum(others.values()) + sum(session.read.bytes for session in direct) + int(sum(again))
-
-
-def _cancelled(files: Mapping[int, File], observation: Observation) -> int:
-    """All that was deleted or truncated before its write-back, but for what was written to other files."""
-    others = sum(session.write.bytes for session in observation.sessions if session.file not in files)
-    return max(int(observation.counters.get("cancelled_write_bytes", 0)) - others, 0)

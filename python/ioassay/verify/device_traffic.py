@@ -93,7 +93,13 @@ def _written(pool: Pool) -> list[Fault]:
     own = device.own_bytes if pool.watched else 0
     by_anyone = device.any_bytes if pool.watched else max(device.any_bytes - own, 0)
     if pool.synced is False or (own < enough and not pool.synced):
-        return [_deferred(pool, own, by_anyone)]
+        statements = [state(Code.WRITTEN if pool.log else Code.WRITTEN_TO_CACHE, calls_bytes=pool.bytes)]
+        if pool.watched:
+            code = Code.DEVICE_RECEIVED_WITH_OTHERS if by_anyone > own else Code.DEVICE_RECEIVED
+            statements.append(state(code, own_bytes=own, others_bytes=by_anyone - own))
+        why = Code.NO_SYNC if pool.synced is None or not pool.syncs else Code.SYNC_OUTSIDE
+        why = Code.LOG_NOT_SYNCED if pool.log else why
+        return [Fault(DEFERRED, why.upper().replace("_", "-"), (*statements, state(why)))]
     if pool.watched and max(own, by_anyone) < pool.bytes * tolerances.of("cached_share"):
         absorbed = state(Code.ABSORBED, calls_bytes=pool.bytes, device_bytes=max(own, by_anyone))
         return [Fault(CACHED, "ABSORBED", (absorbed,))]
@@ -101,18 +107,6 @@ def _written(pool: Pool) -> list[Fault]:
         cancelled = state(Code.CANCELLED, calls_bytes=pool.bytes, cancelled_bytes=pool.cancelled_bytes)
         return [Fault(CACHED, "ABSORBED", (cancelled,))]
     return _amplified(pool)
-
-
-def _deferred(pool: Pool, own: int, by_anyone: int) -> Fault:
-    statements = [state(Code.WRITTEN if pool.log else Code.WRITTEN_TO_CACHE, calls_bytes=pool.bytes)]
-    if pool.watched:
-        code = Code.DEVICE_RECEIVED_WITH_OTHERS if by_anyone > own else Code.DEVICE_RECEIVED
-        statements.append(state(code, own_bytes=own, others_bytes=by_anyone - own))
-    if pool.log:
-        why = Code.LOG_NOT_SYNCED
-    else:
-        why = Code.NO_SYNC if pool.synced is None or not pool.syncs else Code.SYNC_OUTSIDE
-    return Fault(DEFERRED, why.upper().replace("_", "-"), (*statements, state(why)))
 
 
 def _amplified(pool: Pool) -> list[Fault]:

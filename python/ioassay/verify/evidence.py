@@ -137,14 +137,11 @@ def others_bytes(kind: str) -> int:
 def timed_calls(session: Session, kind: str, *, primed: bool) -> Calls:
     """What was done through it of the claim's kind, without the priming call that the tool does not time."""
     calls = calls_of(session, kind)
-    is_first_extra = primed and calls.calls > session.first.calls
-    return without_first(calls, session.first, session.second_ns) if is_first_extra else calls
-
-
-def without_first(calls: Calls, first: Calls, second_ns: int) -> Calls:
+    if not primed or calls.calls <= session.first.calls:
+        return calls
     names = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
-    less = {name: max(getattr(calls, name) - getattr(first, name), 0) for name in names}
-    return replace(calls, **less, first_ns=second_ns or calls.first_ns)
+    less = {name: max(getattr(calls, name) - getattr(session.first, name), 0) for name in names}
+    return replace(calls, **less, first_ns=session.second_ns or calls.first_ns)
 
 
 def _by_name(engine: str, observation: Observation) -> Evidence:

@@ -186,8 +186,11 @@ def judge_sync(case: Case) -> Finding | None:
         return Finding(judged=False) if any(_ends(claim) or _each(claim) for claim in case.claims) else None
     if SYSCALLS not in observation.layers or unwatched(case.claim.engine, observation.layers):
         return _by_device(case.pool)
-    if not group.told_apart:
-        lacking = _in_total(claimed, ends, observation)
+    if not group.told_apart:  # of all files together there are at least as many as of the claim's own
+        parts = [part.calls for part in observation.operations if part.kind == SYNC]
+        seen = 0 if _of_ranges_alone(observation) else sum(part.calls - part.errors for part in parts)
+        lacking = when(seen < claimed, Code.SYNCS_FEWER, claimed=claimed, seen=seen)
+        lacking = lacking or when(ends and not seen, Code.NO_SYNC_SEEN)
         return _judged(lacking + (_flags_unknown(observation) if lacking else []), case)
     written = [session for session in group.sessions if session.write.calls > session.write.errors]
     if not written and not any(claim.syncs for claim in case.claims):
@@ -244,15 +247,6 @@ def _by_device(pool: Pool) -> Finding:
     if pool.watched and pool.device.any_bytes >= pool.bytes * tolerances.of("cached_share"):
         return Finding(judged=False)
     return Finding([Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.SYNCS_UNWATCHED),))])
-
-
-def _in_total(claimed: int, ends: bool, observation: Observation) -> list[Statement]:
-    """Of all files together there are at least as many as of the claim's own."""
-    parts = [part.calls for part in observation.operations if part.kind == SYNC]
-    seen = 0 if _of_ranges_alone(observation) else sum(part.calls - part.errors for part in parts)
-    if seen < claimed:
-        return [state(Code.SYNCS_FEWER, claimed=claimed, seen=seen)]
-    return when(ends and not seen, Code.NO_SYNC_SEEN)
 
 
 def _succeeded(session: Session) -> int:

@@ -160,7 +160,11 @@ def _judge_case(case: Case, probed: Effect | None) -> Verdict:
     fault = min(listed, key=lambda each: (-rank(each), each.reason not in _ITSELF), default=None)
     if fault is None or rank(fault) <= 0:
         fault = Property("", CONFIRMED, _limit(case))
-    notes = [*_rest(listed, fault), *explanations(case)]
+    # What is wrong with other properties; and, of a claim that is true as far as it was judged, what was not.
+    wrong = [each for each in listed if each.category not in _TRUE]
+    unseen = tuple(each.name for each in listed if each.category == NOT_JUDGED and each.name in _BY_WATCHING)
+    notes = [statement for each in wrong for statement in each.statements if statement not in fault.statements]
+    notes += [*when(unseen and not wrong, Code.PROPERTIES_UNWATCHED, names=unseen), *explanations(case)]
     notes += [note for finding in found.values() for note in finding.notes]
     notes += when(not case.exit_ok, Code.COMMAND_FAILED)
     numbers = _numbers(case)
@@ -246,14 +250,6 @@ def _of_finding(name: str, finding: Finding, *, hold: bool) -> Property:
     if faults:
         return Property(name, *max(faults, key=rank))
     return Property(name, CONFIRMED if hold and finding.judged else NOT_JUDGED)
-
-
-def _rest(listed: Sequence[Property], fault: Property) -> list[Statement]:
-    """What is wrong with other properties; and, of a claim that is true as far as it was judged, what was not."""
-    wrong = [each for each in listed if each.category not in _TRUE]
-    found = [statement for each in wrong for statement in each.statements if statement not in fault.statements]
-    unseen = tuple(each.name for each in listed if each.category == NOT_JUDGED and each.name in _BY_WATCHING)
-    return [*found, *when(unseen and not wrong, Code.PROPERTIES_UNWATCHED, names=unseen)]
 
 
 def _verdict(
@@ -402,6 +398,8 @@ def explanations(case: Case) -> list[Statement]:
     primed, passes = (case.claim.primed, case.claim.silent_passes) if group.one_pass else (False, 0)
     names = dict.fromkeys(name for claim in case.claims for name in claim.unreported if name in LEFT_OUT)
     opened = any(calls_of(session, case.claim.kind).calls for session in group.sessions)
+    watched, claims = case.observation, len(case.claims)
+    missed, issued = watched.health.get("missed", 0), sum(part.calls.calls for part in watched.block)
     return [
         *case.expected.notes,
         *when(beside, Code.OTHER_TRAFFIC, extra=extra),
@@ -414,7 +412,11 @@ def explanations(case: Case) -> list[Statement]:
         *(state(LEFT_OUT[name]) for name in names if case.surplus != (0, 0)),
         *when(opened and case.claim.direct is False and is_direct(group), Code.DIRECT_UNCLAIMED),
         *_device(case.pool),
-        *_limits(case),
+        *when(case.claim.engine == URING, Code.RING_CALLS),
+        *when(not group.one_pass and claims > 1, Code.SUMMED, claims=claims),
+        *when(missed, Code.COMPLETIONS_MISSED, missed=missed, issued=issued),
+        *when(not {"block", "record"} & set(watched.layers), Code.REQUESTS_UNWATCHED),
+        *when(watched.why, Code.LESS_WATCHED, why=watched.why),
     ]
 
 
@@ -451,15 +453,3 @@ def _gathered(pool: Pool) -> Code | None:
     if pool.kind == "read" and pool.reached_bytes >= pool.bytes / 2:
         return Code.READ_AHEAD
     return Code.WRITE_BACK_GATHERED if pool.kind == "write" and pool.synced else None
-
-
-def _limits(case: Case) -> list[Statement]:
-    watched, claims = case.observation, len(case.claims)
-    missed, issued = watched.health.get("missed", 0), sum(part.calls.calls for part in watched.block)
-    return [
-        *when(case.claim.engine == URING, Code.RING_CALLS),
-        *when(not case.group.one_pass and claims > 1, Code.SUMMED, claims=claims),
-        *when(missed, Code.COMPLETIONS_MISSED, missed=missed, issued=issued),
-        *when(not {"block", "record"} & set(watched.layers), Code.REQUESTS_UNWATCHED),
-        *when(watched.why, Code.LESS_WATCHED, why=watched.why),
-    ]

@@ -139,7 +139,15 @@ def judge_latency(case: Case) -> Finding | None:
     notes: list[Statement] = []
     numbers: dict[str, float] = {}
     for claim in case.claims:
-        impossible = _impossible(claim)
+        # Longer than the interval: of what is only a part of an operation's latency, that is a warning.
+        seconds = 0.0 if claim.kind == "keys" else claimed_seconds(claim) or 0.0
+        longest_ns = (seconds * _LONGEST_SHARE + claim.clock_step_s + tolerances.of("loose_clock_s")) * 1e9
+        longer = {name: ns for name, ns in claim.latency_ns.items() if seconds and ns > longest_ns}
+        impossible = [
+            state(Code.IMPOSSIBLE_LATENCY, warns=name.startswith(_PARTS), latency_ns=ns, name=name, interval_s=seconds)
+            for name, ns in longer.items()
+            if not name.startswith(_SYNCS)
+        ]
         faults += [Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", (each,)) for each in impossible if not each.warns]
         faults += _disorder(claim)
         notes += [each for each in impossible if each.warns][:1]
@@ -151,21 +159,6 @@ def judge_latency(case: Case) -> Finding | None:
     others = {name for note in notes if note.code == Code.LATENCY_UNKNOWN for name in note["names"]}
     known = {name: value for name, value in numbers.items() if name.removeprefix(MATCH) not in others}
     return Finding(faults, notes, known, judged=any(name.startswith(MATCH) for name in known) and not untimed)
-
-
-def _impossible(claim: Claim) -> list[Statement]:
-    """Latencies longer than the interval; of those that are only a part of an operation's latency, a warning."""
-    seconds = claimed_seconds(claim)
-    if not seconds or claim.kind == "keys":
-        return []
-    longest_ns = (seconds * _LONGEST_SHARE + claim.clock_step_s + tolerances.of("loose_clock_s")) * 1e9
-    return [
-        state(
-            Code.IMPOSSIBLE_LATENCY, warns=name.startswith(_PARTS), latency_ns=value_ns, name=name, interval_s=seconds
-        )
-        for name, value_ns in claim.latency_ns.items()
-        if value_ns > longest_ns and not name.startswith(_SYNCS)
-    ]
 
 
 def _disorder(claim: Claim) -> list[Fault]:
@@ -206,7 +199,13 @@ def _compared(claim: Claim, case: Case, numbers: dict[str, float]) -> tuple[list
     numbers["latency_coverage"] = coverage = seen.calls.completed / seen.calls.calls if seen.calls.calls else 0.0
     if coverage < tolerances.of("coverage"):
         return [], [state(Code.LATENCY_PARTIAL, coverage=coverage)]
-    classes = {"": calls, _SYNCS: _of_syncs(claim, case)}
+    syncs: _Seen | None = None
+    if claim.syncs:
+        whole = reduce(Calls.plus, (session.sync for session in case.group.sessions), Calls())
+        alone = len(case.claims) == 1 and claim.syncs <= whole.completed
+        others = [one.sync for one in _others(case)]
+        syncs = _seen(claim, case, claim.syncs, (SYNC,), others, whole if alone else None)
+    classes = {"": calls, _SYNCS: syncs}
     below, above, apart = list[Statement](), list[Statement](), list[Statement]()
     unknown: list[str] = []
     delayed = case.observation.counters.get("involuntary_switches", math.inf)
@@ -300,14 +299,6 @@ def _of_calls(claim: Claim, case: Case) -> _Seen | None:
     whole = seen.calls if alone and number <= seen.calls.calls else None
     others = _others(case) if of_files else []
     return _seen(claim, case, number, kinds(claim.kind), [calls_of(one, claim.kind) for one in others], whole)
-
-
-def _of_syncs(claim: Claim, case: Case) -> _Seen | None:
-    if not claim.syncs:
-        return None
-    whole = reduce(Calls.plus, (session.sync for session in case.group.sessions), Calls())
-    alone = len(case.claims) == 1 and claim.syncs <= whole.completed
-    return _seen(claim, case, claim.syncs, (SYNC,), [one.sync for one in _others(case)], whole if alone else None)
 
 
 def _others(case: Case) -> list[Session]:

@@ -17,7 +17,6 @@ from ioassay.records.observation import (
     SYNC,
     WHOLE,
     WRITE,
-    EntryExit,
     Explained,
     Observation,
     Part,
@@ -108,8 +107,16 @@ def _sum(
 ) -> LatencyParts:
     whole = _part(WHOLE, among)
     seen_ns = whole.sum_ns / whole.number
-    claimed_ns, entry_exit = claimed.get("mean"), _entry_exit(among, whole.number, seen.entry_exit)
-    preparation_ns = 0.0 if engine else _preparation_ns(claimed)
+    claimed_ns = claimed.get("mean")
+    entry_exit: LatencyPart | None = None
+    if own := seen.entry_exit:  # each operation enters the kernel once and is returned once, alone or with others
+        observer, own_ns = _part(OBSERVER, among), own.entry_ns + own.exit_ns
+        ends = (_quantile(observer, whole.number, quantile) + own_ns for quantile in (0.5, 0.99))
+        entry_exit = LatencyPart(ENTRY_EXIT, observer.sum_ns / whole.number + own_ns, 0.0, *ends)
+    preparation_ns = 0.0
+    # Not where the tool submits its operations: that is a call as well.
+    if not engine and "slat.mean" not in claimed and {"mean", "clat.mean"} <= claimed.keys():
+        preparation_ns = max(claimed["mean"] - claimed["clat.mean"], 0.0)
     sum_ns = seen_ns + preparation_ns + (entry_exit.mean_ns if entry_exit else 0.0)
     mean_ns = max(claimed_ns, seen_ns) if claimed_ns else sum_ns
     parts = [
@@ -135,22 +142,6 @@ def _sum(
     span_ns = max((one.last_ns for one in calls), default=0) - min((one.first_ns for one in calls), default=0)
     depth = whole.sum_ns / (span_ns or whole.sum_ns)
     return LatencyParts(kind, engine, whole.number, mean_ns, seen_ns, sum_ns, claimed_ns, depth, parts)
-
-
-def _preparation_ns(claimed: Mapping[str, float]) -> float:
-    """0 where the tool does not say, and where it submits its operations: that is a call as well."""
-    if "slat.mean" in claimed or not {"mean", "clat.mean"} <= claimed.keys():
-        return 0.0
-    return max(claimed["mean"] - claimed["clat.mean"], 0.0)
-
-
-def _entry_exit(among: Sequence[Explained], operations: int, own: EntryExit | None) -> LatencyPart | None:
-    """Each operation enters the kernel once and is returned once, alone or with others; None where it is not known."""
-    if own is None:
-        return None
-    observer, own_ns = _part(OBSERVER, among), own.entry_ns + own.exit_ns
-    ends = (_quantile(observer, operations, quantile) + own_ns for quantile in (0.5, 0.99))
-    return LatencyPart(ENTRY_EXIT, observer.sum_ns / operations + own_ns, 0.0, *ends)
 
 
 def _part(name: str, among: Iterable[Explained]) -> Part:

@@ -15,7 +15,7 @@ from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, NULL
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, Evidence, unwatched
+from ioassay.verify.evidence import BY_NAME, FILES, NOTHING, VSYNC, unwatched
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED, Code, Fault, Statement, state, when
 
 _FAULT_BYTES = 16 * 4096
@@ -38,23 +38,18 @@ def judge_counts(case: Case) -> list[Fault]:
     hidden = unwatched(engine, case.observation.layers)
     if hidden or case.seen.source == NOTHING:
         return _by_device(case, hidden or state(Code.CALLS_UNWATCHED), mapped=engine == MAPPED)
-    fault = _nothing(case) if _is_nothing(case) else _fewer(case)
-    others, claimed = case.seen.others_operations, case.expected.operations or 0
+    seen, claimed, claimed_bytes = case.seen, case.expected.operations or 0, case.expected.bytes or 0
+    others, volume = seen.others_operations, seen.others_bytes if seen.source != "files" else 0
+    # No more than what others may have done, and the claim is larger than that.
+    is_nothing = seen.operations == 0 or (seen.bytes == 0 and claimed_bytes > 0)
+    is_nothing |= seen.bytes <= volume and claimed_bytes > 2 * volume
+    fault = _nothing(case) if is_nothing else _fewer(case)
     if fault is None and engine not in BY_NAME:
         fault = _more(case) or _resolution(case)
     elif fault is None and others > tolerances.of("resolution") * claimed:
         # Of calls that programs make on their own account a claim must be many.
         fault = _unresolved(case, state(Code.OTHERS_CALLS, others=others))
     return [fault] if fault else []
-
-
-def _is_nothing(case: Case) -> bool:
-    """No more than what others may have done, and the claim is larger than that."""
-    seen, claimed = case.seen, case.expected.bytes or 0
-    if seen.operations == 0 or (seen.bytes == 0 and claimed > 0):
-        return True
-    volume = seen.others_bytes if seen.source != "files" else 0
-    return seen.bytes <= volume and claimed > 2 * volume
 
 
 def _nothing(case: Case) -> Fault | None:
@@ -135,14 +130,20 @@ def _more(case: Case) -> Fault | None:
     operations, volume = case.surplus
     seen, rounded = case.seen, case.expected.rounded_bytes
     allowed = operations <= seen.others_operations and volume <= max(seen.others_bytes, rounded)
-    if allowed or case.leaves_out or _without_data(operations, max(volume - int(rounded), 0), seen):
+    # Calls that moved nothing or a part: the file ended, the disk was full, a signal came. What was written before the
+    # rest was refused is in no operation, and some tools leave it out of their bytes.
+    calls, beyond = seen.calls, max(volume - int(rounded), 0)
+    of_files = seen.source == FILES
+    refused = calls.short * calls.requested_bytes / calls.calls if of_files and calls.errors and calls.short else 0
+    without_data = beyond <= refused and operations <= (calls.short if of_files else 0)
+    if allowed or case.leaves_out or without_data:
         return None
     both = apart(case)
     # Only of files that are named is it known that nothing else was done to them on purpose.
     # fio leaves bytes of vsync's last calls out of its results.
     others = any("among-others" in claim.doubts for claim in case.claims) or case.claim.source == "user"
     others |= case.claim.engine == VSYNC
-    if seen.source == "files" and (case.group.named or case.group.one_pass) and not others:
+    if of_files and (case.group.named or case.group.one_pass) and not others:
         return Fault(CONTRADICTED, "MORE-SEEN", (*both, state(Code.MORE_SEEN)))
     return Fault(INCOMPLETE, "MORE-SEEN", (*both, state(Code.REST_UNKNOWN), *_remedy(case)))
 
@@ -155,18 +156,6 @@ def _remedy(case: Case) -> list[Statement]:
     if case.seen.source != FILES:
         return [state(Code.NAME_FILES_AND_USE_SYSCALLS if unnamed else Code.USE_SYSCALLS)]
     return when(unnamed, Code.NAME_FILES)
-
-
-def _without_data(operations: int, volume: int, seen: Evidence) -> bool:
-    """Calls that moved nothing or a part: the file ended, the disk was full, a signal came.
-
-    What was written before the rest was refused is in no operation, and some tools leave it out of their bytes.
-    """
-    calls = seen.calls
-    refused = calls.short * calls.requested_bytes / calls.calls if calls.errors and calls.short else 0
-    if seen.source != FILES:
-        return operations == 0 and volume == 0
-    return volume <= refused and operations <= calls.short
 
 
 def _resolution(case: Case) -> Fault | None:

@@ -18,7 +18,7 @@ from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
 from ioassay.verify.case import Case
 from ioassay.verify.claim_groups import MAPPED, Group, calls_of
-from ioassay.verify.evidence import AIO, BY_NAME, URING, Evidence, kinds, sum_of, timed_calls
+from ioassay.verify.evidence import AIO, BY_NAME, URING, kinds, sum_of, timed_calls
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE, Code, Fault, Finding, Statement, state
 
 _NS = 1e-9
@@ -135,7 +135,12 @@ def _without_calls(case: Case, claim: Claim) -> Finding:
         excused = case.contended or _jobs_apart(claim, seconds, span_s, allowed)
         fault = _other_time(longer, _rate(span_s, seconds), excused=excused)
         return Finding([fault] if span_s > seconds + allowed else [], numbers=_numbers(seconds, span_s, allowed))
-    life_s = _life_s(case)
+    # How long the command ran, or the files were open where all of those are known; 0 where that is not known.
+    life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
+    opened = case.group.sessions
+    if case.group.named and opened and all(one.opened_ns and one.closed_ns for one in opened):
+        span_ns = max(one.closed_ns for one in opened) - min(one.opened_ns for one in opened)
+        life_s = min(life_s, span_ns * _NS, sum(one.closed_ns - one.opened_ns for one in opened) * _NS)
     why = Code.STRACE_TIMES if observation.backend == STRACE else Code.TIMES_UNWATCHED
     untimed = [] if SYSCALLS in observation.layers and observation.backend != STRACE else [state(why)]
     if life_s <= 0:
@@ -145,16 +150,6 @@ def _without_calls(case: Case, claim: Claim) -> Finding:
         return Finding(notes=[by_life], numbers=_numbers(seconds, life_s, 0.0))
     unknown = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
     return Finding([Fault(INCOMPLETE, "RATE-NOT-JUDGED", (unknown, *untimed))])
-
-
-def _life_s(case: Case) -> float:
-    """How long the command ran, or the files were open where all of those are known; 0 where that is not known."""
-    observation, opened = case.observation, case.group.sessions
-    life_s = (observation.ended_ns - observation.held_ns) * _NS if observation.held_ns else 0.0
-    if not case.group.named or not opened or not all(one.opened_ns and one.closed_ns for one in opened):
-        return life_s
-    span_ns = max(one.closed_ns for one in opened) - min(one.opened_ns for one in opened)
-    return min(life_s, span_ns * _NS, sum(one.closed_ns - one.opened_ns for one in opened) * _NS)
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:
@@ -214,32 +209,24 @@ def _strict(case: Case, claim: Claim, accounted: TimingDefinitions) -> Finding:
     most_s = max(tolerances.of("late_clock_s"), min(tolerances.of("held_up_s"), share_s))
     if 0 < late_s <= most_s and not clamped:
         return Finding(notes=[state(Code.CLOCK_LATE, late_s=late_s)], numbers=numbers)
-    if 0 < -late_s <= _held_back_s(claim, case.seen) + allowed:
+    held_back_s = 0.0  # what stdio's last buffer may take, which is written at the synchronisation or the close
+    if claim.engine == "stdio" and claim.kind == "write" and not claim.includes:
+        calls, span_s = case.seen.calls, _span([case.seen.calls])
+        held_back_s = span_s if calls.calls <= 2 else 2 * span_s / calls.calls + calls.max_ns * _NS
+    if 0 < -late_s <= held_back_s + allowed:
         return Finding(notes=[state(Code.LAST_RECORD_LATE)], numbers=numbers)
     rates = [accounted.bytes / s if s else None for s in (seconds, seen_s)]
     other = state(
         Code.OTHER_INTERVAL, claimed_s=seconds, claimed_bytes_per_s=rates[0], seen_s=seen_s, seen_bytes_per_s=rates[1]
     )
-    fault = _other_time(other, excused=_perhaps_held_up(seconds, seen_s) or (case.contended and late_s > 0))
+    # Losing its processor may explain it: in a short interval whatever it does to the rate, in a longer one unless it
+    # halves it. A slower claim than the truth is nobody's boast, and is not called a lie without need.
+    is_short = seen_s < tolerances.of("short_interval_s") or seconds < 1.9 * seen_s
+    held_up = 0 < late_s <= tolerances.of("held_up_s") and is_short
+    fault = _other_time(other, excused=held_up or (case.contended and late_s > 0))
     if clamped:
         fault = Fault(CONTRADICTED, "CLOCK-CLAMP", (other, state(Code.CLOCK_CLAMPED)))
     return Finding([fault], numbers=numbers)
-
-
-def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
-    """Whether losing its processor may explain it: in a short interval whatever it does to the rate, in a longer one
-    unless it halves it. A slower claim than the truth is nobody's boast, and is not called a lie without need."""
-    if not 0 < seconds - seen_s <= tolerances.of("held_up_s"):
-        return False
-    return seen_s < tolerances.of("short_interval_s") or seconds < 1.9 * seen_s
-
-
-def _held_back_s(claim: Claim, seen: Evidence) -> float:
-    """What stdio's last buffer may take that is written when the file is synchronised or closed, after the clock."""
-    if claim.engine != "stdio" or claim.kind != "write" or claim.includes:
-        return 0.0
-    span_s = _span([seen.calls])
-    return span_s if seen.calls.calls <= 2 else 2 * span_s / seen.calls.calls + seen.calls.max_ns * _NS
 
 
 def _loose(case: Case, claim: Claim) -> Finding:

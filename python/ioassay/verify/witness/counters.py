@@ -74,7 +74,12 @@ class Counters:
             who, they = ("1 process", "it") if one else (f"{len(adopted)} processes", "they")
             why.append(f"{who} outlived the command: what {they} did is not in its counters")
         process = growth(*self._io) if all(self._io) else {}
-        disks = {name: growth(was, self._disks[1][name]) for name, was in self._disks[0].items() if self._still(name)}
+        disks = {}
+        for name, was in self._disks[0].items():
+            now = self._disks[1].get(name, {})
+            # Only of the same device as before: the counters of another one start again.
+            if was.keys() == now.keys() and all(now[field] >= was[field] for field in was):
+                disks[name] = growth(was, now)
         return {"counters": {**process, **usage(rusage)}, "disks": disks, "why": "; ".join(why)}
 
     def _process(self, pid: int) -> Mapping[str, int]:
@@ -87,11 +92,6 @@ class Counters:
             reason = getattr(error, "strerror", None) or error
             self._why = f"/proc/{pid}/io cannot be read ({reason}): only rusage was counted; run as the command's user"
             return {}
-
-    def _still(self, name: str) -> bool:
-        """Whether it is the same device as before: the counters of another one start again."""
-        was, now = self._disks[0][name], self._disks[1].get(name, {})
-        return was.keys() == now.keys() and all(now[field] >= was[field] for field in was)
 
 
 def process_counters(text: str) -> dict[str, int]:

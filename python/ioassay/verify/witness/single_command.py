@@ -7,7 +7,6 @@ import math
 import os
 import stat
 from collections.abc import Callable, Collection, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +120,12 @@ def watch(
             relay.finish()
             if adopted:
                 relay.discard()
-        seen = _with_outlived(watched.observation(outcome), adopted)
+        seen = watched.observation(outcome)
+        if seen is not None and adopted:  # daemons left the command's group: they go on, and nobody watches them
+            number = "1 process" if len(adopted) == 1 else f"{len(adopted)} processes"
+            why = f"{number} outlived the command, and what it left to do was not watched"
+            health = {**seen.health, "outlived": len(adopted)}
+            seen = replace(seen, health=health, why="; ".join(filter(None, (seen.why, why))))
         return Observed(
             outcome,
             seen,
@@ -162,13 +166,3 @@ def _clean_up(tag: str, job: Job | None) -> None:
     if job:
         job.settle()
     supervisor.end_orphans(tag)
-
-
-def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
-    """Daemons left the command's group and were adopted: they go on, and nobody watches them any more."""
-    if seen is None or not processes:
-        return seen
-    number = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-    why = f"{number} outlived the command, and what it left to do was not watched"
-    health = {**seen.health, "outlived": len(processes)}
-    return replace(seen, health=health, why="; ".join(filter(None, (seen.why, why))))
