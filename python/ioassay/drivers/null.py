@@ -164,19 +164,15 @@ def _series(params: Mapping[str, Any], values: Mapping[str, float], chance: rand
         return
     interval_s = _duration_s(params, "sample_interval")
     for name, value in values.items():
-        noise = list(_autoregressive(count, _number(params, "autocorrelation"), chance))
+        # Stationary with standard deviation 1: x' = rho x + sqrt(1 - rho^2) e (Box, Jenkins, Time Series Analysis).
+        noise, rho = [chance.gauss(0, 1)], _number(params, "autocorrelation")
+        for _ in range(count):
+            noise.append(rho * noise[-1] + math.sqrt(1 - rho**2) * chance.gauss(0, 1))
+        noise.pop()  # drawn and not used, so that records of a seed stay as they are
         middle = math.fsum(noise) / count
         share = _number(params, "sample_noise")
         readings = [value * (1 + share * (reading - middle)) for reading in noise]
         yield Series(name, [interval_s * (step + 1) for step in range(count)], readings)
-
-
-def _autoregressive(count: int, correlation: float, chance: random.Random) -> Iterator[float]:
-    """Stationary with standard deviation 1: x' = rho x + sqrt(1 - rho^2) e (Box, Jenkins, Time Series Analysis)."""
-    reading = chance.gauss(0, 1)
-    for _ in range(count):
-        yield reading
-        reading = correlation * reading + math.sqrt(1 - correlation**2) * chance.gauss(0, 1)
 
 
 def _buckets(params: Mapping[str, Any], scale: float, chance: random.Random) -> Iterator[Buckets]:

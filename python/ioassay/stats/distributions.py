@@ -137,7 +137,15 @@ def _beta(a: float, b: float, x: float, y: float) -> float:
 
 def _beta_fraction(a: float, b: float, x: float, y: float) -> float:
     powers = a * (math.log1p(-y) if y < 0.5 else math.log(x)) + b * (math.log1p(-x) if x < 0.5 else math.log(y))
-    front = math.exp(powers - _log_beta(a, b)) / a
+    # The logarithm of the beta function; of large arguments by Stirling's series, because lgamma's digits cancel.
+    large, small = max(a, b), min(a, b)
+    log_beta = math.lgamma(small)
+    if large < 1000:
+        log_beta = math.lgamma(large) + log_beta - math.lgamma(large + small)
+    else:
+        ratio = small * math.log(large) + (large + small - 0.5) * math.log1p(small / large)
+        log_beta -= ratio - small + _stirling(large + small) - _stirling(large)
+    front = math.exp(powers - log_beta) / a
     if front == 0:
         return 0.0
     c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
@@ -152,15 +160,6 @@ def _beta_fraction(a: float, b: float, x: float, y: float) -> float:
         if abs(c * d - 1) < _PRECISE:
             break
     return front * value
-
-
-def _log_beta(a: float, b: float) -> float:
-    """Logarithm of the beta function; for large arguments by Stirling's series, because lgamma's digits cancel."""
-    a, b = max(a, b), min(a, b)
-    if a < 1000:
-        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    difference = b * math.log(a) + (a + b - 0.5) * math.log1p(b / a) - b + _stirling(a + b) - _stirling(a)
-    return math.lgamma(b) - difference
 
 
 def _stirling(z: float) -> float:

@@ -257,8 +257,12 @@ def _redact(path: Path, inside: Path, folder: Path, redaction: Redaction, manife
         return
     if inside.name == HOST_FACTS and len(inside.parts) == 1:
         text = json.dumps(RunStore(path.parent).host(), indent=1)
-    if inside.name == RECORD:
-        text = _without_files_left_out(text, path.parent / "raw")
+    if inside.name == RECORD:  # it lists no raw file that the bundle has not
+        record, raw = json.loads(text), path.parent / "raw"
+        listed = record.get("raw", [])
+        files = [name for name in listed if (raw / name).is_file() and not (raw / name).is_symlink()]
+        kept = [name for name in files if _text(raw / name) is not None]
+        text = text if kept == listed else json.dumps({**record, "raw": kept}, indent=1)
     _place(_replaced(path, text, redaction).encode("utf-8", "surrogateescape"), target)
 
 
@@ -299,18 +303,6 @@ def _values(value: Any, redaction: Redaction, key: str) -> Any:
     if isinstance(value, list):
         return [_values(inner, redaction, key) for inner in value]
     return redaction.field(key, value) if isinstance(value, str) else value
-
-
-def _without_files_left_out(text: str, raw: Path) -> str:
-    """A record that lists no raw file that the bundle has not."""
-    record = json.loads(text)
-    listed = record.get("raw", [])
-    record["raw"] = [
-        name
-        for name in listed
-        if not (raw / name).is_symlink() and (raw / name).is_file() and _text(raw / name) is not None
-    ]
-    return text if record["raw"] == listed else json.dumps(record, indent=1)
 
 
 def _parquet(path: Path, redaction: Redaction) -> bytes:

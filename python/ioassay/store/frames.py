@@ -7,7 +7,7 @@ computed from the frames here.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +68,26 @@ def load(store: RunStore) -> Dataset:
     suite = store.suite()
     plain = [record for record in records if not record.trial.get("calls")]
     counting = [record for record in records if record.trial.get("calls")]
-    counted, traced = _twins(plain, {study.name for study in suite.studies if study.watch.twins})
+    # Of studies with twins, the witness's effect alone is judged by the trials that it watched.
+    twinned = {study.name for study in suite.studies if study.watch.twins}
+    traced = [record for record in plain if record.trial["study"] in twinned and not record.trial.get("twin")]
+    apart = {record.trial["id"] for record in traced}
+    counted = [record for record in plain if record.trial["id"] not in apart]
     # Where every trial was watched at this level and none besides, all of them tell their calls.
     by_name = (SYSCALLS, EXPLAIN)
     whole = {study.name for study in suite.studies if study.watch.witness in by_name and not study.watch.calls}
     seen = _Observations(store, records)
+    warnings = [
+        {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
+        for record in records
+        for warning in record.warnings
+    ]
     return Dataset(
         root=store.root,
         studies=suite.studies,
         host=store.host(),
         trials=trials_frame(counted),
-        warnings=warnings_frame(records),
+        warnings=pl.DataFrame(warnings, schema=WARNINGS),
         planned=store.planned(),
         figures=suite.figures,
         traced=trials_frame(traced) if traced else None,
@@ -96,14 +105,6 @@ def load(store: RunStore) -> Dataset:
 def drivers_of(studies: Iterable[Study]) -> dict[str, DriverFacts]:
     """What the drivers of the studies state; old runs may name one that there is no more."""
     return {study.driver: driver(study.driver) for study in studies if study.driver in REGISTRY}
-
-
-def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:
-    """The records that count, and those that only the witness's effect is judged by: of `studies` with twins, the
-    trials that it watched."""
-    traced = [record for record in records if record.trial["study"] in studies and not record.trial.get("twin")]
-    apart = {record.trial["id"] for record in traced}
-    return [record for record in records if record.trial["id"] not in apart], traced
 
 
 class _Observations(Mapping[str, Observation]):
@@ -128,7 +129,8 @@ class _Observations(Mapping[str, Observation]):
 def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
     factors = _factors(records)
     metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
-    columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
+    rows = [{**record.trial, **vars(record), "trial": record.trial["id"]} for record in records]
+    columns = [pl.Series(name, [row[name] for row in rows], kind) for name, kind in TRIALS.items()]
     columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
     columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
     if any(SEARCH in record.trial for record in records):
@@ -153,8 +155,12 @@ def calls_frame(
 
     `records` are all of the run: a factor is of the same type here as in their frame.
     """
-    trials = [record.trial["id"] for record in watched]
-    rows = [row for trial in trials if trial in observations for row in _calls_of(trial, observations[trial])]
+    rows: list[tuple[Any, ...]] = []
+    for trial in (record.trial["id"] for record in watched):
+        if seen := observations.get(trial):
+            seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
+            for name, number in sorted(seen.calls.items(), key=lambda item: (-item[1], item[0])):
+                rows.append((trial, name, number, seen.call_errors.get(name, 0), number / seconds, seen.backend))
     known = trials_frame(records)
     factors = [name for name in known.columns if name in _factors(records) and name not in CALLS]
     found = pl.DataFrame(rows, schema={"trial": pl.String(), **CALLS}, orient="row")
@@ -162,29 +168,8 @@ def calls_frame(
     return found.join(keys, on="trial", how="left", maintain_order="left").select(*KEY, *factors, *CALLS)
 
 
-def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
-    seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
-    for name, number in sorted(seen.calls.items(), key=lambda item: (-item[1], item[0])):
-        yield trial, name, number, seen.call_errors.get(name, 0), number / seconds, seen.backend
-
-
-def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
-    rows = [
-        {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
-        for record in records
-        for warning in record.warnings
-    ]
-    return pl.DataFrame(rows, schema=WARNINGS)
-
-
 def _factors(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in record.trial["point"]))
-
-
-def _identity(record: Record, name: str) -> Any:
-    if name == "trial":
-        return record.trial["id"]
-    return record.trial[name] if name in ("study", "repetition", "order") else getattr(record, name)
 
 
 def _levels(name: str, levels: Sequence[Scalar | None]) -> pl.Series:
@@ -205,16 +190,13 @@ def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFr
     try:
         return pl.scan_parquet(paths).select(list(SCHEMAS[name])).collect()
     except _UNREADABLE as error:
-        raise InputError(_broken(paths, error)) from None
-
-
-def _broken(paths: Sequence[Path], error: Exception) -> str:
-    for path in paths:
-        try:
-            pl.read_parquet(path)
-        except _UNREADABLE as found:
-            return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
-    return f"{paths[0].parent.parent}: {error}"
+        for path in paths:
+            try:
+                pl.read_parquet(path)
+            except _UNREADABLE as found:
+                remedy = "remove its trial's folder and run again with --resume"
+                raise InputError(f"{path}: is corrupted ({found}); {remedy}") from None
+        raise InputError(f"{paths[0].parent.parent}: {error}") from None
 
 
 def write(
@@ -224,26 +206,22 @@ def write(
     series: Sequence[Series],
     samples: Sequence[Samples],
 ) -> None:
-    """Make a trial's distributions, series and samples durable in its folder; `key` is its study and its id."""
+    """Make a trial's distributions, series and samples durable in its folder; `key` is its study and its id.
+
+    Items are one below the other; the texts and numbers of each are repeated over its rows. No items: no file.
+    """
     renamed = {"values_ns": "value_ns", "counts": "count"}
-    for name, items in (("hist", buckets), ("series", series), ("samples", samples)):
-        pieces = [{renamed.get(field, field): value for field, value in vars(item).items()} for item in items]
-        _write(folder / f"{name}.parquet", key, pieces)
-
-
-def _write(path: Path, key: Mapping[str, str], pieces: Sequence[Mapping[str, Any]]) -> None:
-    """Pieces one below the other; a piece's texts and numbers are repeated over its rows. No rows: no file."""
-    if not pieces:
-        return
-    schema = SCHEMAS[path.stem]
-    frames = []
-    for piece in pieces:
-        scalars = {**key, **{name: value for name, value in piece.items() if isinstance(value, str | int)}}
-        columns = {name: value for name, value in piece.items() if name not in scalars}
-        lists = {name: pl.Series(name, list(value), schema[name]) for name, value in columns.items()}
-        literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
-        frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
-    content = io.BytesIO()  # polars itself would tell a full disk by an error that is no OSError
-    pl.concat(frames).write_parquet(content, compression="zstd")
-    path.write_bytes(content.getbuffer())
-    atomic_file.sync(path)
+    for stem, items in (("hist", buckets), ("series", series), ("samples", samples)):
+        frames, schema, path = [], SCHEMAS[stem], folder / f"{stem}.parquet"
+        for item in items:
+            piece = {renamed.get(field, field): value for field, value in vars(item).items()}
+            scalars = {**key, **{name: value for name, value in piece.items() if isinstance(value, str | int)}}
+            columns = {name: value for name, value in piece.items() if name not in scalars}
+            lists = {name: pl.Series(name, list(value), schema[name]) for name, value in columns.items()}
+            literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
+            frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
+        if frames:
+            content = io.BytesIO()  # polars itself would tell a full disk by an error that is no OSError
+            pl.concat(frames).write_parquet(content, compression="zstd")
+            path.write_bytes(content.getbuffer())
+            atomic_file.sync(path)

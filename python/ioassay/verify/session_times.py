@@ -115,12 +115,16 @@ def judge_times(case: Case) -> Finding | None:
 
 def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     """What is wrong with the times of a claim whatever was seen of its calls."""
+    faults = []
+    if observation.held_ns and observation.ended_ns:  # no interval is longer than the command ran, and no mean latency
+        life_s = (observation.ended_ns - observation.held_ns) * _NS
+        longest_s = max(claim.seconds or 0.0, claim.latency_ns.get("mean", 0.0) * _NS)
+        if longest_s > life_s + allowed_s(claim, longest_s) + 0.01 * life_s:
+            code = Code.LONGER_THAN_COMMAND if claim.seconds == longest_s else Code.OPERATION_LONGER_THAN_COMMAND
+            why = state(code, claimed_s=longest_s, command_s=life_s)
+            faults = [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", (why,))]
     odd = [state(Code.MISFIT if one.high is not None else Code.MISFIT_BELOW, **vars(one)) for one in claim.misfits[:1]]
-    return [
-        *_life(claim, observation),
-        *_itself(claim),
-        *(Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (one,)) for one in odd),
-    ]
+    return [*faults, *_itself(claim), *(Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (one,)) for one in odd)]
 
 
 def _without_calls(case: Case, claim: Claim) -> Finding:
@@ -150,18 +154,6 @@ def _without_calls(case: Case, claim: Claim) -> Finding:
         return Finding(notes=[by_life], numbers=_numbers(seconds, life_s, 0.0))
     unknown = state(Code.RATE_NOT_JUDGED, claimed_s=seconds, command_s=life_s)
     return Finding([Fault(INCOMPLETE, "RATE-NOT-JUDGED", (unknown, *untimed))])
-
-
-def _life(claim: Claim, observation: Observation) -> list[Fault]:
-    """No interval is longer than the command ran, and no mean latency."""
-    if not observation.held_ns or not observation.ended_ns:
-        return []
-    life_s = (observation.ended_ns - observation.held_ns) * _NS
-    longest_s = max(claim.seconds or 0.0, claim.latency_ns.get("mean", 0.0) * _NS)
-    if longest_s <= life_s + allowed_s(claim, longest_s) + 0.01 * life_s:
-        return []
-    code = Code.LONGER_THAN_COMMAND if claim.seconds == longest_s else Code.OPERATION_LONGER_THAN_COMMAND
-    return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", (state(code, claimed_s=longest_s, command_s=life_s),))]
 
 
 def _itself(claim: Claim) -> list[Fault]:
