@@ -147,10 +147,6 @@ class Histogram:
         squares = sum(one * (value - mean_ns) ** 2 for value, one in zip(self.values_ns, self.counts, strict=True))
         return math.sqrt(squares / sum(self.counts))
 
-    def nearest_ns(self, value_ns: float) -> float:
-        """The value that is nearest; infinite where there is none."""
-        return min(self.values_ns, key=lambda one: abs(one - value_ns), default=math.inf)
-
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
     """Several as one, in ascending order."""

@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -43,93 +42,56 @@ class _Part:
     pattern: Pattern
 
 
-@dataclass(frozen=True)
 class _Access:
-    parts: Sequence[_Part]
-    operations: int | None
-    """As claimed."""
-    record_bytes: int | None
-    both_ways: bool
-    """Reads and writes, whose order among each other is not known."""
+    """What the calls of these parts come to, of claims of so many operations on records of one size."""
 
-    @property
-    def calls(self) -> int:
-        return sum(part.pattern.calls for part in self.parts)
-
-    @property
-    def bytes(self) -> int:
-        return sum(part.calls.bytes for part in self.parts)
-
-    @property
-    def followers(self) -> int:
-        """Calls that have one before them, in their session or where each session is one call."""
-        return self.calls - len(self.parts) + len(self._reopened)
-
-    @property
-    def sequential(self) -> int:
-        reopened = sum(after.lowest_bytes == before.highest_bytes for before, after in self._reopened)
-        return sum(part.pattern.sequential for part in self.parts) + reopened
-
-    @property
-    def in_order(self) -> int:
-        """Sequential calls, and those that began again at the beginning."""
-        lowest = min((pattern.lowest_bytes for pair in self._reopened for pattern in pair), default=0)
-        reopened = sum(after.lowest_bytes == lowest != before.highest_bytes for before, after in self._reopened)
-        return self.sequential + sum(part.pattern.rewinds for part in self.parts) + reopened
-
-    @property
-    def strided(self) -> int:
-        """Calls at the most frequent distance of their session, which is not 0."""
-        strides = Counter(after.lowest_bytes - before.lowest_bytes for before, after in self._reopened)
-        reopened = max((number for stride, number in strides.items() if stride), default=0)
-        return sum(part.pattern.stride_calls for part in self.parts if part.pattern.stride_bytes) + reopened
-
-    @cached_property
-    def _reopened(self) -> list[tuple[Pattern, Pattern]]:
-        """Neighbours in time, of a file that is opened again for each call."""
-        singles = [part for part in self.parts if part.pattern.calls == 1]
+    def __init__(
+        self, parts: Sequence[_Part], operations: int | None, record_bytes: int | None, *, both_ways: bool
+    ) -> None:
+        self.parts, self.operations = parts, operations
+        self.both_ways = both_ways
+        """Reads and writes, whose order among each other is not known."""
+        patterns = [part.pattern for part in parts]
+        self.calls, self.bytes = sum(one.calls for one in patterns), sum(part.calls.bytes for part in parts)
+        # Neighbours in time, of a file that is opened again for each call.
+        singles = [part for part in parts if part.pattern.calls == 1]
         singles.sort(key=lambda part: (part.file, part.calls.first_ns))
-        return [(before.pattern, after.pattern) for before, after in pairwise(singles) if before.file == after.file]
-
-    @property
-    def one_by_one(self) -> bool:
-        slack = tolerances.of("pattern_unsure")
-        if self.operations and abs(self.calls - self.operations) <= slack * self.operations:
-            return True
-        return bool(self.record_bytes) and self.bytes >= (1 - slack) * self.calls * (self.record_bytes or 0)
-
-    @property
-    def draw_bytes(self) -> float:
+        reopened = [(before.pattern, after.pattern) for before, after in pairwise(singles) if before.file == after.file]
+        self.followers = self.calls - len(parts) + len(reopened)
+        """Calls that have one before them, in their session or where each session is one call."""
+        self.sequential = sum(one.sequential for one in patterns)
+        self.sequential += sum(after.lowest_bytes == before.highest_bytes for before, after in reopened)
+        lowest = min((one.lowest_bytes for pair in reopened for one in pair), default=0)
+        rewinds = sum(after.lowest_bytes == lowest != before.highest_bytes for before, after in reopened)
+        self.in_order = self.sequential + sum(one.rewinds for one in patterns) + rewinds
+        """Sequential calls, and those that began again at the beginning."""
+        strides = Counter(after.lowest_bytes - before.lowest_bytes for before, after in reopened)
+        self.strided = sum(one.stride_calls for one in patterns if one.stride_bytes)
+        self.strided += max((number for stride, number in strides.items() if stride), default=0)
+        """Calls at the most frequent distance of their session, which is not 0."""
+        slack, least_bytes = tolerances.of("pattern_unsure"), self.calls * (record_bytes or math.inf)
+        as_many = bool(operations) and abs(self.calls - (operations or 0)) <= slack * (operations or 0)
+        self.one_by_one = as_many or self.bytes >= (1 - slack) * least_bytes
+        self.draw_bytes = self.bytes / max(self.calls if self.one_by_one else self.calls - self.sequential, 1)
         """What one operation moves: a call, or a run of calls where it may be several."""
-        return self.bytes / max(self.calls if self.one_by_one else self.calls - self.sequential, 1)
-
-    @property
-    def most_touched(self) -> int:
+        files: dict[int, list[_Part]] = {}
+        for part in parts:
+            files.setdefault(part.file, []).append(part)
+        self.files = list(files.values())
+        """The parts of each."""
+        unique = [[part.pattern.unique_bytes for part in own] for own in self.files]
+        self.most_touched = sum(min(sum(each), _span(own)) for each, own in zip(unique, self.files, strict=True))
         """Different bytes, at most: of each file the sum of its sessions, and no more than from end to end."""
-        return sum(min(sum(part.pattern.unique_bytes for part in parts), _span(parts)) for parts in self.files)
-
-    @property
-    def least_touched(self) -> int:
+        surely = [[part.pattern.unique_bytes - part.pattern.error_bytes for part in own] for own in self.files]
+        self.least_touched = sum(map(max, surely))
         """Different bytes, at least: of each file those of its largest session."""
-        return sum(max(part.pattern.unique_bytes - part.pattern.error_bytes for part in parts) for parts in self.files)
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        return {
+        self.numbers: dict[str, float] = {
             "sequential_share": self.sequential / self.followers if self.followers else 0.0,
             "stride_share": self.strided / self.followers if self.followers else 0.0,
-            "reuse_share": sum(part.pattern.reused for part in self.parts) / self.calls if self.calls else 0.0,
+            "reuse_share": sum(one.reused for one in patterns) / self.calls if self.calls else 0.0,
             "unique_bytes_at_most": self.most_touched,
             "unique_bytes_at_least": self.least_touched,
         }
-
-    @cached_property
-    def files(self) -> list[list[_Part]]:
-        """The parts of each."""
-        found: dict[int, list[_Part]] = {}
-        for part in self.parts:
-            found.setdefault(part.file, []).append(part)
-        return list(found.values())
 
 
 def _span(parts: Sequence[_Part]) -> int:
@@ -154,7 +116,7 @@ def judge_pattern(case: Case) -> Finding | None:
         [part for part in parts if part is not None],
         total([claim.operations for claim in case.claims]),
         records.pop() if len(records) == 1 else None,
-        case.claim.kind == MIXED and len(parts) > len(group.sessions),
+        both_ways=case.claim.kind == MIXED and len(parts) > len(group.sessions),
     )
     faults = [*_judge_order(pattern, access), *_judge_extent(pattern, working_set, access)]
     contradictions = [fault for fault in faults if fault.category == CONTRADICTED]

@@ -204,7 +204,13 @@ def _properties(case: Case, found: Mapping[str, Finding]) -> list[Property]:
     is_empty = not (counted or itself or case.is_amount_claimed or case.is_pattern_claimed or timed)
     hold = not counted and not lost and not is_empty
     judged = _of_counts(case, counted)
-    judged += [_of_finding(name, finding, hold=hold or name in _BY_WATCHING) for name, finding in found.items()]
+    for name, finding in found.items():
+        holds = (
+            hold or name in _BY_WATCHING
+        )  # the calls are the claim's, so that what was found of them means something
+        faults = [fault for fault in finding.faults if holds or fault.reason in _ITSELF]
+        without = Fault(CONFIRMED if holds and finding.judged else NOT_JUDGED, "")
+        judged.append(Property(name, *max(faults, key=rank, default=without)))
     listed = {each.name: each for each in judged}
     if is_empty:  # a time alone, and nothing that was timed to hold it against
         alone = (state(Code.TIME_ALONE, seen=case.seen.amount),)
@@ -242,14 +248,6 @@ def _of_counts(case: Case, counted: Sequence[Fault]) -> list[Property]:
         apart = [name for name, difference in beyond.items() if sign * difference > sides[name][2]]
         judged |= {name: Property(name, *fault) for name in apart or beyond}
     return [judged[name] for name in sides if any(getattr(claim, name) is not None for claim in case.claims)]
-
-
-def _of_finding(name: str, finding: Finding, *, hold: bool) -> Property:
-    """`hold`: the calls are the claim's, so that what was found of them means something."""
-    faults = [fault for fault in finding.faults if hold or fault.reason in _ITSELF]
-    if faults:
-        return Property(name, *max(faults, key=rank))
-    return Property(name, CONFIRMED if hold and finding.judged else NOT_JUDGED)
 
 
 def _verdict(

@@ -281,7 +281,8 @@ def _apart(value_ns: float, calls: _Seen, name: str, claim: Claim) -> list[State
     """A latency of one operation that no call or outer interval is near, but for what the tool does around each."""
     statistic = _split(name)[1]
     is_of_one = statistic == "max" or (_share(statistic) is not None and conventions(claim.source).exact_ranks)
-    nearest_ns = merged((calls.latency, calls.outer)).nearest_ns(value_ns)
+    seen_ns = merged((calls.latency, calls.outer)).values_ns
+    nearest_ns = min(seen_ns, key=lambda one: abs(one - value_ns), default=math.inf)
     loose_ns = tolerances.of("latency_bucket_share") * value_ns + tolerances.of("latency_ns")
     loose_ns += max(calls.longest_ns(share) - calls.bounds(share).low_ns for share in (0.0, 0.5, 0.9))
     is_apart = abs(nearest_ns - value_ns) > loose_ns + _rounding_ns(name, claim)
