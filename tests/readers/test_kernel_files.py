@@ -18,7 +18,7 @@ from ioassay.host import block_devices, disks, mounts
 from ioassay.host.machine import Machine
 from ioassay.monitors import MONITORS, monitor
 from ioassay.process.supervisor import Captured
-from ioassay.verify.witness import counters
+from ioassay.verify.witness.observed_command import Counters
 
 from ..corpora import tree
 from .mutation import COPIES, withstands
@@ -88,7 +88,7 @@ def test_block_devices_and_mounts(root: Path) -> None:
                 assert str(error)
         block_devices.disk_counters(["nvme0n1"], root)
         try:
-            counted = counters.Counters(["nvme0n1"], root)
+            counted = Counters(["nvme0n1"], root)
         except IoassayError:
             return
         counted.begin(7)

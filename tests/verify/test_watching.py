@@ -16,8 +16,7 @@ from ioassay.errors import ToolError, UsageError
 from ioassay.host import block_devices, process_capabilities
 from ioassay.verify import witness
 from ioassay.verify.witness import single_command
-from ioassay.verify.witness.counters import Counters, process_counters
-from ioassay.verify.witness.observed_command import best, bpf_unusable, with_filesystems
+from ioassay.verify.witness.observed_command import Counters, best, bpf_unusable, process_counters, with_filesystems
 
 from .conftest import table
 

@@ -27,8 +27,7 @@ from ioassay.process import process_table
 from ioassay.records.observation import BLOCK, BPF, COUNTERS, EXPLAIN, SYSCALLS, File, Observation, of_witness
 from ioassay.roles import Outcome
 from ioassay.verify.witness import Observed, Watching
-from ioassay.verify.witness.counters import growth
-from ioassay.verify.witness.observed_command import AUTO, bpf_unusable, taken_from
+from ioassay.verify.witness.observed_command import AUTO, bpf_unusable, growth, taken_from
 
 _PAUSE_S = 0.25
 _MOST_PASSES = 1000
