@@ -24,3 +24,8 @@ def alive(tag: object) -> list[int]:
     """The living processes that carry a tag: that of a run is its folder."""
     wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
     return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
+
+
+def children() -> set[int]:
+    """The living children of this process, adopted ones among them."""
+    return {pid for pid in process_table.offspring() if process_table.group_of(pid) is not None}

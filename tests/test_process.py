@@ -18,7 +18,7 @@ from ioassay.errors import RunError, ToolError
 from ioassay.process import process_table, supervisor
 from ioassay.store.run_folder import RunStore
 
-from .patience import alive, until
+from .patience import alive, children, until
 
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 600.0, **options: object):
@@ -225,10 +225,10 @@ def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path,
 def test_a_chain_that_is_never_caught_by_number_is_ended_by_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {*process_table.children()}
+    before = children()
     monkeypatch.setattr(supervisor, "_end_child", lambda pid: False)
     run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={supervisor.TRIAL_VARIABLE: "chain"})
-    assert {*process_table.children()} <= before
+    assert children() <= before
 
 
 def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path, tag: dict[str, str]) -> None:
@@ -262,10 +262,10 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path, tag: dict[st
 
 
 def test_the_watch_ends_with_what_it_watches() -> None:
-    before = set(process_table.children())
+    before = children()
     with supervisor.kill_orphans_after("nothing"):
-        assert set(process_table.children()) - before
-    assert not set(process_table.children()) - before
+        assert children() - before
+    assert not children() - before
 
 
 def test_a_child_has_its_words_its_input_and_the_usual_actions_of_signals(tmp_path: Path) -> None:
@@ -330,11 +330,11 @@ def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(m
     monkeypatch.setattr(Path, "read_text", read)
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            assert child.pid in process_table.children()
+            assert child.pid in children()
         finally:
             child.kill()
     assert str(thread.native_id) in asked
-    assert child.pid not in process_table.children()
+    assert child.pid not in children()
 
 
 LATE_THREAD = """

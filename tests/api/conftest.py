@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import ioassay as ia
-from ioassay.process import process_table
+
+from ..patience import children
 
 HOSTILE = "<script>alert(1)</script>"
 STUDY_FILE = 'title = "mine"\ndriver = "null_pure"\n[factors]\nx = [1, 2, 4]\n[scale.quick]\nrepetitions = 2\n'
@@ -31,6 +32,6 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_children() -> Iterator[None]:
     """This process has no child that it had not, when the test is over."""
-    before = set(process_table.children())
+    before = children()
     yield
-    assert set(process_table.children()) <= before
+    assert children() <= before

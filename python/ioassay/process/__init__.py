@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-_PAGER = "less"
-_LESS = "FRX"
-"""For less, where the user sets nothing: a text of one screen ends it, and what was shown stays."""
-
 
 def show_in_pager(text: str) -> bool:
     """Show a text that is longer than a terminal in the pager ($PAGER, else less), and wait until the reader left it.
@@ -18,15 +14,17 @@ def show_in_pager(text: str) -> bool:
     import subprocess
 
     try:
-        words = shlex.split(os.environ.get("PAGER") or _PAGER)
+        words = shlex.split(os.environ.get("PAGER") or "less")
     except ValueError:  # a quotation without an end
         return False
     if not words or os.environ.get("TERM", "dumb") == "dumb":
         return False
     # A handler that does nothing, unlike SIG_IGN, is not inherited (execve(2)).
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    # For less, where the user sets nothing: a text of one screen ends it, and what was shown stays.
+    environment = {"LESS": "FRX", **os.environ}
     try:
-        subprocess.run(words, input=text.encode(), env={"LESS": _LESS, **os.environ}, check=False)
+        subprocess.run(words, input=text.encode(), env=environment, check=False)
     except OSError:
         return False
     finally:

@@ -376,7 +376,12 @@ class _Stream:
             self._room_bytes = max(0, self._room_bytes - len(piece))
         except OSError:  # no room where temporary files are
             self.is_truncated, self._room_bytes = True, 0
-        self._copy_modes()
+        # Full-screen programs set the modes of their output: they are set on the terminal as well.
+        if self._is_terminal and (modes := termios.tcgetattr(self.end)) != self._modes:
+            self._modes = list(modes)
+            with suppress(termios.error):  # the terminal is gone
+                modes[_OUTPUT_MODES] |= termios.tcgetattr(self.sink)[_OUTPUT_MODES] & termios.OPOST
+                termios.tcsetattr(self.sink, termios.TCSANOW, modes)
         if self.failure is None:
             try:
                 _write(self.sink, piece)
@@ -385,14 +390,6 @@ class _Stream:
             except OSError as error:
                 self.failure = error
         return len(piece)
-
-    def _copy_modes(self) -> None:
-        """Set on the terminal what the command has set on its own one: full-screen programs do so on their output."""
-        if self._is_terminal and (modes := termios.tcgetattr(self.end)) != self._modes:
-            self._modes = list(modes)
-            with suppress(termios.error):  # the terminal is gone
-                modes[_OUTPUT_MODES] |= termios.tcgetattr(self.sink)[_OUTPUT_MODES] & termios.OPOST
-                termios.tcsetattr(self.sink, termios.TCSANOW, modes)
 
     def refuse(self) -> None:
         """Let nothing more be written: who tries is ended by SIGPIPE, or gets an error."""

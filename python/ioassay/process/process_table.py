@@ -177,11 +177,6 @@ def foster_children() -> set[int]:
         return set()
 
 
-def children() -> list[int]:
-    """The living ones of `offspring`."""
-    return [pid for pid in offspring() if group_of(pid) is not None]
-
-
 def environment(pid: int) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -225,23 +220,16 @@ def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
             except OSError:
                 continue  # closed meanwhile
             if status is not None:
-                found.paths.setdefault(_identity(status, told, devices), link)
+                is_block = stat.S_ISBLK(status.st_mode)
+                device = status.st_rdev if is_block else status.st_dev
+                number_of = f"{os.major(device)}:{os.minor(device)}"
+                known = number_of if is_block else devices.get(told.get("mnt_id", -1), number_of)
+                found.paths.setdefault((known, told.get("ino", status.st_ino)), link)  # its inode since Linux 5.14
                 found.descriptors += 1
             elif link == "anon_inode:[io_uring]" and told.get("ino") not in rings:
                 rings.add(told.get("ino", 0))
                 found.uring_requests += max(told.get("CachedSqHead", 0) - told.get("CachedCqTail", 0), 0)
     return found
-
-
-def _identity(status: os.stat_result, told: dict[str, int], devices: dict[int, str]) -> Identity:
-    inode = told.get("ino", status.st_ino)  # since Linux 5.14
-    if stat.S_ISBLK(status.st_mode):
-        return _number(status.st_rdev), inode
-    return devices.get(told.get("mnt_id", -1), _number(status.st_dev)), inode
-
-
-def _number(device: int) -> str:
-    return f"{os.major(device)}:{os.minor(device)}"
 
 
 def _devices(process: Path) -> dict[int, str]:
