@@ -138,12 +138,22 @@ class Ruleset:
         self._kernel = kernel or Linux()
         self.abi = self._kernel.abi()
         self.granted: list[Rule] = []
-        self._known = restrictable(self.abi)
+        known = restrictable(self.abi)
         self._no_new_privs = needs_no_new_privs()
-        self._descriptor = self._kernel.create(self._known)
+        self._descriptor = self._kernel.create(known)
         try:
             for rule in rules:
-                self._grant(rule)
+                try:
+                    place = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+                except OSError:
+                    continue
+                try:
+                    is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+                    if rights := rule.rights & known & (~0 if is_folder else _OF_FILES):
+                        self._kernel.add(self._descriptor, rights, place)
+                        self.granted.append(Rule(rule.path, rights))
+                finally:
+                    os.close(place)
         except BaseException:
             self.close()
             raise
@@ -161,20 +171,6 @@ class Ruleset:
     def close(self) -> None:
         """Give back the descriptor; who has entered stays confined."""
         os.close(self._descriptor)
-
-    def _grant(self, rule: Rule) -> None:
-        try:
-            place = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
-            rights = rule.rights & self._known & (~0 if is_folder else _OF_FILES)
-            if rights:
-                self._kernel.add(self._descriptor, rights, place)
-                self.granted.append(Rule(rule.path, rights))
-        finally:
-            os.close(place)
 
 
 def needs_no_new_privs(status: Path = Path("/proc/self/status")) -> bool:

@@ -206,7 +206,10 @@ def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
         process = root / f"proc/{pid}"
         try:
             numbers = os.listdir(process / "fd")
-            devices = _devices(process)
+            # Devices of the filesystems that the process can see, by the ids of their mounts (proc_pid_mountinfo(5)).
+            lines = (process / "mountinfo").read_text(errors="replace").splitlines()
+            mounts = (line.split(maxsplit=3) for line in lines)
+            devices = {int(words[0]): words[2] for words in mounts if len(words) > 3}
         except (FileNotFoundError, ProcessLookupError):
             continue
         except OSError as error:
@@ -215,7 +218,9 @@ def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
         for number in numbers:
             try:
                 link = str((process / "fd" / number).readlink())
-                told = _fields((process / "fdinfo" / number).read_text())
+                # proc_pid_fdinfo(5)
+                pairs = (line.partition(":") for line in (process / "fdinfo" / number).read_text().splitlines())
+                told = {name: int(value) for name, _, value in pairs if value.strip().isdecimal()}
                 status = (process / "fd" / number).stat() if link.startswith("/") else None
             except OSError:
                 continue  # closed meanwhile
@@ -230,15 +235,3 @@ def read(pids: Iterable[int], root: Path = Path("/")) -> OpenFiles:
                 rings.add(told.get("ino", 0))
                 found.uring_requests += max(told.get("CachedSqHead", 0) - told.get("CachedCqTail", 0), 0)
     return found
-
-
-def _devices(process: Path) -> dict[int, str]:
-    """Devices of the filesystems that the process can see, by the ids of their mounts (proc_pid_mountinfo(5))."""
-    lines = (line.split(maxsplit=3) for line in (process / "mountinfo").read_text(errors="replace").splitlines())
-    return {int(words[0]): words[2] for words in lines if len(words) > 3}
-
-
-def _fields(text: str) -> dict[str, int]:
-    """The numbers of a file of /proc/<pid>/fdinfo (proc_pid_fdinfo(5))."""
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {name: int(value) for name, _, value in pairs if value.strip().isdecimal()}

@@ -159,15 +159,12 @@ class _Index:
             here = [file for file in self._by_last.get(last, ()) if any(_is(path, name) for name in _names(file))]
             here = [file for file in here if file.kind != "directory"]  # synchronised, and its files are meant
             inside = [file for file in self.files.values() if any(_lies_in(path, name) for name in _names(file))]
-            here = here or inside or self._cut(path)
+            # The recorded path of a long one is its beginning; which file it is, is not known where several may be.
+            cut = [file for file in self._unnamed if file.path and path.startswith(file.path.rstrip("\ufffd"))]
+            here = here or inside or (cut if len(cut) == 1 else [])
             found.update({file.id: file for file in here})
             missing += [] if here else [path]
         return list(found.values()), missing
-
-    def _cut(self, path: str) -> list[File]:
-        """The file whose recorded path is the beginning of a long one; none where several may be."""
-        found = [file for file in self._unnamed if file.path and path.startswith(file.path.rstrip("\ufffd"))]
-        return found if len(found) == 1 else []
 
     def relevant(self, kind: str) -> list[File]:
         """Files that are no program's own; those that were open before only where there are no others."""
