@@ -7,7 +7,6 @@ its line in docs/doctor.md, which says what each spoils.
 
 from __future__ import annotations
 
-import functools
 import re
 import shlex
 import string
@@ -47,6 +46,9 @@ _OTHERS_REQUESTS_PER_S = 20
 _HOT_NVME_C, _HOT_C = 70, 55
 _WORKING = ("resync", "recover", "check", "repair", "reshape")
 _LOAD_PER_CPU = 0.25
+"""Of the load average (proc_loadavg(5)), which also counts tasks that wait for disks."""
+_TURBO = {True: {"off": 1, "file": "intel_pstate/no_turbo"}, False: {"off": 0, "file": "cpufreq/boost"}}
+"""Whether the driver is Intel's -> what turns turbo off."""
 _BUSY_CORES = 0.25
 _STEAL_SHARE = 0.01
 _SWAP_BYTES = 16 << 20
@@ -75,18 +77,13 @@ def diagnose(facts: Facts) -> list[Warning_]:
     mount = fact(facts, "disk.mount") or {}
     common = {"point": shlex.quote(str(mount.get("point") or "")), "source": mount.get("source")}
     common |= {"as_root": AS_ROOT, "safety": document("safety")}
-    found = []
+    found, texts = [], tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     for code, check in CHECKS.items():
         if (values := check(facts)) is not None:
-            values, words = {**common, **values}, _words()[code]
+            values, words = {**common, **values}, texts[code]
             remedies = [_FORM.format(words["remedy"], **values, name=name) for name in values.get("names", [""])]
             found.append(Warning_(code, _FORM.format(words["text"], **values), "; ".join(dict.fromkeys(remedies))))
     return found
-
-
-@functools.cache
-def _words() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 class _Form(string.Formatter):
@@ -129,14 +126,17 @@ def _of(bad: Callable[..., object], *places: str) -> Check:
     return check
 
 
-def _devices(seen: Callable[[Facts], str], *, drives: bool = True) -> Check:
-    """A check of each drive, or of each device from the mounted one down: `seen` says what is wrong with one, or ''."""
+def _devices(seen: Callable[[Facts], object], *, drives: bool = True) -> Check:
+    """A check of each drive, or of each device from the mounted one down: `seen` says what is wrong with one.
+
+    One of which it says no words, but True, is named.
+    """
 
     def check(facts: Facts) -> Values:
         devices = _drives(facts) if drives else fact(facts, "disk.devices") or ()
         bad = {_name(device): words for device in devices if (words := seen(device))}
-        names = [name.replace("/", "!") for name in bad]
-        return {"seen": ", ".join(bad.values()), "names": names} if bad else None
+        said = ", ".join(words if isinstance(words, str) else name for name, words in bad.items())
+        return {"seen": said, "names": [name.replace("/", "!") for name in bad]} if bad else None
 
     return check
 
@@ -177,18 +177,6 @@ def _scheduler(facts: Facts) -> Values:
     return {"seen": ", ".join(seen), "command": "; ".join(commands)} if seen else None
 
 
-def _failing(drive: Facts) -> str:
-    health = fact(drive, "health") or {}
-    bad = health.get("passed") is False or health.get("critical_warning") or health.get("media_errors")
-    return _name(drive) if bad else ""
-
-
-def _hot(drive: Facts) -> str:
-    limit_c = _HOT_NVME_C if _name(drive).startswith("nvme") else _HOT_C
-    now_c = fact(drive, "health.temperature_c")
-    return f"{drive['name']} {now_c} °C" if (now_c or 0) >= limit_c else ""
-
-
 def _slow_link(facts: Facts) -> Values:
     seen = []
     for drive in _drives(facts):
@@ -209,11 +197,6 @@ def _misaligned(facts: Facts) -> Values:
         if device.get("alignment_offset_bytes") or (block_bytes and device.get("start_bytes", 0) % block_bytes)
     ]  # fmt: skip
     return {"seen": ", ".join(bad), "block_bytes": block_bytes} if bad else None
-
-
-def _layer(device: Facts) -> str:
-    kind = device.get("kind")
-    return "" if kind in ("disk", "partition", None) else f"{device['name']} ({_LAYERS.get(str(kind), kind)})"
 
 
 def _disk_in_use(seconds: float, requests: Mapping[str, int]) -> object:
@@ -249,16 +232,6 @@ def _busy_processes(busy: Sequence[Facts]) -> object:
     return is_much and {"seen": seen, "pids": ",".join(str(process["pid"]) for process in busy)}
 
 
-def _high_load(load: Sequence[float], cpus: int) -> object:
-    """Load average against the number of processors (proc_loadavg(5)); it also counts tasks that wait for disks."""
-    most = max(1.0, _LOAD_PER_CPU * cpus)
-    return cpus and load[0] > most and {"load": load[0], "cpus": cpus, "most": most}
-
-
-def _cpu_limit(limit: float, cpus: int | None) -> object:
-    return (cpus is None or limit < cpus) and {"limit": limit, "of": f" of {cpus}" if cpus is not None else ""}
-
-
 def _cpu_affinity(allowed: str, cpus: int) -> object:
     spans = [part.split("-") for part in allowed.split(",") if re.fullmatch(r"\d+(-\d+)?", part)]  # as in 0-3,8
     number = sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
@@ -269,11 +242,6 @@ def _governor(governors: Mapping[str, int]) -> object:
     others = {name: count for name, count in governors.items() if name != "performance"}
     seen = ", ".join(f"{name} on {count} of {sum(governors.values())} processors" for name, count in others.items())
     return others and {"seen": seen}
-
-
-def _turbo(is_on: bool, driver: str | None) -> object:
-    is_intel = str(driver or "").startswith("intel_")
-    return is_on and ({"off": 1, "file": "intel_pstate/no_turbo"} if is_intel else {"off": 0, "file": "cpufreq/boost"})
 
 
 def _deep_idle(states: Sequence[Facts]) -> object:
@@ -316,8 +284,21 @@ CHECKS: dict[str, Check] = {
         lambda free, size, devices: devices and size and free < LEAST_FREE_SHARE * size and {"share": free / size},
         *("disk.free_bytes", "disk.size_bytes", "disk.devices"),
     ),
-    "drive-failing": _devices(_failing),
-    "drive-hot": _devices(_hot),
+    "drive-failing": _devices(
+        lambda drive: (
+            fact(drive, "health.passed") is False
+            or fact(drive, "health.critical_warning")
+            or fact(drive, "health.media_errors")
+        )
+    ),
+    "drive-hot": _devices(
+        lambda drive: (
+            f"{_name(drive)} {now_c} °C"
+            if (now_c := fact(drive, "health.temperature_c"))
+            and now_c >= (_HOT_NVME_C if _name(drive).startswith("nvme") else _HOT_C)
+            else ""
+        )
+    ),
     "slow-link": _slow_link,
     "misaligned-partition": _misaligned,
     "raid-working": _devices(
@@ -327,13 +308,23 @@ CHECKS: dict[str, Check] = {
     "disk-in-use": _of(_disk_in_use, "activity.observed_s", "activity.disk_requests"),
     "background-services": _of(_background, "activity.background"),
     "busy-processes": _of(_busy_processes, "activity.busy"),
-    "high-load": _of(_high_load, "activity.load", "cpu.cpus"),
+    "high-load": _of(
+        lambda load, cpus: (
+            cpus
+            and load[0] > (most := max(1.0, _LOAD_PER_CPU * cpus))
+            and {"load": load[0], "cpus": cpus, "most": most}
+        ),
+        *("activity.load", "cpu.cpus"),
+    ),
     "steal-time": _of(lambda share: share >= _STEAL_SHARE, "activity.steal_share"),
     "virtual-machine": _of(
         lambda vm, product: vm and {"seen": f"{vm}, {product}" if product else vm},
         *("virtualisation.vm", "virtualisation.product?"),
     ),
-    "cpu-limit": _of(_cpu_limit, "limits.cpus", "cpu.cpus?"),
+    "cpu-limit": _of(
+        lambda limit, cpus: (cpus is None or limit < cpus) and {"limit": limit, "of": f" of {cpus}" if cpus else ""},
+        *("limits.cpus", "cpu.cpus?"),
+    ),
     "cpu-affinity": _of(_cpu_affinity, "limits.affinity", "cpu.cpus"),
     "memory-limit": _of(
         lambda limit, total: total is None or limit < total, "limits.memory_bytes", "memory.total_bytes?"
@@ -344,7 +335,10 @@ CHECKS: dict[str, Check] = {
         lambda cpus, governors: governors is None and {"text": NO_GOVERNOR.text, "remedy": NO_GOVERNOR.remedy},
         *("cpu.cpus", "cpu.governors?"),
     ),
-    "turbo-on": _of(_turbo, "cpu.turbo", "cpu.frequency_driver?"),
+    "turbo-on": _of(
+        lambda is_on, driver: is_on and _TURBO[str(driver).startswith("intel_")],
+        *("cpu.turbo", "cpu.frequency_driver?"),
+    ),
     "deep-idle-states": _of(_deep_idle, "cpu.idle.states"),
     "cpu-throttled": _of(
         lambda times, now_c: times and {"times": times, "now": "" if now_c is None else f", now {now_c:.0f} °C"},
@@ -369,15 +363,20 @@ CHECKS: dict[str, Check] = {
             else ""
         )
     ),
-    "write-back-cache": _devices(
-        lambda drive: _name(drive) if fact(drive, "queue.write_cache") == "write back" else ""
-    ),
+    "write-back-cache": _devices(lambda drive: fact(drive, "queue.write_cache") == "write back"),
     "access-times": _of(
         lambda options, devices: devices and {"noatime", "relatime", "ro"}.isdisjoint(options),
         *("disk.mount.options", "disk.devices"),
     ),
     "discard-on-delete": _of({"discard", "discard=sync"}.intersection, "disk.mount.options"),
-    "layered-device": _devices(_layer, drives=False),
+    "layered-device": _devices(
+        lambda device: (
+            f"{_name(device)} ({_LAYERS.get(kind, kind)})"
+            if (kind := device.get("kind")) not in ("disk", "partition", None)
+            else ""
+        ),
+        drives=False,
+    ),
     "old-kernel": _of(_old_kernel, "kernel.release"),
     "not-root": _of(lambda root: root is False, "user.root"),
     "no-witness": _of(_no_witness, "witness.unusable", "user.root?"),
