@@ -121,7 +121,7 @@ class Runs:
         self.patch.setattr(settings, "put", put if is_refused else self.put)
 
     def do_forbid(self, _: bool, step: Mapping[str, Any]) -> None:
-        self.patch.setattr(settings, "is_writable", lambda path, root: False)
+        self.patch.setattr(settings.os, "access", lambda path, mode: False)
 
     def do_restore(self, _: bool, step: Mapping[str, Any]) -> None:
         said = restore_all(self.machine)

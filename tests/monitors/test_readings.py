@@ -194,7 +194,7 @@ def test_an_event_that_the_machine_lacks_is_said_and_has_no_value(
     opened = perf_events.open_counter
 
     def without_hardware(event: perf_events.Event, pid: int, *, on_exec: bool = False) -> int | str:
-        return "no counter" if event.multiplexed else opened(event, pid, on_exec=on_exec)
+        return "no counter" if event.kind == perf_events.HARDWARE else opened(event, pid, on_exec=on_exec)
 
     monkeypatch.setattr(perf_events, "open_counter", without_hardware)
     monitor = process_monitors.PerfMonitor()

@@ -213,11 +213,8 @@ class _Walk:
     def up(self, here: Device, role: str, via: str, overlaps: bool) -> None:
         if not self._add(here, role, via, overlaps):
             return
-        for part in () if here.partition else partitions(here):
-            self.up(part, PARTITION, here.name, overlaps)
+        self._above(here, () if here.partition else partitions(here), PARTITION, overlaps)
         self._users(here, overlaps)
-        for twin in self._twins(here):
-            self.up(twin, TWIN, here.name, overlaps)
 
     def down(self, here: Device) -> None:
         """What this device lies on: its bytes overlap; what else lies there is beside it."""
@@ -225,30 +222,27 @@ class _Walk:
             disk = disk_of(here)
             self._add(disk, DISK, here.name, True)
             self._users(disk, True)
-            for twin in self._twins(disk):
-                self.up(twin, TWIN, disk.name, True)
-            for sibling in partitions(disk):
-                self.up(sibling, PARTITION, disk.name, False)
+            self._above(disk, partitions(disk), PARTITION, False)
         loop = self._loop(here)
         if loop is not None and loop.block is not None and (backing := device(loop.block, self.root)) is not None:
             self.up(backing, BACKING, here.name, True)
             self.down(backing)
         for slave in slaves(here):
             self._add(slave, UNDER, here.name, True)
-            for user in self._over(slave):
-                self.up(user, LOOP, slave.name, True)
+            self._above(slave, self._over(slave), LOOP, True)
             self.down(slave)
         for slave in slaves(here):
-            for part in partitions(slave):
-                self.up(part, PARTITION, slave.name, False)
-            for holder in holders(slave):
-                self.up(holder, HOLDER, slave.name, False)
+            self._above(slave, partitions(slave), PARTITION, False)
+            self._above(slave, holders(slave), HOLDER, False)
 
     def _users(self, here: Device, overlaps: bool) -> None:
-        for holder in holders(here):
-            self.up(holder, HOLDER, here.name, overlaps)
-        for user in self._over(here):
-            self.up(user, LOOP, here.name, overlaps)
+        self._above(here, holders(here), HOLDER, overlaps)
+        self._above(here, self._over(here), LOOP, overlaps)
+        self._above(here, self._twins(here), TWIN, overlaps)
+
+    def _above(self, here: Device, others: Sequence[Device], role: str, overlaps: bool) -> None:
+        for other in others:
+            self.up(other, role, here.name, overlaps)
 
     def _add(self, here: Device, role: str, via: str, overlaps: bool) -> bool:
         if here.number in self.found:

@@ -48,12 +48,13 @@ class Watch:
 
     def ended(self, pid: int) -> None:
         count = self._killed() - self._before
-        victims, own = list(self._victims()), _memory_group(self._root)
-        names = []
-        for name, group in victims:  # those whose group's limit, if one was exceeded, is one for our processes as well
+        own, names = _memory_group(self._root), []
+        for name, group in self._victims():
+            # Those whose group's limit, if one was exceeded, is one for our processes as well.
             if group is None or own is None or f"{own}/".startswith(f"{group.rstrip('/')}/"):
                 names.append(name)
-        count -= len(victims) - len(names)
+            else:
+                count -= 1
         if count <= 0:
             return
         leader = text_of(self._root / f"proc/{pid}/comm")

@@ -15,7 +15,7 @@ import platform
 import struct
 from dataclasses import dataclass
 
-_HARDWARE, _SOFTWARE = 0, 1
+HARDWARE, _SOFTWARE = 0, 1
 _CALL_NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 """perf_event_open in each architecture's table of system calls."""
 _ATTRIBUTES_BYTES = 64  # PERF_ATTR_SIZE_VER0
@@ -41,16 +41,11 @@ class Event:
     kind: int
     config: int
 
-    @property
-    def multiplexed(self) -> bool:
-        """True if it may be counted for a part of the time only."""
-        return self.kind == _HARDWARE
-
 
 EVENTS = (
-    Event("cycles", _HARDWARE, 0),
-    Event("instructions", _HARDWARE, 1),
-    Event("cache_misses", _HARDWARE, 3),
+    Event("cycles", HARDWARE, 0),
+    Event("instructions", HARDWARE, 1),
+    Event("cache_misses", HARDWARE, 3),
     Event("task_clock", _SOFTWARE, 1),
     Event("context_switches", _SOFTWARE, 3),
     Event("migrations", _SOFTWARE, 4),

@@ -112,7 +112,7 @@ class HostSettings:
         permitted, denied = [], dict[str, Change]()
         for path, value in wanted.items():
             change = Change(path, read_value(path, root) or "", value, follows=path in along)
-            if is_writable(path, root):
+            if os.access(_inside(path, root), os.W_OK):  # not by root either where /sys is read-only (containers)
                 permitted.append(change)
             elif change.old != change.new and not change.follows:
                 denied[path.rpartition("/")[2]] = change
@@ -238,11 +238,6 @@ def put(path: str, value: str, root: Path) -> None:
         os.write(descriptor, f"{value}\n".encode())
     finally:
         os.close(descriptor)
-
-
-def is_writable(path: str, root: Path) -> bool:
-    """Whether this user may write it (false for root too where /sys is read-only, as in most containers)."""
-    return os.access(_inside(path, root), os.W_OK)
 
 
 def _inside(path: str, root: Path) -> Path:

@@ -177,6 +177,12 @@ _LSCPU = {
 def cpu(machine: Machine) -> dict[str, Any]:
     """Section `cpu`: topology from /sys and /proc/cpuinfo; `lscpu` adds names that are not there (ARM models)."""
     info = machine.fields("proc/cpuinfo")
+    temperatures_mc = [
+        milli
+        for zone in machine.paths("sys/class/thermal/thermal_zone[0-9]*")
+        if re.search("pkg|cpu|soc", (machine.text(zone / "type") or "").lower())
+        and (milli := machine.number(zone / "temp")) is not None
+    ]
     flaws = ((path, machine.text(path)) for path in machine.paths(f"{CPU}/vulnerabilities/*"))
     lscpu = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
     folders = machine.paths(f"{CPU}/cpu[0-9]*/topology")
@@ -199,7 +205,7 @@ def cpu(machine: Machine) -> dict[str, Any]:
         idle=_idle(machine),
         mitigations={path.name: text for path, text in flaws if text and text != "Not affected"},
         throttled=max((count for count in counts if count is not None), default=None),
-        temperature_c=_temperature_c(machine),
+        temperature_c=max(temperatures_mc) / 1000 if temperatures_mc else None,
     )
 
 
@@ -254,14 +260,6 @@ def _idle(machine: Machine) -> dict[str, Any]:
     )
 
 
-def _temperature_c(machine: Machine) -> float | None:
-    """The hottest sensor of those that are the processor's."""
-    zones = machine.paths("sys/class/thermal/thermal_zone[0-9]*")
-    of_cpu = [zone for zone in zones if re.search("pkg|cpu|soc", (machine.text(zone / "type") or "").lower())]
-    known_mc = (milli for zone in of_cpu if (milli := whole_number(machine.text(zone / "temp"))) is not None)
-    return max((milli / 1000 for milli in known_mc), default=None)
-
-
 OBSERVE_S = 0.2
 BUSY_SHARE = 0.05
 _MOST = 5
@@ -290,10 +288,14 @@ def activity(
     after = process_table.statuses(machine.root)
     loads = (machine.text("proc/loadavg") or "").split()
     uptime = (machine.text("proc/uptime") or "").split()
+    # Of the processor time that this machine wanted since it started, the hypervisor gave a share to others.
+    first = next(iter(machine.lines("proc/stat")), "").split()[1:]
+    user, nice, system, _, _, irq, softirq, steal = [*map(int, first), *[0] * 8][:8]
+    wanted = user + nice + system + irq + softirq + steal if len(first) >= 8 else 0
     return known(
         load=[float(load) for load in loads[:3]],
         uptime_s=float(uptime[0]) if uptime else None,
-        steal_share=_steal_share(machine),
+        steal_share=round(steal / wanted, 4) if wanted else None,
         observed_s=observe_s,
         busy=_busy(before, after, observe_s),
         disk_requests={name: count - requests.get(name, 0) for name, count in _requests(machine, disks).items()},
@@ -325,14 +327,3 @@ def _requests(machine: Machine, disks: Sequence[str]) -> dict[str, int]:
     """Requests that each disk has completed so far: reads and writes."""
     counted = block_devices.disk_counters(disks, machine.root)
     return {name: of["reads"] + of["writes"] for name, of in counted.items()}
-
-
-def _steal_share(machine: Machine) -> float | None:
-    """Of the processor time that this machine wanted since it started, the share that the hypervisor gave to others."""
-    for line in machine.lines("proc/stat")[:1]:
-        ticks = [int(column) for column in line.split()[1:]]
-        if len(ticks) >= 8:
-            user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-            wanted = user + nice + system + irq + softirq + steal
-            return round(steal / wanted, 4) if wanted else None
-    return None

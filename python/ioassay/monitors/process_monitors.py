@@ -68,7 +68,7 @@ class PerfMonitor(_OfProcesses):
         for event, counter in self._counters.items():
             count, *times_ns = perf_events.read(counter)
             reading[f"{event.name}.count"] = count
-            if event.multiplexed:
+            if event.kind == perf_events.HARDWARE:  # it may be counted for a part of the time only
                 reading[f"{event.name}.enabled_ns"], reading[f"{event.name}.running_ns"] = times_ns
         return reading
 
