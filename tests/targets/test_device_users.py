@@ -91,9 +91,9 @@ def test_names_by_id_come_first_and_replace_the_kernels(fake_root: Build) -> Non
 
 def test_a_name_matches_whole_and_exactly() -> None:
     known = ["ata-MODEL_SN1", "SN1"]
-    assert safety.consents(known, "SN1") and safety.consents(known, "/dev/disk/by-id/ata-MODEL_SN1")
+    assert all(safety.consents(known, Consent((name,))) for name in ("SN1", "/dev/disk/by-id/ata-MODEL_SN1"))
     for other in ("", "SN", "SN11", "sn1", "/dev/sda", "ata-MODEL_SN1-part1", "*"):
-        assert not safety.consents(known, other)
+        assert not safety.consents(known, Consent((other,)))
 
 
 def test_each_namespace_is_read_once_and_a_path_lies_on_the_topmost_mount(fake_root: Build) -> None:

@@ -153,11 +153,14 @@ def test_data_on_its_way_to_the_disk_is_written(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "file").write_bytes(bytes(range(256)) * 16)
     looks = []
 
-    def extents(_: int, end: int, how: int) -> list[tuple[int, int, int]]:
+    def ioctl(_: int, __: int, buffer: bytearray) -> None:
+        start, length, how, *_ = filesystem._HEAD.unpack_from(buffer)
         looks.append(how)
-        return [(0, end, 0 if how & 0x1 else 0x800)]  # FIEMAP_FLAG_SYNC, FIEMAP_EXTENT_UNWRITTEN
+        filesystem._HEAD.pack_into(buffer, 0, start, length, how, 1, 1, 0)
+        flags = 0 if how & 0x1 else 0x800  # FIEMAP_FLAG_SYNC, FIEMAP_EXTENT_UNWRITTEN
+        filesystem._EXTENT.pack_into(buffer, filesystem._HEAD.size, start, 0, length, 0, 0, flags, 0, 0, 0)
 
-    monkeypatch.setattr(filesystem, "_extents", extents)
+    monkeypatch.setattr(filesystem.fcntl, "ioctl", ioctl)
     assert filesystem.first_unwritten_bytes(tmp_path / "file") is None
     assert looks == [0, 1]
 

@@ -341,7 +341,7 @@ def test_a_drive_that_says_nothing_is_allocated_is_not_read(
 
 def test_other_devices_are_not_asked_as_namespaces() -> None:
     names = ("nvme0n1", "nvme10n12", "nvme0n1p1", "nvme0c0n1", "sda", "ng0n1", "nvme0")
-    assert [occupancy.is_namespace(name) for name in names] == [True, True, *[False] * 5]
+    assert [bool(occupancy.NAMESPACE.fullmatch(name)) for name in names] == [True, True, *[False] * 5]
 
 
 def test_what_is_known_reads_as_a_sentence_after_the_name() -> None:

@@ -86,13 +86,14 @@ def _mounted(of: Family) -> Iterator[Finding]:
             remedy = f"umount {shlex.quote(mount.point)}{elsewhere}"
             if mount.point in _SYSTEM_POINTS:
                 remedy = f"choose another device (the system runs from {mount.point})"
-            yield _use(of, member, f"is mounted on {mount.point} in {mount.namespace}", remedy)
+            yield _use(member, f"{of.title(member)} is mounted on {mount.point} in {mount.namespace}", remedy)
         if number in pools and not here:
-            yield _use(of, member, f"belongs to a {pools[number]} file system that is mounted", "unmount it")
+            what = f"belongs to a {pools[number]} file system that is mounted"
+            yield _use(member, f"{of.title(member)} {what}", "unmount it")
     active = {swap.number: swap for swap in mounts.swaps(of.root) if swap.number is not None}
     for member in of.members:
         if (swap := active.get(member.device.number)) is not None:
-            yield _use(of, member, "is active swap", f"swapoff {shlex.quote(swap.path)}")
+            yield _use(member, f"{of.title(member)} is active swap", f"swapoff {shlex.quote(swap.path)}")
 
 
 def _built_on(of: Family) -> Iterator[Finding]:
@@ -100,10 +101,10 @@ def _built_on(of: Family) -> Iterator[Finding]:
         device = member.device
         if member.role == HOLDER:
             kind, remedy = _holder(device)
-            yield _beside_or_in_use(member, f"/dev/{device.name} ({kind}) is built on {member.via}", remedy)
+            yield _use(member, f"/dev/{device.name} ({kind}) is built on {member.via}", remedy)
         elif member.role == LOOP:
             text = f"the loop device /dev/{device.name} lies over {member.via}"
-            yield _beside_or_in_use(member, text, f"losetup -d /dev/{device.name}")
+            yield _use(member, text, f"losetup -d /dev/{device.name}")
         elif member.role == TWIN:
             yield Finding(f"/dev/{device.name} is another way to the data of {member.via}", False)
         elif member.role == PARTITION and member.overlaps:
@@ -134,7 +135,7 @@ def _programs(of: Family) -> Iterator[Finding]:
             if not name and not process.exists():
                 continue  # it has ended meanwhile
             what = f"is open for writing in process {pid} ({name})"
-            yield _use(of, members[number], what, f"end process {pid}")
+            yield _use(members[number], f"{of.title(members[number])} {what}", f"end process {pid}")
 
 
 def _exported(of: Family) -> Iterator[Finding]:
@@ -145,7 +146,7 @@ def _exported(of: Family) -> Iterator[Finding]:
         for member in of.members:
             if member.device.number == number and text_of(space / "enable") == "1":
                 what = f"is served to other machines as {space.parent.parent.name} (NVMe over Fabrics)"
-                yield _use(of, member, what, f"echo 0 > {space}/enable")
+                yield _use(member, f"{of.title(member)} {what}", f"echo 0 > {space}/enable")
 
 
 def _writers(root: Path) -> Iterator[tuple[int, Number]]:
@@ -180,15 +181,11 @@ def claimed(of: Family, ours: Sequence[Number] = ()) -> list[Finding]:
             if error.errno == errno.EBUSY:
                 hidden = "mounted out of sight, part of a RAID or a pool, or being tested"
                 what, remedy = f"is held by the kernel or another program: {hidden}", "end that use"
-            found.append(_use(of, member, what, remedy))
+            found.append(_use(member, f"{of.title(member)} {what}", remedy))
     return found
 
 
-def _use(of: Family, member: Member, what: str, remedy: str) -> Finding:
-    return _beside_or_in_use(member, f"{of.title(member)} {what}", remedy)
-
-
-def _beside_or_in_use(member: Member, text: str, remedy: str) -> Finding:
+def _use(member: Member, text: str, remedy: str) -> Finding:
     if member.overlaps:
         return Finding(text, True, (remedy,) if remedy else ())
     return Finding(f"{text} (beside the target, on the same disk)", False, beside=True)

@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,7 +148,14 @@ def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> No
         by_device.setdefault(existing_folder(footprint.path).stat().st_dev, []).append(footprint)
     shown = units.format_size
     for group in by_device.values():
-        missing = {footprint.path: _missing_bytes(footprint) for footprint in group if footprint.lasting}
+        missing: dict[Path, int] = {}  # what a file takes in addition to what it holds already
+        for path, size_bytes in ((each.path, each.size_bytes) for each in group if each.lasting):
+            if size_bytes is None:
+                raise StudyError(
+                    f"how large {path} becomes is computed by the tool, so whether it fits cannot be checked; write "
+                    "its size in bytes (size=, filesize=, offset=)"
+                )
+            missing[path] = max(size_bytes - (path.stat().st_blocks * 512 if path.is_file() else 0), 0)
         passing = max((footprint.size_bytes or 0 for footprint in group if not footprint.lasting), default=0)
         wanted_bytes = sum(missing.values()) + passing
         folder = existing_folder(group[0].path)
@@ -165,17 +172,6 @@ def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> No
             f"reserved; expected at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name "
             "paths with more room"
         )
-
-
-def _missing_bytes(footprint: Footprint) -> int:
-    """What a file takes in addition to what it holds already."""
-    if footprint.size_bytes is None:
-        raise StudyError(
-            f"how large {footprint.path} becomes is computed by the tool, so whether it fits cannot be checked; write "
-            "its size in bytes (size=, filesize=, offset=)"
-        )
-    held_bytes = footprint.path.stat().st_blocks * 512 if footprint.path.is_file() else 0
-    return max(footprint.size_bytes - held_bytes, 0)
 
 
 def require_record_room(folder: Path, size_bytes: int, root: Path = ROOT) -> None:
@@ -225,32 +221,23 @@ def first_unwritten_bytes(path: Path, end_bytes: int | None = None) -> int | Non
 
 def _first_gap(handle: int, end: int, how: int = 0) -> int:
     """Where the written part of a file that begins at its first byte ends."""
-    reached = 0
-    try:
-        for logical, length, flags in _extents(handle, end, how):
+    reached: int = 0
+    while reached < end:
+        buffer = bytearray(_HEAD.size + _BATCH * _EXTENT.size)
+        _HEAD.pack_into(buffer, 0, reached, end - reached, how, 0, _BATCH, 0)
+        try:
+            fcntl.ioctl(handle, _FS_IOC_FIEMAP, buffer)
+        except OSError as error:
+            if error.errno not in _NO_FIEMAP:
+                raise
+            return os.lseek(handle, 0, os.SEEK_HOLE)
+        if (mapped := _HEAD.unpack_from(buffer)[3]) == 0:
+            return reached
+        for index in range(mapped):
+            logical, _, length, _, _, flags, *_ = _EXTENT.unpack_from(buffer, _HEAD.size + index * _EXTENT.size)
             if logical > reached or flags & _UNWRITTEN:
                 return reached
             reached = logical + length
-    except OSError as error:
-        if error.errno not in _NO_FIEMAP:
-            raise
-        return os.lseek(handle, 0, os.SEEK_HOLE)
-    return reached
-
-
-def _extents(handle: int, end: int, how: int) -> Iterator[tuple[int, int, int]]:
-    """Logical offset, length (bytes) and flags of each extent before `end`, in their order."""
-    start = 0
-    while start < end:
-        buffer = bytearray(_HEAD.size + _BATCH * _EXTENT.size)
-        _HEAD.pack_into(buffer, 0, start, end - start, how, 0, _BATCH, 0)
-        fcntl.ioctl(handle, _FS_IOC_FIEMAP, buffer)
-        mapped = _HEAD.unpack_from(buffer)[3]
-        if mapped == 0:
-            return
-        for index in range(mapped):
-            logical, _, length, _, _, flags, *_ = _EXTENT.unpack_from(buffer, _HEAD.size + index * _EXTENT.size)
-            yield logical, length, flags
             if flags & _LAST:
-                return
-            start = logical + length
+                return reached
+    return reached

@@ -135,7 +135,7 @@ def _answers(earlier: Occupancy, whole: bool) -> bool:
 
 def _examined(path: Path, handle: int, device: Device, root: Path, whole: bool) -> Occupancy:
     disk = block_devices.disk_of(device)  # of a namespace's partitions as well
-    node = block_devices.node_of(disk, root) if is_namespace(disk.name) else None
+    node = block_devices.node_of(disk, root) if NAMESPACE.fullmatch(disk.name) else None
     blocks = unallocated_blocks(node, disk.size_bytes) if node is not None else None
     if blocks is not None:
         word = f"the drive reports that none of its {blocks} blocks is allocated (NVMe, NUSE 0)"
@@ -232,8 +232,8 @@ def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
         try:
             status = os.fstat(handle)
             if (status.st_dev, status.st_ino) == loop.file:
-                begin_bytes = int((loop.device.folder / "loop/offset").read_text())
-                return list(_data_spans(handle, begin_bytes, device.size_bytes))
+                begin = int((loop.device.folder / "loop/offset").read_text())
+                return list(_data_spans(handle, begin, device.size_bytes))
         finally:
             os.close(handle)
     return None
@@ -377,14 +377,10 @@ _FORMATS_AT = 128
 _FORMAT_BYTES = 4
 _THIN = 0x1
 _PATIENCE_MS = 10_000
-_NAME = re.compile(r"nvme\d+n\d+")
+NAMESPACE = re.compile(r"nvme\d+n\d+")
+"""The kernel's name of a whole NVMe namespace."""
 
 Ioctl = Callable[[int, int, Any], Any]
-
-
-def is_namespace(name: str) -> bool:
-    """Whether a kernel name is that of a whole NVMe namespace."""
-    return _NAME.fullmatch(name) is not None
 
 
 def unallocated_blocks(node: Path, size_bytes: int, ioctl: Ioctl | None = None) -> int | None:

@@ -91,7 +91,7 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     if access != WRITE:
         return warnings + _about_reading(family)
     names = consent_names(device, root)
-    consented = any(consents(names, given) for given in consent.names)
+    consented = consents(names, consent)
     findings = device_findings(family, whole=not consented)
     debug_log.info(
         "targets", f"{path}: {len(findings)} findings against writing, consent {'given' if consented else 'not given'}"
@@ -320,9 +320,9 @@ def consent_names(device: Device, root: Path = ROOT) -> list[str]:
     return [f"/dev/{device.name}", device.name, *backing]
 
 
-def consents(names: list[str], given: str) -> bool:
-    """True when the text after --destroy-data is one of the names; by-id names also with their folder."""
-    return given in names or given.removeprefix(f"/{_BY_ID}/") in names
+def consents(names: Sequence[str], consent: Consent) -> bool:
+    """True when a text after --destroy-data is one of the names; by-id names also with their folder."""
+    return any(given in names or given.removeprefix(f"/{_BY_ID}/") in names for given in consent.names)
 
 
 def serials(disk: Device) -> list[str]:
@@ -333,7 +333,7 @@ def serials(disk: Device) -> list[str]:
 
 def refuse_unless_consented(subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent) -> None:
     """SafetyRefusal when something is in use, or when there is data and `consent` has none of `names`."""
-    consented = any(consents(list(names), given) for given in consent.names)
+    consented = consents(names, consent)
     ordered = sorted(dict.fromkeys(findings), key=lambda finding: not finding.in_use)
     in_use = any(finding.in_use for finding in ordered)
     if not in_use and (consented or not ordered):
