@@ -94,7 +94,15 @@ def spread(
             if load.path is not None:  # a device that is only read answers ioctl calls: fio asks it for its size
                 of_file = IOCTL_DEV if load.read_only else FILE
                 rules.append(Rule(load.path, FOLDER if load.path.is_dir() else of_file))
-            rules += _of_touches(touches, layouts)
+            for path, access in ((touch.path, touch.access) for touch in touches):
+                # fio opens a character device for writing also where it reads (generic_open_file in filesetup.c).
+                if path.is_char_device() or (access == WRITE and not path.is_dir()):
+                    rules.append(Rule(path, FILE))
+                elif path.is_block_device():
+                    rules.append(Rule(path, IOCTL_DEV))
+                if access == WRITE and path in layouts and not (path.is_block_device() or path.is_char_device()):
+                    # Where the path is a link, that is replaced by a file, or what it leads to is made.
+                    rules += [Rule(place, LAYOUT) for place in (path.parent.resolve(), path.resolve().parent)]
             rules += [Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host]
             rules = list(dict.fromkeys(rules))
             try:
@@ -117,18 +125,6 @@ def _obstacle(needs: Confinement, programs: Iterable[str], kernel: Linux | None)
         text = f"'{own}' is setuid or has file capabilities, and a confined program of a user loses these"
         return f"{text}; run ioassay as root to have both"
     return ""
-
-
-def _of_touches(touches: Iterable[Touch], layouts: frozenset[Path]) -> Iterator[Rule]:
-    for path, access in ((touch.path, touch.access) for touch in touches):
-        # fio opens a character device for writing also where it reads (generic_open_file in filesetup.c).
-        if path.is_char_device() or (access == WRITE and not path.is_dir()):
-            yield Rule(path, FILE)
-        elif path.is_block_device():
-            yield Rule(path, IOCTL_DEV)
-        if access == WRITE and path in layouts and not (path.is_block_device() or path.is_char_device()):
-            # Where the path is a link, that is replaced by a file, or what it leads to is made.
-            yield from (Rule(place, LAYOUT) for place in (path.parent.resolve(), path.resolve().parent))
 
 
 def _prepare(stack: ExitStack, path: Path, is_layout: bool) -> None:

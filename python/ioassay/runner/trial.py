@@ -209,7 +209,16 @@ class _Watched:
         try:
             touches, needs = driver.touches(params), driver.confinement(params)
             confined = confinement.spread(load, touches, raw, needs, [command.argv[0]])
-            with self._watching(loaded, raw) as watching, confined as net:
+            if self.trial.calls:
+                try:
+                    witnessed = witness.counting(loaded, raw)
+                except ToolError as error:
+                    raise ConditionError(str(error)) from None
+            else:
+                rate = self.bench.rates.get(plan.point_key(self.trial.point))
+                level = OFF if self.trial.twin else self.bench.study.witness_level_at(rate)
+                witnessed = witness.watching(level, loaded, raw)
+            with witnessed as watching, confined as net:
                 outcome = supervisor.run(
                     watching.command(step_argv(command, load, raw)),
                     stdout=raw / "stdout",
@@ -242,16 +251,6 @@ class _Watched:
                 (raw / UNAVAILABLE).write_text(json.dumps(sampler.unavailable, indent=1))
             limited = [Warning_("witness-limited", self.seen.why)] if self.seen is not None and self.seen.why else []
             self.warnings = [*self.warnings, *sampler.warnings, *limited]
-
-    def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
-        if not self.trial.calls:
-            rate = self.bench.rates.get(plan.point_key(self.trial.point))
-            level = OFF if self.trial.twin else self.bench.study.witness_level_at(rate)
-            return witness.watching(level, devices, raw)
-        try:
-            return witness.counting(devices, raw)
-        except ToolError as error:
-            raise ConditionError(str(error)) from None
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
@@ -322,14 +321,10 @@ def step_metrics(command: Command | None, load: Load, raw: Path) -> dict[str, fl
     if command is None or counter is None:
         return {}
     found = _results(command, raw)
-
-    def has_answered(answer: Any) -> bool:
-        return isinstance(answer, dict) and answer.get("ok") is True
-
     answers = [found.get("before"), *(one["counted"] for one in found.get("ended", ()))]
     known: dict[str, float] = {}
     for step, before, after in zip(command.steps, answers, answers[1:], strict=False):
-        if step.name and has_answered(before) and has_answered(after):
+        if step.name and all(isinstance(answer, dict) and answer.get("ok") is True for answer in (before, after)):
             known |= {f"{step.name}.{key}": value for key, value in counter.metrics(before, after).items()}
     return known
 
@@ -384,9 +379,16 @@ class RateReader:
         if seconds < (INTERVAL_S if now_s - self._began_s > SHORT_S else SHORT_INTERVAL_S):
             return
         before, self._counted, self._reported_s = self._counted, self._counters(), now_s
-        storage, latency_ns = self._of_device(before, seconds)
-        device = self._device if storage is not None else ""
-        self._on_rates(CurrentRates(now_s - self._began_s, self._of_tool(now_s), device, storage, latency_ns))
+        rates = CurrentRates(now_s - self._began_s, self._of_tool(now_s))
+        prefix = f"{self._device}."
+        grown = {name.removeprefix(prefix): now - before.get(name, now) for name, now in self._counted.items()}
+        if grown:  # completed reads and writes, and their mean latency; flushes and discards are neither
+            requests, spent_ms = grown["reads"] + grown["writes"], grown["read_ms"] + grown["write_ms"]
+            moved_bytes = _SECTOR_BYTES * (grown["read_sectors"] + grown["write_sectors"])
+            latency_ns = 1e6 * spent_ms / requests if requests and spent_ms >= _LEAST_MS else None
+            storage = Rates(requests / seconds, moved_bytes / seconds)
+            rates = replace(rates, device=self._device, storage=storage, latency_ns=latency_ns)
+        self._on_rates(rates)
 
     def _of_tool(self, now_s: float) -> Rates | None:
         try:
@@ -403,14 +405,3 @@ class RateReader:
         with suppress(OSError, ValueError):
             return self._disk.read() if self._disk is not None else {}
         return {}
-
-    def _of_device(self, before: Mapping[str, float], seconds: float) -> tuple[Rates | None, float | None]:
-        """Completed reads and writes, and their mean latency; flushes and discards are neither."""
-        after, prefix = self._counted, f"{self._device}."
-        grown = {name.removeprefix(prefix): after[name] - before.get(name, after[name]) for name in after}
-        if not grown:
-            return None, None
-        requests, spent_ms = grown["reads"] + grown["writes"], grown["read_ms"] + grown["write_ms"]
-        moved_bytes = _SECTOR_BYTES * (grown["read_sectors"] + grown["write_sectors"])
-        latency_ns = 1e6 * spent_ms / requests if requests and spent_ms >= _LEAST_MS else None
-        return Rates(requests / seconds, moved_bytes / seconds), latency_ns
