@@ -26,7 +26,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -191,46 +191,45 @@ def shown_parameters(cmdline: str, pseudonym: Callable[[str], str]) -> str:
     `pseudonym` gives the hash of a value, `#` included. What is shown already stays the same.
     """
     shown = []
-    for word, name, value in _parameters(cmdline):
+    parameters, of_init = _parameters(cmdline)
+    for word, name, value in parameters:
         shown.append(word if value is None else f"{name}{'=' if name else ''}{pseudonym(value or word)}")
-    if number := len(_of_init(cmdline)):
-        shown.append(f"init-arguments={number}")
+    if of_init:
+        shown.append(f"init-arguments={len(of_init)}")
     return " ".join(shown)
 
 
 def hidden_values(cmdline: str) -> Iterator[str]:
     """What `shown_parameters` leaves out and can be looked for: no numbers, and no paths that every machine has."""
-    hidden = [value if name else word.strip('"') for word, name, value in _parameters(cmdline) if value is not None]
-    hidden += [word.partition("=")[2].strip('"') or word.strip('"') for word in _of_init(cmdline)]
+    parameters, of_init = _parameters(cmdline)
+    hidden = [value if name else word.strip('"') for word, name, value in parameters if value is not None]
+    hidden += [word.partition("=")[2].strip('"') or word.strip('"') for word in of_init]
     for value in hidden:
         for part in dict.fromkeys((value, value.rstrip("="), *re.split(r"[:,;@=]", value))):
             if len(part) >= _LEAST_LETTERS and not _EVERYWHERE.fullmatch(part):
                 yield part
 
 
-def _parameters(cmdline: str) -> Iterator[tuple[str, str, str | None]]:
+def _parameters(cmdline: str) -> tuple[list[tuple[str, str, str | None]], list[str]]:
     """Each parameter as it stands, its name, and the value that is hidden; None of one that may be published.
 
-    No name where it may be a secret itself (a bare token, base64 that ends in `=`).
+    No name where it may be a secret itself (a bare token, base64 that ends in `=`). The words for init are apart.
     """
-    for word in _WORD.findall(cmdline):
-        if word == "--":
-            return
+    words: list[str] = _WORD.findall(cmdline)
+    found: list[tuple[str, str, str | None]] = []
+    end = words.index("--") if "--" in words else len(words)
+    for word in words[:end]:
         name, equals, value = word.strip('"').partition("=")
         plain = name.replace("-", "_")
         is_known = any(fnmatchcase(plain, pattern) for pattern in _PATTERNS)
         is_shown = is_known and _HARMLESS.fullmatch(value) and not _IDENTIFYING.search(value)
         if is_shown or _HIDDEN.fullmatch(word):
-            yield word, name, None
+            found.append((word, name, None))
         elif equals and value.strip('="') and _NAME.fullmatch(name):
-            yield word, name, value.strip('"')
+            found.append((word, name, value.strip('"')))
         else:
-            yield word, "", ""
-
-
-def _of_init(cmdline: str) -> list[str]:
-    words: list[str] = _WORD.findall(cmdline)
-    return words[words.index("--") + 1 :] if "--" in words else []
+            found.append((word, "", ""))
+    return found, words[end + 1 :]
 
 
 # The user's key
@@ -240,6 +239,7 @@ _KEY_BYTES = 32
 _PSEUDONYM_DIGITS = 16
 
 
+@dataclass
 class Pseudonyms:
     """Names for values that only the holder of the key can link to them; equal values have equal names.
 
@@ -247,9 +247,8 @@ class Pseudonyms:
     this process alone: its names then match no other run.
     """
 
-    def __init__(self, key: bytes | None = None, folder: Path | None = None) -> None:
-        self._key = key
-        self._folder = folder
+    _key: bytes | None = field(default=None, repr=False)
+    folder: Path | None = None
 
     @classmethod
     def of_user(cls, root: Path = Path("/")) -> Self:
@@ -270,7 +269,7 @@ class Pseudonyms:
 
     def _secret(self) -> bytes:
         if self._key is None:
-            path = self._folder / NAME if self._folder is not None else None
+            path = self.folder / NAME if self.folder is not None else None
             fresh, kept = os.urandom(_KEY_BYTES), _read_key(path) if path is not None else None
             if path is not None and kept is None:
                 with suppress(OSError):
@@ -525,10 +524,10 @@ class Redaction:
             self._searches.append(re.compile(alternatives or r"(?!)", re.IGNORECASE))
         self._fields = [(secret, _field(secret)) for secret in self.weak]
         self._rules: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
-            (shape, partial(self._of_shape, kind)) for kind, shape in _SHAPES if not (mild and kind == IP)
+            (shape, partial(self._behind, kind, "")) for kind, shape in _SHAPES if not (mild and kind == IP)
         ]  # mild leaves addresses, since versions look alike
         self._rules += [] if mild else [(_PATH, self._path)]
-        self._rules += [(search, partial(self._in_field, secret)) for secret, search in self._fields]
+        self._rules += [(search, partial(self._behind, one.kind, one.value)) for one, search in self._fields]
         self._run = self._placeholder(FOLDER, root) if root else ""
         self.counts.clear()
         self._memory: dict[str, tuple[str, Counter[str]]] = {}
@@ -591,14 +590,12 @@ class Redaction:
             text = pattern.sub(replacement, text)
         return text
 
-    def _in_field(self, secret: Secret, hit: re.Match[str]) -> str:
-        return hit[1] + self._placeholder(secret.kind, secret.value)
-
-    def _of_shape(self, kind: str, hit: re.Match[str]) -> str:
-        kept, value = hit[1], hit[2]
-        if value.startswith(MARK) or (kind == IP and not _telling_address(value)):
+    def _behind(self, kind: str, known: str, hit: re.Match[str]) -> str:
+        """What stays, and a placeholder for the value behind it: a known one, or what has the shape of its kind."""
+        value = known or hit[2]
+        if not known and (value.startswith(MARK) or (kind == IP and not _telling_address(value))):
             return hit[0]
-        return kept + self._placeholder(kind, value)
+        return hit[1] + self._placeholder(kind, value)
 
     def _path(self, hit: re.Match[str]) -> str:
         folder, _, name = hit[0].rpartition("/")
