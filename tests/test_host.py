@@ -311,7 +311,7 @@ def test_the_family_of_a_device_is_what_shares_its_bytes_and_what_lies_beside_it
     found = block_devices.family(target, root)
     assert found[0].device == target
     for overlaps, wanted in ((True, case["overlaps"]), (False, case["beside"])):
-        assert {one.device.name: one.relation for one in found if one.overlaps == overlaps} == wanted
+        assert {one.device.name: one.role.format(via=one.via) for one in found if one.overlaps == overlaps} == wanted
     if "loops" in case:
         assert [loop.device.name for loop in block_devices.loops(root)] == case["loops"]
 

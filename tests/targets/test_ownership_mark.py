@@ -24,7 +24,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(os, "setxattr", refuse)
     if request.param == "sidecar without time of birth":
-        monkeypatch.setattr(ownership_mark, "_birth_ns", lambda path: None)
+        monkeypatch.setattr(ownership_mark, "time_of_birth_ns", lambda path: None)
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
     ownership_mark.write(path, 4096)

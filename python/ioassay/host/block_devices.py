@@ -86,15 +86,10 @@ class Member:
 
     device: Device
     role: str
-    """SELF, PARTITION, HOLDER, LOOP, DISK, UNDER, BACKING or TWIN: what it is, for people."""
+    """SELF, PARTITION, HOLDER, LOOP, DISK, UNDER, BACKING or TWIN: what it is, for people when `via` is put in."""
     via: str
     overlaps: bool
     """True: writing the target can change bytes that belong to it. False: it lies beside the target."""
-
-    @property
-    def relation(self) -> str:
-        """For people: `a partition of sda`; empty for the target itself."""
-        return self.role.format(via=self.via)
 
 
 SELF = ""

@@ -52,7 +52,12 @@ class Machine:
 
     def paths(self, pattern: str) -> list[Path]:
         """What matches a glob pattern below the root, cpu2 before cpu10."""
-        return sorted(self.root.glob(pattern.lstrip("/")), key=lambda path: _natural(str(path)))
+        return sorted(
+            self.root.glob(pattern.lstrip("/")),
+            key=lambda path: [
+                (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))
+            ],
+        )
 
     def path(self, path: str | Path) -> Path:
         inside = Path(path)
@@ -106,7 +111,3 @@ def selected(text: str | None) -> str | None:
 def choices(text: str | None) -> list[str]:
     """All that such a file offers, brackets removed."""
     return (text or "").replace("[", "").replace("]", "").split()
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]

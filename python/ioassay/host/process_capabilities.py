@@ -17,14 +17,19 @@ _STATUS = "proc/self/status"
 _EFFECTIVE, _BOUNDING = "CapEff:", "CapBnd:"
 
 
-def is_held(name: str, root: Path = Path("/")) -> bool:
+def is_held(name: str, root: Path = Path("/"), among: str = _EFFECTIVE) -> bool:
     """Whether this process has it; also where the kernel does not say."""
-    return _is_in(_EFFECTIVE, name, root)
+    try:
+        lines = (root / _STATUS).read_text().splitlines()
+        mask = next(int(line.removeprefix(among), 16) for line in lines if line.startswith(among))
+    except (OSError, ValueError, StopIteration):
+        return True
+    return bool(mask >> _NUMBERS[name] & 1)
 
 
 def is_withheld(name: str, root: Path = Path("/")) -> bool:
     """Whether no program that is started here can have it, root's included."""
-    return not _is_in(_BOUNDING, name, root)
+    return not is_held(name, root, _BOUNDING)
 
 
 def remedy(*names: str, options: str = "", root: Path = Path("/")) -> str:
@@ -44,12 +49,3 @@ def of_container(*names: str, options: str = "") -> str:
 def fuse_obstacle(root: Path = Path("/")) -> str:
     """What lets a container mount by FUSE; '' where nothing keeps it from that."""
     return of_container(SYS_ADMIN, options=_FUSE) if is_withheld(SYS_ADMIN, root) else ""
-
-
-def _is_in(which: str, name: str, root: Path) -> bool:
-    try:
-        lines = (root / _STATUS).read_text().splitlines()
-        mask = next(int(line.removeprefix(which), 16) for line in lines if line.startswith(which))
-    except (OSError, ValueError, StopIteration):
-        return True
-    return bool(mask >> _NUMBERS[name] & 1)

@@ -64,7 +64,7 @@ class Family:
                 found = occupancy.signatures(node) if node is not None else []
             self._known[number] = f" ({'; '.join(map(str, found))})" if found else ""
         name = f"/dev/{member.device.name}{self._known[number]}"
-        return f"{name}, {member.relation}," if member.relation else name
+        return f"{name}, {member.role.format(via=member.via)}," if member.role else name
 
 
 def family(target: Device, path: Path, root: Path) -> Family:

@@ -48,7 +48,7 @@ class Guard:
                 )
             now = _look(touch.path)
             is_other = now.file not in (None, then.file) and ownership_mark.read(now.resolved) is None
-            is_replaced = is_other and ownership_mark.tells_age(now.resolved)
+            is_replaced = is_other and ownership_mark.time_of_birth_ns(now.resolved) is not None
             if is_replaced or (now.resolved, now.device) != (then.resolved, then.device):
                 raise SafetyRefusal(
                     f"{touch.path}: refused, nothing was written to it: it leads to something else than when the run "

@@ -111,11 +111,14 @@ def examine(path: Path, device: Device, root: Path = ROOT, *, whole: bool = True
         with suppress(OSError):
             os.fsync(handle)  # what waits in the page cache is neither in counters nor in a backing file
         state = _state(device, root)
-        earlier_state, earlier = _known.get(device.number, (None, None))
-        if earlier is not None and state is not None and state == earlier_state and _answers(earlier, whole):
-            seen = replace(earlier, data_at_bytes=earlier.data_at_bytes or _sample(path).data_at_bytes)
-        else:
+        earlier_state, seen = _known.get(device.number, (None, None))
+        # A sample of zeros is no answer where all is to be read. A drive's word is asked for anew.
+        is_known = seen is not None and (seen.empty or seen.whole_s is not None or seen.data_at_bytes is not None)
+        is_same = state is not None and state == earlier_state
+        if seen is None or not is_same or seen.reported or seen.failure or (whole and not is_known):
             seen = _examined(path, handle, device, root, whole)
+        else:
+            seen = replace(seen, data_at_bytes=seen.data_at_bytes or _sample(path).data_at_bytes)
     finally:
         os.close(handle)
     _known[device.number] = (state, seen)
@@ -125,12 +128,6 @@ def examine(path: Path, device: Device, root: Path = ROOT, *, whole: bool = True
 def latest(device: Device) -> Occupancy | None:
     """What the last look of this process found, for people to read; None where there was none."""
     return _known.get(device.number, (None, None))[1]
-
-
-def _answers(earlier: Occupancy, whole: bool) -> bool:
-    """Whether it is an answer: a sample of zeros is none where all was to be read. A drive's word is asked for anew."""
-    conclusive = earlier.empty or earlier.whole_s is not None or earlier.data_at_bytes is not None
-    return not earlier.reported and not earlier.failure and (not whole or conclusive)
 
 
 def _examined(path: Path, handle: int, device: Device, root: Path, whole: bool) -> Occupancy:

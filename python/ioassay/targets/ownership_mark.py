@@ -46,7 +46,7 @@ def read(path: Path) -> int | None:
         written_bytes = note.get("written_bytes")
         return written_bytes if isinstance(written_bytes, int) else None
     if note is None:  # ours as well: born after its announcement, and in the same run of the machine
-        announced, birth_ns = _sidecar(path), _birth_ns(path)
+        announced, birth_ns = _sidecar(path), time_of_birth_ns(path)
         since_ns = announced.get("expected_since_ns")
         if since_ns is not None and birth_ns is not None and birth_ns > since_ns and announced["boot_id"] == _boot_id():
             return 0
@@ -84,7 +84,7 @@ def _noted(path: Path, status: os.stat_result) -> dict[str, Any] | None:
     if attribute.get("inode") == status.st_ino:
         return attribute
     # An inode's number is given to another file as soon as it is free; its time of birth is not.
-    key, age = ("birth_ns", _birth_ns(path)) if "birth_ns" in note else ("change_ns", status.st_mtime_ns)
+    key, age = ("birth_ns", time_of_birth_ns(path)) if "birth_ns" in note else ("change_ns", status.st_mtime_ns)
     return note if note.get("inode") == status.st_ino and note[key] == age else None
 
 
@@ -95,7 +95,7 @@ def _write(path: Path, note: Mapping[str, Any]) -> None:
     except OSError as error:
         if error.errno not in _NOT_KEPT:
             raise
-        birth_ns = _birth_ns(path)
+        birth_ns = time_of_birth_ns(path)
         age = {"change_ns": path.lstat().st_mtime_ns} if birth_ns is None else {"birth_ns": birth_ns}
         _write_sidecar(path, {**note, **age})
 
@@ -109,11 +109,6 @@ def expect(path: Path) -> None:
     # File systems stamp new files with a clock that lags by up to a tick: what is made from now on is stamped later.
     while time.clock_gettime_ns(_CLOCK_REALTIME_COARSE) <= since_ns:
         time.sleep(0.001)
-
-
-def tells_age(path: Path) -> bool:
-    """Whether a file's time of birth is known, so that `read` knows a file that was announced."""
-    return _birth_ns(path) is not None
 
 
 def files(path: Path) -> list[Path]:
@@ -160,8 +155,11 @@ def _boot_id() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def _birth_ns(path: Path) -> int | None:
-    """When the file was made; None where the file system does not know. Python's stat does not tell on Linux."""
+def time_of_birth_ns(path: Path) -> int | None:
+    """When the file was made; None where the file system does not know, and `read` knows no file that was announced.
+
+    Python's stat does not tell on Linux.
+    """
     statx = getattr(ctypes.CDLL(None), "statx", None)
     if statx is None:
         return None
