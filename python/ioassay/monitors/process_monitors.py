@@ -22,20 +22,20 @@ MOST_PROGRAMS = 16
 """Programs that are told apart by name; what others do is in the sums."""
 
 
+@dataclass(eq=False)
 class _OfProcesses:
     """What these monitors have alike. None is surprised by a machine that lacks what it reads."""
 
-    often_absent = True
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self.root = root
-        self.unavailable: dict[str, str] = {}
+    root: Path = Path("/")
+    unavailable: dict[str, str] = field(default_factory=dict, init=False)
+    often_absent: ClassVar[bool] = True
 
     @classmethod
     def make(cls, root: Path, devices: Sequence[str]) -> Self:
         return cls(root)
 
 
+@dataclass(eq=False)
 class PerfMonitor(_OfProcesses):
     """Kernel and hardware events by perf_event_open(2): exact counts, of short-lived processes too.
 
@@ -50,9 +50,7 @@ class PerfMonitor(_OfProcesses):
         "running_ns": Field(COUNTER, "ns", "time in which a hardware counter was free for it, over all tasks"),
     }
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        super().__init__(root)
-        self._counters: dict[perf_events.Event, int] = {}
+    _counters: dict[perf_events.Event, int] = field(default_factory=dict, init=False)
 
     def attach(self, pid: int) -> None:
         """Open every event that there is on a process that is held before its program."""
@@ -88,6 +86,7 @@ class _Task:
     """Run and wait in nanoseconds, and slices."""
 
 
+@dataclass(eq=False)
 class SchedstatMonitor(_OfProcesses):
     """How long tasks ran and waited for a processor, from /proc/<pid>/task/<tid>/schedstat.
 
@@ -107,19 +106,16 @@ class SchedstatMonitor(_OfProcesses):
     }
     remedy = "use a kernel with CONFIG_SCHED_INFO"
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        super().__init__(root)
-        self._proc = root / "proc"
-        self._pid = 0
-        self._tasks: dict[tuple[int, int], _Task] = {}
-        self._ended: dict[str, tuple[int, int, int]] = {}
-        """Program -> run, wait and slices of its tasks that have ended."""
-        self._programs: dict[str, None] = {}
+    _pid: int = field(default=0, init=False)
+    _tasks: dict[tuple[int, int], _Task] = field(default_factory=dict, init=False)
+    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict, init=False)
+    """Program -> run, wait and slices of its tasks that have ended."""
+    _programs: dict[str, None] = field(default_factory=dict, init=False)
 
     def attach(self, pid: int) -> None:
         """Follow this process, its threads and all that they start."""
         self._pid = pid
-        if not (self._proc / str(pid) / "schedstat").exists():
+        if not (self.root / f"proc/{pid}/schedstat").exists():
             self.unavailable["schedstat"] = "not available: the kernel keeps no such account (CONFIG_SCHED_INFO)"
             self._pid = 0
 
@@ -157,14 +153,14 @@ class SchedstatMonitor(_OfProcesses):
         while waiting:
             process = waiting.pop()
             with suppress(OSError, ValueError):
-                for name in os.listdir(self._proc / str(process) / "task"):
+                for name in os.listdir(self.root / f"proc/{process}/task"):
                     yield process, int(name)
                     with suppress(OSError, ValueError):
-                        text = (self._proc / str(process) / "task" / name / "children").read_bytes()
+                        text = (self.root / f"proc/{process}/task/{name}/children").read_bytes()
                         waiting += map(int, text.split())
 
     def _follow(self, key: tuple[int, int]) -> None:
-        folder = self._proc / str(key[0]) / "task" / str(key[1])
+        folder = self.root / f"proc/{key[0]}/task/{key[1]}"
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = _Task(ProcFile(folder / "schedstat"))
@@ -299,6 +295,7 @@ _FILES = (
 )
 
 
+@dataclass(eq=False)
 class CgroupMonitor(_OfProcesses):
     """Fields `cpu.<field>`, `memory.<field>`, `<resource>.some_us`, and `<major>:<minor>.<field>` of block devices."""
 
@@ -330,10 +327,8 @@ class CgroupMonitor(_OfProcesses):
         "some_us": Field(COUNTER, "µs", "in which some task of the group waited for the resource (version 2)"),
     }
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        super().__init__(root)
-        self._files: list[tuple[ProcFile, _File]] = []
-        self._own = False
+    _files: list[tuple[ProcFile, _File]] = field(default_factory=list, init=False)
+    _own: bool = field(default=False, init=False)
 
     def attach(self, pid: int) -> None:
         """Look up the groups of a held process, which stays in them."""

@@ -192,13 +192,12 @@ class _Log:
         size = sum(map(len, texts))
         self._texts.append((now_s, texts, size))
         self._text_bytes += size
-        while self._text_bytes > MAX_TEXT_BYTES:
-            self._parse_oldest()
+        self._parse(MAX_TEXT_BYTES)
         return len(self._names)
 
     def begin(self) -> int:
         """Parse the first reading, before the load, and warn if it has nothing; how many values it has."""
-        self._parse_all()
+        self._parse()
         if not self._names and not self._said and not getattr(self._monitor, "often_absent", False):
             self._say("monitor-empty", f"monitor '{self._monitor.name}' found nothing to read on this machine")
         return len(self._names)
@@ -212,7 +211,7 @@ class _Log:
         return sum(len(names) for _, names, _ in self._rows) + len(self._texts) * len(self._names)
 
     def samples(self, origin_s: float) -> Samples:
-        self._parse_all()
+        self._parse()
         time_s, name, value = array("d"), list[str](), array("d")
         for at_s, names, values in self._rows:
             time_s.extend([at_s - origin_s] * len(names))
@@ -220,14 +219,11 @@ class _Log:
             value.extend(values)
         return Samples(monitor=self._monitor.name, time_s=time_s, name=name, value=value)
 
-    def _parse_all(self) -> None:
-        while self._texts:
-            self._parse_oldest()
-
-    def _parse_oldest(self) -> None:
-        at_s, texts, size = self._texts.popleft()
-        self._text_bytes -= size
-        if self._of_texts is not None:
+    def _parse(self, most_bytes: int = -1) -> None:
+        """Parse the oldest texts, until those that wait have at most so many bytes; by default all."""
+        while self._of_texts is not None and self._texts and self._text_bytes > most_bytes:
+            at_s, texts, size = self._texts.popleft()
+            self._text_bytes -= size
             try:
                 self._keep(at_s, self._of_texts.parse(texts))
             except _SENSELESS as error:

@@ -228,12 +228,6 @@ class Part:
     content: bytes
 
 
-def described(key: str, path: Path) -> InputFile:
-    """The description of a file that is here; OSError where it cannot be read."""
-    whole = path.absolute()
-    return InputFile(key, str(path), str(whole), whole.stat().st_size, digest(whole))
-
-
 def parts(file: InputFile) -> Iterator[Part]:
     """The pieces in which a file that is here is sent; an empty file is one empty piece."""
     with Path(file.path).open("rb") as source:
@@ -255,11 +249,11 @@ def _digest(path: str, state: tuple[int, ...]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@dataclass(frozen=True)
 class Cache:
     """Files by content, in a folder that is made when something comes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def find(self, file: InputFile) -> Path | None:
         """Where the content is: at the file's own path, or here; None where it is at neither."""

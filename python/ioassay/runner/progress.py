@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,9 @@ def _handed_on(method: str) -> Callable[..., None]:
     return call_each
 
 
+@dataclass(eq=False)
 class Several(Progress):
-    def __init__(self, views: Sequence[Progress]) -> None:
-        self._views = views
+    _views: Sequence[Progress]
 
     def opened(self, folder: Path, suite: Suite, trials: Iterable[Trial]) -> None:
         plan = list(trials)

@@ -12,15 +12,16 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ioassay.roles import Portable, Trial
 from ioassay.runner import delivery, worker, worker_pool
-from ioassay.runner.delivery import Delivered, Lacking, Order
+from ioassay.runner.delivery import Delivered, InputFile, Lacking, Order
 from ioassay.runner.executors import Hosts, Measured
 from ioassay.runner.progress import Progress
 from ioassay.runner.worker import Computed
@@ -83,7 +84,10 @@ class ForeignExecutor:
         with self._lock:
             self._waiting.add(future)
         needs = self.portable(trial)
-        inputs = [delivery.described(key, path) for key, path in needs.inputs.items()]
+        inputs = [
+            InputFile(key, str(path), str(path.absolute()), path.stat().st_size, delivery.digest(path))
+            for key, path in needs.inputs.items()
+        ]
         order = Order(dataclasses.replace(trial, params=needs.params), delivery.identity(), inputs)
         try:
             self._send(order, raw, future)
@@ -166,7 +170,7 @@ _TICK_S = 0.5
 Ended = Iterator[tuple[Trial, Future[Computed] | Future[Measured]]]
 
 
-class Flight:
+class Flight(AbstractContextManager["Flight"]):
     """Trials that are under way at a site: as many as it works on at once, and some that wait.
 
     They run in the order in which they were submitted. On an exception all are given up, those that run as well.
@@ -178,9 +182,6 @@ class Flight:
         self._trials: dict[Future[Any], Trial] = {}
         self._begun: set[str] = set()
         """Ids of those that are known to whoever looks on."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
