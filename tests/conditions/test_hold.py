@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S, until
 from ioassay import units
 from ioassay.cli.doctor import doctor
 from ioassay.errors import ConditionError, ToolError
-from ioassay.host import cgroup, oom_killer, settings
+from ioassay.host import cgroup, settings
 from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
 from ioassay.runner import conditions
@@ -197,7 +197,7 @@ def test_a_user_without_rights_may_have_what_the_kernel_allows(nobody: list[str]
 def test_a_tool_that_is_killed_itself_needs_no_log(
     tmp_path: Path, other_group: cgroup.Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oom_killer, "_opened", lambda path: None)
+    monkeypatch.setattr(conditions, "_opened", lambda path: None)
     text = f"import sys\nfor group in sys.argv[1:]: open(group, 'w').write('0')\n{HOG}"
     _, hold = run(tmp_path, Conditions(), sys.executable, "-c", text, *members(other_group))
     assert hold.over_memory.startswith("the host ran out of memory, and the kernel ended python")
@@ -211,7 +211,7 @@ def test_victims(fake_root: Callable[..., Path], case: dict[str, str]) -> None:
     root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": f"{case['comm']}\n", "proc/7/stat": stat, **log})
     if "own" in case:
         fake_root({"proc/self/cgroup": case["own"], "proc/self/ns/cgroup": Path(case["namespace"])})
-    watch = oom_killer.Watch(case["program"], root)
+    watch = conditions.OutOfMemory(case["program"], root)
     if "log" in case:
         fake_root({"proc/vmstat": "pgfault 9\noom_kill 5\n", "dev/kmsg": case["log"]})
     watch.ended(7)

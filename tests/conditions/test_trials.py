@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 from ioassay import units
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError, StudyError
-from ioassay.host import cgroup, oom_killer
+from ioassay.host import cgroup
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import conditions, preflight, run
@@ -200,7 +200,7 @@ def test_a_killed_child_fails_the_trial_whose_tool_says_that_all_went_well(
     if of == "the host":
         if not can_read_log():
             pytest.skip("needs /dev/kmsg")
-        monkeypatch.setattr(oom_killer, "_memory_group", lambda root: None)  # the other group stands for the host
+        monkeypatch.setattr(conditions, "_memory_group", lambda root: None)  # the other group stands for the host
         driver.groups = tuple(members(other_group))
         reason = "the host ran out of memory, and the kernel ended python"
     execute(tmp_path / "run", made, driver)
