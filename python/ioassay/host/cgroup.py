@@ -183,7 +183,6 @@ def remove_of(owner: settings.Owner, root: Path = Path("/")) -> None:
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, settings.Owner]]:
-    """All groups of ours, and the processes that made them."""
     boot_id = settings.this_process(root).boot_id
     mounts = {tree.mount for tree in hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
     for mount in sorted(mounts):
@@ -195,7 +194,6 @@ def _groups(root: Path) -> Iterator[tuple[Path, settings.Owner]]:
 
 
 def _place(controller: str, needed: list[str], root: Path) -> tuple[int, Path]:
-    """Version and parent folder for a new group with this controller."""
     trees = hierarchies(root)
     if tree := next((tree for tree in trees if controller in tree.controllers), None):
         return 1, tree.own

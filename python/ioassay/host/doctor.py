@@ -257,12 +257,6 @@ def _slow_clock(source: str, available: Sequence[str] | None) -> object:
     return source in _SLOW_CLOCKS and {"source": source, "command": command}
 
 
-def _old_kernel(release: str) -> object:
-    found = re.match(r"(\d+)\.(\d+)", release)
-    is_old = found is not None and (int(found[1]), int(found[2])) < OLDEST_KERNEL
-    return is_old and {"release": release, "oldest": ".".join(map(str, OLDEST_KERNEL))}
-
-
 def _no_witness(reason: str, root: bool | None) -> object:
     withheld = re.findall(r"CAP_(\w+)", reason) if root else []  # by a container
     if withheld:
@@ -377,7 +371,14 @@ CHECKS: dict[str, Check] = {
         ),
         drives=False,
     ),
-    "old-kernel": _of(_old_kernel, "kernel.release"),
+    "old-kernel": _of(
+        lambda release: (
+            (found := re.match(r"(\d+)\.(\d+)", release))
+            and (int(found[1]), int(found[2])) < OLDEST_KERNEL
+            and {"release": release, "oldest": ".".join(map(str, OLDEST_KERNEL))}
+        ),
+        "kernel.release",
+    ),
     "not-root": _of(lambda root: root is False, "user.root"),
     "no-witness": _of(_no_witness, "witness.unusable", "user.root?"),
     "no-confinement": _of(bool, "confinement.unusable"),

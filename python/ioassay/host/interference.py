@@ -42,8 +42,6 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class CpuTime(NamedTuple):
-    """CPU time of processes, in seconds."""
-
     user_s: float = 0.0
     system_s: float = 0.0
 

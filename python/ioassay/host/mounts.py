@@ -94,6 +94,11 @@ def _parsed(text: str, table: Path, namespace: str, view: Path, root: Path) -> I
         if len(fields) < 6 or len(tail) < 2:
             continue
         device, kind, source = _number(fields[2], f"{table}: line {number}"), tail[0], _unescape(tail[1])
+        devices = [device] if device.major != _ANONYMOUS_MAJOR else []
+        # The source of a network or FUSE mount may be a path that hangs when it is looked at: only these are.
+        if not devices and (source.startswith("/dev/") or (kind in _POOLED and source.startswith("/"))):
+            named = (_device_named(name, view, root) for name in source.split(":"))
+            devices = [one for one in named if one is not None]
         yield Mount(
             number=device,
             point=_unescape(fields[4]),
@@ -101,7 +106,7 @@ def _parsed(text: str, table: Path, namespace: str, view: Path, root: Path) -> I
             source=source,
             options=frozenset((*fields[5].split(","), *(tail[2].split(",") if len(tail) > 2 else ()))),
             namespace=namespace,
-            devices=frozenset(_devices(device, kind, source, view, root)),
+            devices=frozenset(devices),
         )
 
 
@@ -111,17 +116,6 @@ def _number(text: str, place: str) -> Number:
         return Number.parse(text)
     except ValueError:
         raise ToolError(f"{place}: the device is {text.strip()[:40]!r}; expected major:minor") from None
-
-
-def _devices(number: Number, kind: str, source: str, view: Path, root: Path) -> Iterator[Number]:
-    if number.major != _ANONYMOUS_MAJOR:
-        yield number
-        return
-    # The source of a network or FUSE mount may be a path that hangs when it is looked at: only these are.
-    if source.startswith("/dev/") or (kind in _POOLED and source.startswith("/")):
-        for name in source.split(":"):
-            if (found := _device_named(name, view, root)) is not None:
-                yield found
 
 
 def _device_named(path: str, view: Path, root: Path) -> Number | None:

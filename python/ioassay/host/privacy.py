@@ -384,7 +384,6 @@ def known(secrets: Iterable[Secret]) -> list[Secret]:
 
 
 def of_host(root: Path = Path("/")) -> list[Secret]:
-    """Everything that this machine and its people are known by."""
     return known(Secret(kind, value) for kind, value in _values(root, os.environ if root == Path("/") else {}))
 
 

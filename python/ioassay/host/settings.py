@@ -341,13 +341,11 @@ class RestoreFile:
         return next((change for change in self.changes if change.path == path), None)
 
     def remove(self) -> None:
-        """Forget it: all has been put back."""
         self.file.unlink(missing_ok=True)
         atomic_file.sync(self.file.parent)
 
 
 def state_folder(root: Path = Path("/")) -> Path:
-    """Where restore files of this user lie."""
     return root / "run/ioassay" if root != Path("/") or os.geteuid() == 0 else lasting_folder()
 
 
@@ -373,7 +371,6 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def this_process(root: Path = Path("/")) -> Owner:
-    """The owner that files of this process name."""
     found = process_table.status(os.getpid(), root)
     return Owner(os.getpid(), found.start_ticks if found is not None else 0, text_of(root / _BOOT_ID))
 

@@ -66,7 +66,6 @@ def distribution(machine: Machine) -> dict[str, Any]:
 
 
 def memory(machine: Machine) -> dict[str, Any]:
-    """Section `memory`; sizes in bytes."""
     said = {
         name: whole_number(text.removesuffix("kB").strip()) for name, text in machine.fields("proc/meminfo").items()
     }

@@ -23,8 +23,6 @@ from ioassay.targets.target_table import DeviceSettings, SimpleTarget, read_sett
 
 
 class DeviceTarget(SimpleTarget):
-    """A block device, by any path that leads to it."""
-
     kind = "device"
 
     def __init__(

@@ -29,8 +29,6 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NullTarget(SimpleTarget):
-    """Nothing to inspect, to make or to give back."""
-
     kind = "null"
 
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
@@ -42,8 +40,6 @@ class NullTarget(SimpleTarget):
 
 
 class FileTarget:
-    """A file, by its path and size."""
-
     kind = "file"
 
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
@@ -238,8 +234,6 @@ _CLEARED_S, _PAUSE_S = 15.0, 0.05
 
 
 class FolderTarget(SimpleTarget):
-    """A folder, by its path, and the room that a trial needs in it."""
-
     kind = "folder"
 
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:

@@ -49,8 +49,6 @@ class SimpleTarget:
 
 
 class Settings(BaseModel):
-    """What every target understands."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: str = "null"
 
