@@ -84,7 +84,8 @@ def test_an_announcement_does_not_outlive_a_restart_of_the_machine(
     ownership_mark.expect(path)
     path.write_bytes(b"x")
     assert ownership_mark.read(path) == 0
-    monkeypatch.setattr(ownership_mark, "_boot_id", lambda: "another")
+    (tmp_path / "boot_id").write_text("another\n")
+    monkeypatch.setattr(ownership_mark, "_BOOT_ID", tmp_path / "boot_id")
     assert ownership_mark.read(path) is None
 
 

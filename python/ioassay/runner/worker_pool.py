@@ -153,33 +153,28 @@ class Workers(ThreadPoolExecutor):
 
     def _worker(self) -> PipedChild:
         worker: PipedChild | None = getattr(self._own, "worker", None)
+        isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
+        code = f"from ioassay.runner import worker; worker.serve({os.getpid()})"
         ends: list[str] = []
         while worker is None:
             if len(ends) == _STARTS:
                 raise NoWorker(f"a worker process cannot start: it {ends[-1]}")
-            worker = self._own.worker = self._start()
+            with self._lock:
+                if self._closed:
+                    raise NoWorker("the pool of workers was closed")
+                try:
+                    worker = self._own.worker = PipedChild([sys.executable, isolated, "-c", code], self._tag)
+                except (ToolError, OSError) as error:
+                    relief = f"; {self._relief} 1 needs none" if self._relief else ""
+                    raise NoWorker(f"a worker process cannot start: {error}{relief}") from None
+                self._started.add(worker)
+                self._starters.add(threading.current_thread())
             try:
                 pickle.load(worker.answers)
             except (EOFError, OSError, pickle.UnpicklingError):
                 ends.append(self._lost(worker))
                 worker = None
         return worker
-
-    def _start(self) -> PipedChild:
-        isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
-        code = f"from ioassay.runner import worker; worker.serve({os.getpid()})"
-        with self._lock:
-            if self._closed:
-                raise NoWorker("the pool of workers was closed")
-            try:
-                worker = PipedChild([sys.executable, isolated, "-c", code], self._tag)
-            except (ToolError, OSError) as error:
-                raise NoWorker(
-                    f"a worker process cannot start: {error}{self._relief and f'; {self._relief} 1 needs none'}"
-                ) from None
-            self._started.add(worker)
-            self._starters.add(threading.current_thread())
-            return worker
 
     def _lost(self, worker: PipedChild) -> str:
         self._own.worker = None

@@ -48,8 +48,8 @@ def read(path: Path) -> int | None:
     if note is None:  # ours as well: born after its announcement, and in the same run of the machine
         announced, birth_ns = _sidecar(path), time_of_birth_ns(path)
         since_ns = announced.get("expected_since_ns")
-        if since_ns is not None and birth_ns is not None and birth_ns > since_ns and announced["boot_id"] == _boot_id():
-            return 0
+        if since_ns is not None and birth_ns is not None and birth_ns > since_ns:
+            return 0 if announced["boot_id"] == _BOOT_ID.read_text().strip() else None
     return None
 
 
@@ -105,7 +105,7 @@ def expect(path: Path) -> None:
     if (written_bytes := read(path)) is not None:
         write(path, written_bytes)
     since_ns = time.time_ns()
-    _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _boot_id()})
+    _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _BOOT_ID.read_text().strip()})
     # File systems stamp new files with a clock that lags by up to a tick: what is made from now on is stamped later.
     while time.clock_gettime_ns(_CLOCK_REALTIME_COARSE) <= since_ns:
         time.sleep(0.001)
@@ -149,10 +149,6 @@ def _write_sidecar(path: Path, note: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(sidecar)
-
-
-def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()
 
 
 def time_of_birth_ns(path: Path) -> int | None:
