@@ -54,7 +54,7 @@ def run(lab: Any, repetitions: int = 3, **claims: Any) -> tuple[Dataset, Any]:
 
 
 def only(records: Dataset, study: Any) -> Finding:
-    (found,) = conditions_text.findings(analyse(records, study))
+    (found,) = map(conditions_text.claims_finding, analyse(records, study))
     json.dumps(found.as_dict(), allow_nan=False)
     return found
 
@@ -93,7 +93,7 @@ def test_claims_that_are_not_about_io_are_counted_apart(lab: Any) -> None:
     assert (len(answer.judged), len(answer.of_io), answer.true) == (12, 6, 6)
     (alone,) = analyse(replace(records, claims={trial: [keys] for trial in records.claims}), study)
     assert (len(alone.judged), len(alone.of_io), alone.true) == (6, 6, 0)
-    golden.check("verdict_keys", conditions_text.findings([answer, alone]))
+    golden.check("verdict_keys", map(conditions_text.claims_finding, [answer, alone]))
 
 
 def test_what_was_not_witnessed_has_no_verdict(lab: Any) -> None:
@@ -112,8 +112,8 @@ def test_sentences(lab: Any) -> None:
     records, study = run(lab)
     lies = run(lab, **{"study-3": [claim(512)]})[0]
     made = [records, lies, replace(records, claims={}), replace(records, observations={}, claims={})]
-    golden.check("verdict", [finding for one in made for finding in conditions_text.findings(analyse(one, study))])
-    golden.check("unclaimed", conditions_text.findings(together(replace(records, claims={}))))
+    golden.check("verdict", [conditions_text.claims_finding(answer) for one in made for answer in analyse(one, study)])
+    golden.check("unclaimed", map(conditions_text.claims_finding, together(replace(records, claims={}))))
 
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:

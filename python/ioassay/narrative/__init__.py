@@ -13,7 +13,7 @@ NARRATORS: dict[str, str] = {
     "choice": "ioassay.narrative.choice_text",
     "costs": "ioassay.narrative.storage_text:latency_shares",
     "conditions": "ioassay.narrative.conditions_text:finding",
-    "verdict": "ioassay.narrative.conditions_text",
+    "verdict": "ioassay.narrative.conditions_text:claims_finding",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
@@ -22,7 +22,7 @@ NARRATORS: dict[str, str] = {
     "caveats": "ioassay.narrative.stability_text:threat_finding",
     "peaks": "ioassay.narrative.peak_text",
     "choices": "ioassay.narrative.choice_text",
-    "unclaimed": "ioassay.narrative.conditions_text",
+    "unclaimed": "ioassay.narrative.conditions_text:claims_finding",
 }
 """In the order of `ANALYSES` and `OVERALL`. The questions of packs and plugins have their own words."""
 

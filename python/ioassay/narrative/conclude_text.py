@@ -12,7 +12,6 @@ from ioassay.narrative import choice_text, effect_text, peak_text, phrases
 from ioassay.narrative.finding import Finding, Table, bounds, missing_conditions
 from ioassay.narrative.say import Level, Quantity, Ratio, Response, Say, say
 from ioassay.stats.contrasts import MARGIN
-from ioassay.stats.contrasts import Ratio as MeasuredRatio
 from ioassay.stats.result import plain
 
 MOST = 5
@@ -21,31 +20,44 @@ MOST = 5
 
 def findings(answers: Sequence[Conclusion]) -> list[Finding]:
     """One finding for the study; none where there is nothing to conclude."""
-    return [finding for finding in map(_finding, answers) if finding.statements]
-
-
-def _finding(conclusion: Conclusion) -> Finding:
-    study, focus = conclusion.study, conclusion.focus
-    said = [*(opening(focus) if focus else ()), *_statements(conclusion.parts)]
-    left_out = missing_conditions(conclusion.missing)
-    ratios = [row for part in conclusion.parts for row in _ratios(part)]
-    compared = Table.of(
-        ratios,
-        ("response", lambda row: phrases.name(row["response"])),
-        ("level", lambda row: format(Level(row["factor"], row["level"]))),
-        ("against", lambda row: format(Level(row["factor"], row["against"]))),
-        ("ratio", lambda row: row["ratio"].ratio),
-        *bounds(lambda row: row["ratio"].interval),
-        ("p", lambda row: row["ratio"].p),
-    )
-    return Finding(
-        title=study.title or study.name,
-        statements=[*said[:MOST], *left_out],
-        details=said[MOST:],
-        omissions=left_out,
-        statistics={"ratios": plain(ratios), "not_measured": [group.as_dict() for group in conclusion.missing]},
-        tables=[compared] if ratios else [],
-    )
+    found = []
+    for conclusion in answers:
+        study, focus, ratios = conclusion.study, conclusion.focus, list[RatioRow]()
+        for part in conclusion.parts:
+            if isinstance(part, AverageChange):
+                against, level = part.levels
+                row = RatioRow(
+                    response=part.cells.response,
+                    factor=part.factor,
+                    where={},
+                    level=level,
+                    against=against,
+                    ratio=part.ratio,
+                )
+                ratios.append(row)
+            elif isinstance(part, CasePart):
+                ratios += part.ratios()
+        compared = Table.of(
+            ratios,
+            ("response", lambda row: phrases.name(row["response"])),
+            ("level", lambda row: format(Level(row["factor"], row["level"]))),
+            ("against", lambda row: format(Level(row["factor"], row["against"]))),
+            ("ratio", lambda row: row["ratio"].ratio),
+            *bounds(lambda row: row["ratio"].interval),
+            ("p", lambda row: row["ratio"].p),
+        )
+        said = [*(opening(focus) if focus else ()), *_statements(conclusion.parts)]
+        left_out = missing_conditions(conclusion.missing)
+        finding = Finding(
+            title=study.title or study.name,
+            statements=[*said[:MOST], *left_out],
+            details=said[MOST:],
+            omissions=left_out,
+            statistics={"ratios": plain(ratios), "not_measured": [group.as_dict() for group in conclusion.missing]},
+            tables=[compared] if ratios else [],
+        )
+        found += [finding] if finding.statements else []
+    return found
 
 
 def _statements(parts: Sequence[Part]) -> Iterator[Say]:
@@ -71,16 +83,16 @@ def _statements(parts: Sequence[Part]) -> Iterator[Say]:
 
 def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
     for one in (one for one in changes if one.outcome == Outcome.DIFFERENCE):
-        ratio, name = one.ratio, Response(one.cells.response)
+        ratio, name = Ratio(one.ratio.ratio, one.ratio.interval), Response(one.cells.response)
         first, second = (Level(one.factor, level) for level in one.levels)
-        if ratio.ratio >= 2:
-            yield say("conclude.average_times", name=name, times=_ratio(ratio), high=second, low=first)
-        elif ratio.ratio <= 0.5:
-            times = Ratio(1 / ratio.ratio, ratio.interval.inverse())
+        if ratio.value >= 2:
+            yield say("conclude.average_times", name=name, times=ratio, high=second, low=first)
+        elif ratio.value <= 0.5:
+            times = Ratio(1 / ratio.value, one.ratio.interval.inverse())
             yield say("conclude.average_times", name=name, times=times, high=first, low=second)
         else:
-            way, share = "higher" if ratio.ratio > 1 else "lower", abs(ratio.ratio - 1)
-            known = {"way": way, "first": first, "second": second, "share": share, "ratio": _ratio(ratio)}
+            way, share = "higher" if ratio.value > 1 else "lower", abs(ratio.value - 1)
+            known = {"way": way, "first": first, "second": second, "share": share, "ratio": ratio}
             yield say("conclude.average_share", name=name, **known)
     for outcome, code in ((Outcome.EQUIVALENT, "equal"), (Outcome.UNDECIDED, "undecided")):
         by_levels: dict[str, list[AverageChange]] = {}
@@ -90,25 +102,11 @@ def _averages(changes: Sequence[AverageChange]) -> Iterator[Say]:
         for levels, own in by_levels.items():
             known = {"levels": levels, "margin": MARGIN}
             if len(own) == 1:
-                name, shown = Response(own[0].cells.response), _ratio(own[0].ratio)
+                name, shown = Response(own[0].cells.response), Ratio(own[0].ratio.ratio, own[0].ratio.interval)
                 yield say(f"conclude.average_{code}", name=name, ratio=shown, **known)
             else:
                 names = [phrases.noun(one.cells.response) for one in own]
                 yield say(f"conclude.averages_{code}", names=names, **known)
-
-
-def _ratio(found: MeasuredRatio) -> Ratio:
-    return Ratio(found.ratio, found.interval)
-
-
-def _ratios(part: Part) -> Iterator[RatioRow]:
-    if isinstance(part, AverageChange):
-        first, second = part.levels
-        yield RatioRow(
-            response=part.cells.response, factor=part.factor, where={}, level=second, against=first, ratio=part.ratio
-        )
-    elif isinstance(part, CasePart):
-        yield from part.ratios()
 
 
 def opening(focus: Focus) -> list[Say]:

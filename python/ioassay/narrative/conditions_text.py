@@ -123,12 +123,8 @@ def _claims(verdicts: Sequence[ClaimVerdicts]) -> list[Say]:
 _MOST_EXPLAINED, _MOST_ROWS = 10, 120
 
 
-def findings(answers: Sequence[ClaimVerdicts | Unclaimed]) -> list[Finding]:
-    """One finding for a study that measured, or for all whose tool claims no I/O."""
-    return [_finding(one) for one in answers]
-
-
-def _finding(one: ClaimVerdicts | Unclaimed) -> Finding:
+def claims_finding(one: ClaimVerdicts | Unclaimed) -> Finding:
+    """That of a study that measured, or of all whose tool claims no I/O."""
     if isinstance(one, Unclaimed):
         said = [say("verdict.all_unclaimed", tools=one.tools), say("verdict.witnessed", trials=one.witnessed)]
         numbers = {"studies": list(one.studies), "tools": list(one.tools), "witnessed_trials": one.witnessed}

@@ -58,10 +58,17 @@ def statements(effects: Sequence[Effect]) -> list[Say]:
     """What one response does over one factor in all places: of four at most a statement each, of more their number."""
     quiet = [effect for effect in effects if effect.outcome == Outcome.UNDECIDED]
     decided = [effect for effect in effects if effect.outcome != Outcome.UNDECIDED]
-    if len(effects) <= MOST_PLACES or not decided:
-        said = [one for effect in decided for one in statement(effect)]
-    else:
-        said = [_counted(decided, len(effects))]
+    said = [one for effect in decided for one in statement(effect)]
+    if len(effects) > MOST_PLACES and decided:
+        name, ways = Response(decided[0].cells.response), [direction(effect) for effect in decided]
+        factors = [phrases.factor_noun(factor) for factor in decided[0].cells.where()]
+        places = f"{len(effects)} {'combinations' if len(factors) > 1 else 'levels'} of {phrases.listed(factors)}"
+        found, counts = {str(way): way for way in ways}, Counter(map(str, ways)).most_common()
+        if counts[0][1] == len(effects):
+            said = [say("effect.every_place", places=places, name=name, direction=ways[0])]
+        else:
+            counted = [say("effect.counted", direction=found[text], places=number) for text, number in counts]
+            said = [say("effect.places", places=places, name=name, counted=counted)]
     return [*said, *([undecided(quiet)] if quiet else [])]
 
 
@@ -123,18 +130,6 @@ def direction(effect: Effect) -> Say:
     else:
         code = curve.kind.value
     return say(f"effect.{code}", factor=Factor(effect.factor), margin=MARGIN)
-
-
-def _counted(decided: Sequence[Effect], places: int) -> Say:
-    response, found = decided[0].cells.response, {str(way): way for way in map(direction, decided)}
-    counts = Counter(str(direction(effect)) for effect in decided)
-    names = [phrases.factor_noun(name) for name in decided[0].cells.where()]
-    of = f"{places} {'combinations' if len(names) > 1 else 'levels'} of {phrases.listed(names)}"
-    if list(counts.values()) == [places]:
-        (way,) = found.values()
-        return say("effect.every_place", places=of, name=Response(response), direction=way)
-    counted = [say("effect.counted", direction=found[text], places=number) for text, number in counts.most_common()]
-    return say("effect.places", places=of, name=Response(response), counted=counted)
 
 
 def undecided(effects: Sequence[Effect]) -> Say:

@@ -9,7 +9,7 @@ from typing import Any
 from ioassay import units
 from ioassay.analysis.conclusion import Sweep
 from ioassay.analysis.optimum import SEPARATE_SLICES, Optimum, Outcome, Peak
-from ioassay.analysis.peak_cause import SHARES, Cause, PerOperation, Reading, Use
+from ioassay.analysis.peak_cause import SHARES, Cause, PerOperation, Use
 from ioassay.analysis.peak_cause import Counter as ResourceCounter
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading
 from ioassay.narrative import phrases
@@ -48,7 +48,7 @@ def findings(answers: Sequence[Optimum | Sweep]) -> list[Finding]:
                 Finding(
                     response=response,
                     title=title,
-                    statements=statements(one),
+                    statements=[*statements(one)],
                     where=one.part.where(),
                     statistics={**one.statistics(), **absent},
                     tables=[_levels(one), *_fits(one), *counters_table(one)],
@@ -77,23 +77,41 @@ def _places(answer: Optimum, title: str, absent: Mapping[str, Any]) -> Finding:
         statements=counted(response, peaks),
         statistics={"factor": factor, "slices": places, **absent},
         tables=[table],
-        caveats=[*left_out(answer.cells), *([say("peak.few", few=FEW)] if any(map(_is_few, peaks)) else [])],
+        caveats=[*left_out(answer.cells), *_few(peaks)],
     )
 
 
 # Statements about one place
 
 
-def statements(one: Peak) -> list[Say]:
-    """Best level, what is as good, where it bends, how it scales."""
-    said = in_brief(one)
+def statements(one: Peak) -> Iterator[Say]:
+    """Best level, what is as good, where it bends, how it scales, and by which law."""
+    yield from in_brief(one)
     if one.outcome == Outcome.EQUAL:
-        return said
+        return
     if isinstance(bend := one.knee, Knee):
         loses = one.candidates[-1] < len(one.cells) - 1 and (bend.after < 0) != one.lower
         then = "declines" if loses else "gains less"
-        said.append(say("peak.knee", place=_near(one, bend.x, bend.interval), then=then))
-    return [*said, *scaling(one), *_laws(one)]
+        yield say("peak.knee", place=_near(one, bend.x, bend.interval), then=then)
+    yield from scaling(one)
+    if (law := one.law or one.growth) is None:
+        return
+    bounds, certain = law.peak_interval if law.kind == USL else None, law.alpha_interval
+    share, low, high = map(units.format_percent, (law.alpha, certain.low, certain.high))
+    alpha = say("peak.alpha", share=share, confidence=certain.confidence, low=low, high=high)
+    name = say("peak.amdahl" if bounds is None or law.peak is None else "peak.usl")
+    upto = _upto(one)
+    yield say(f"peak.law{'_upto' if upto else ''}", **upto, law=name, alpha=alpha)
+    if law.peak is not None and bounds is not None:
+        side = "beyond" if law.peak > (one.numbers or (0.0,))[-1] else "within"
+        yield say("peak.usl_peak", place=_near(one, law.peak, bounds), side=side)
+    elif law.limit and one.law:
+        yield say("peak.limit", limit=Quantity(one.part.response, law.limit))
+
+
+def _upto(one: Peak) -> dict[str, Level]:
+    """Up to which level a law holds, where not all levels follow it."""
+    return {"upto": _level(one, one.plateau.first)} if one.plateau and not one.law else {}
 
 
 def in_brief(one: Peak) -> list[Say]:
@@ -170,23 +188,6 @@ def scaling(one: Peak) -> Iterator[Say]:
         index = one.plateau.first if one.plateau and one.plateau.first else len(one.cells) - 1
         at, ends = one.scaling[index], {"first": _level(one, 0), "last": _level(one, index)}
         yield say("peak.scaling", **ends, speedup=at.speedup, efficiency=at.efficiency)
-
-
-def _laws(one: Peak) -> Iterator[Say]:
-    law = one.law or one.growth
-    if law is None:
-        return
-    bounds, certain = law.peak_interval if law.kind == USL else None, law.alpha_interval
-    share, *ends = map(units.format_percent, (law.alpha, certain.low, certain.high))
-    alpha = say("peak.alpha", share=share, confidence=certain.confidence, low=ends[0], high=ends[1])
-    name = say("peak.amdahl" if bounds is None or law.peak is None else "peak.usl")
-    upto = {"upto": _level(one, one.plateau.first)} if one.plateau and not one.law else {}
-    yield say("peak.law_upto" if upto else "peak.law", **upto, law=name, alpha=alpha)
-    if law.peak is not None and bounds is not None:
-        side = "beyond" if law.peak > (one.numbers or (0.0,))[-1] else "within"
-        yield say("peak.usl_peak", place=_near(one, law.peak, bounds), side=side)
-    elif law.limit and one.law:
-        yield say("peak.limit", limit=Quantity(one.part.response, law.limit))
 
 
 # Statements about many places
@@ -304,8 +305,8 @@ def _law(one: Peak) -> object:
     if law is None:
         return "" if one.scaling is None or one.indistinct else "none fits"
     name, share = "universal scalability" if law.kind == USL else "Amdahl", units.format_percent(law.alpha)
-    upto = {"upto": _level(one, one.plateau.first)} if one.plateau and not one.law else {}
-    return say("peak.law_brief_upto" if upto else "peak.law_brief", **upto, law=name, share=share)
+    upto = _upto(one)
+    return say(f"peak.law_brief{'_upto' if upto else ''}", **upto, law=name, share=share)
 
 
 # Names of levels
@@ -404,13 +405,12 @@ def _fits(one: Peak) -> list[Table]:
     return [table] if laws else []
 
 
-def _is_few(one: Peak) -> bool:
-    return one.fewest < FEW and not one.exact
+def _few(peaks: Sequence[Peak]) -> list[Say]:
+    return [say("peak.few", few=FEW)] if any(one.fewest < FEW and not one.exact for one in peaks) else []
 
 
 def _caveats(one: Peak) -> Iterator[Say]:
-    if _is_few(one):
-        yield say("peak.few", few=FEW)
+    yield from _few([one])
     if one.usl is None or one.amdahl is None or len(one.numbers or ()) < FEWEST_LEVELS or one.indistinct:
         return
     law, nearest = one.law, preferred(one.usl, one.amdahl)
@@ -449,19 +449,17 @@ def causes(one: Peak) -> list[Say]:
     cause = say(f"cause.{clause}", value=value, lock=f" ({found.lock})" if found.lock else "")
     growth = one.most_growth
     code, known = ("ends", {}) if growth is None else ("grows_little", {"growth": max(growth, 0.0)})
-    counters = [_change(reading) for reading in found.evidence[valued:] if reading.changes][:MOST_COUNTERS]
-    others = found.cause is Cause.PROCESSORS and found.others >= DISTURBING
-    said = [say(f"cause.{code}", level=level, cause=cause, **known), *counters]
-    return [*said, say("cause.others", share=found.others)] if others else said
-
-
-def _change(reading: Reading) -> Say:
-    """`Run-queue wait: 2 % before, 31 % after.`; what an operation takes as a factor."""
-    name = phrases.capital(reading.counter)
-    if isinstance(reading.counter, PerOperation) and reading.before > 0:
-        return say("cause.change_factor", counter=name, factor=reading.factor)
-    before, after = (shown(reading.counter, number) for number in (reading.before, reading.after))
-    return say("cause.change", counter=name, before=before, after=after)
+    said = [say(f"cause.{code}", level=level, cause=cause, **known)]
+    for reading in [reading for reading in found.evidence[valued:] if reading.changes][:MOST_COUNTERS]:
+        name = phrases.capital(reading.counter)
+        if isinstance(reading.counter, PerOperation) and reading.before > 0:
+            said.append(say("cause.change_factor", counter=name, factor=reading.factor))
+        else:
+            ends = {side: shown(reading.counter, getattr(reading, side)) for side in ("before", "after")}
+            said.append(say("cause.change", counter=name, **ends))
+    if found.cause is Cause.PROCESSORS and found.others >= DISTURBING:
+        said.append(say("cause.others", share=found.others))
+    return said
 
 
 def shown(counter: ResourceCounter, number: float) -> str:
