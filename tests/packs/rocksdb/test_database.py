@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.measurements import loads
+from ioassay.analysis.measurements import passes
 from ioassay.analysis.one_factor import Outcome as EffectOutcome
 from ioassay.narrative.finding import Finding
 from ioassay.packs.rocksdb.questions import database
@@ -190,12 +190,12 @@ def test_each_load_has_its_own_bytes_on_their_way_to_flash(lab: Any) -> None:
 def test_the_layers_of_each_load_are_trials_for_figures(lab: Any) -> None:
     study = asked(lab)
     records = lab.records(lab.run(study, apart, 2))
-    made = loads.layers(records, study)
+    made = passes.layers(records, study)
     assert made is not None and made.studies[0].factors["layer"] == ["users", "RocksDB", "drive", "flash"]
     assert made.trials.height == 2 * 2 * 3 * 4
     one = made.trials.filter(load="fillrandom", compression_type="none", repetition=0)
     assert one["layer.bytes"].to_list() == [50e6, 150e6, 100e6, 200e6]
-    expanded = loads.expanded(records, study)
+    expanded = passes.expanded_loads(records, study)
     assert expanded is not None and expanded.trials["load.drive.read.bytes"].unique().to_list() == [5e6]
     assert expanded.studies[0].factors["load"] == ["fillseq", "fillrandom", "readrandom"]
-    assert loads.layers(lab.records(lab.run(study, measured, 2)), study) is None
+    assert passes.layers(lab.records(lab.run(study, measured, 2)), study) is None

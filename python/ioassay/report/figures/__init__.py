@@ -129,12 +129,12 @@ def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[D
     """What the figure is of: the run itself, or its passes, loads or layers as if each were a trial."""
     if study is None or spec.of == "trials":
         return records, study
-    from ioassay.analysis.measurements import loads, passes
+    from ioassay.analysis.measurements import passes
     from ioassay.report.figures import selection
 
     expand, lacking = {
-        "loads": (loads.expanded, sentence("figures.no_loads")),
-        "layers": (loads.layers, sentence("figures.no_layers")),
+        "loads": (passes.expanded_loads, sentence("figures.no_loads")),
+        "layers": (passes.layers, sentence("figures.no_layers")),
         "passes": (passes.expanded, sentence("figures.no_passes")),
     }[spec.of]
     if (made := expand(records, study)) is None:

@@ -34,8 +34,8 @@ class FigureSpec(BaseModel):
     """Keys of every figure. `where` keeps the trials whose factors have these levels.
 
     `of` says what a mark is made of: the study's trials, each pass that a trial timed
-    (`analysis.measurements.passes`), each load of a database (`analysis.measurements.loads`), or each layer that a
-    load's bytes go through (`loads.layers`). With `suite` False, runs that have small multiples leave the figure out.
+    (`analysis.measurements.passes`), each load of a database, or each layer that a load's bytes go through. With
+    `suite` False, runs that have small multiples leave the figure out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

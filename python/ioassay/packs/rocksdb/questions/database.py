@@ -1,6 +1,6 @@
 """The rates of a database's loads, what changes them, and what of their bytes reached the drive.
 
-For trials that measured loads of a database (`loads.names`): means of each point, what each factor of two levels
+For trials that measured loads of a database (`passes.loads`): means of each point, what each factor of two levels
 changes on average, the bytes from the user down to the flash, and the share of keys that reads found. The changes are
 read from the one model of each load's rate; all of them share the risk, since they are read together.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ioassay.analysis import published
-from ioassay.analysis.measurements import loads
+from ioassay.analysis.measurements import passes
 from ioassay.analysis.measurements.cells import Cells, cells, interval, label
 from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.narrative import effect_text, phrases
@@ -23,10 +23,10 @@ from ioassay.stats.result import Interval, Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-USER, DRIVE, FLASH = loads.USER, loads.DRIVE, loads.FLASH
+USER, DRIVE, FLASH = passes.USER, passes.DRIVE, passes.FLASH
 AMPLIFICATION, COMPACTED = "rocksdb.write_amplification", "rocksdb.compaction_write_bytes"
 BYTES = (
-    *(USER, *loads.OF_DATABASE, DRIVE, FLASH, AMPLIFICATION, "drive.write_amplification"),
+    *(USER, *passes.OF_DATABASE, DRIVE, FLASH, AMPLIFICATION, "drive.write_amplification"),
     *("drive.read.bytes", "rocksdb.stall_time"),
 )
 """From the user down to the flash, and what explains the difference."""
@@ -97,8 +97,8 @@ class Database:
         }
 
     def over_user_of(self, load: str, layer: str) -> list[float]:
-        """Of one load in each point, bytes at a layer (`loads.LAYERS`) for each byte that its users wrote."""
-        shares = [one.over_user(*loads.LAYERS[layer]) for one in self.by_load if one.load == load]
+        """Of one load in each point, bytes at a layer (`passes.LAYERS`) for each byte that its users wrote."""
+        shares = [one.over_user(*passes.LAYERS[layer]) for one in self.by_load if one.load == load]
         return [share for share in shares if share is not None]
 
     @property
@@ -114,14 +114,14 @@ class Database:
 def measured(records: Dataset, study: Study) -> list[Database]:
     """One answer; none where no load was measured."""
     confidence = study.analysis.confidence
-    measured = {name: cells(records, study, f"{name}.ops_rate") for name in loads.names(records, study)}
+    measured = {name: cells(records, study, f"{name}.ops_rate") for name in passes.loads(records, study)}
     rates = {name: part for name, part in measured.items() if part.cells}
     if not (names := list(rates)):
         return []
     alone = {name: part.cells[0] for name, part in rates.items() if len(part.cells) == 1}
     rated = [f"{name}.{key}" for name in names for key in ("ops_rate", "found")]
     points = _means(records, study, [*BYTES, *rated])
-    counts = {name: _means(records, study, [f"{name}.{key}" for key in loads.COUNTED]) for name in names}
+    counts = {name: _means(records, study, [f"{name}.{key}" for key in passes.COUNTED]) for name in names}
     parts = []
     for where, whole in points.items():
         for name, means in counts.items():
