@@ -79,7 +79,7 @@ def example(code: Code) -> Statement:
 
 def test_sentences() -> None:
     made = [Finding("", "", "", code, explanation_text.text([example(code)])) for code in Code]
-    made += [Finding("", "", "", name, explanation_text.meaning(name)) for name in CATEGORIES]
+    made += [Finding("", "", "", name, templates("explanation")[name]) for name in CATEGORIES]
     golden.check("explanation", made)
 
 

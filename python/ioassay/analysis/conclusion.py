@@ -91,7 +91,8 @@ def _parts(records: Dataset, study: Study, measured: Cells, lead: Focus | None) 
         return
     for group in one_factor.effects(records, study, response):
         factor, effects = group.factor, group.effects
-        own = () if lead is not None and lead.covers(response, factor) else effects
+        leads = lead is not None and lead.response == response
+        own = () if lead and leads and (factor in lead.peaks or (factor == CASE and lead.choices)) else effects
         if effects[0].ordered:
             yield from own
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
@@ -111,9 +112,6 @@ class Focus:
     response: str
     peaks: Mapping[str, Sequence[Peak]]
     choices: Sequence[Choice] = ()
-
-    def covers(self, response: str, factor: str) -> bool:
-        return response == self.response and (factor in self.peaks or (factor == CASE and bool(self.choices)))
 
 
 def focus(records: Dataset, study: Study) -> Focus | None:

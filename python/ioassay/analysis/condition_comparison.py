@@ -128,19 +128,21 @@ def judged(rows: Sequence[Row], risk: float) -> list[Row]:
     Each claim has one part of the risk (Bonferroni's inequality), which bounds the chance of even one false verdict: of
     a row either a difference or equality can be false.
     """
-    part = risk / max(sum(isinstance(row.ratio, Ratio) for row in rows), 1)
-    return [_verdict(row, row.ratio, risk, part) if isinstance(row.ratio, Ratio) else row for row in rows]
-
-
-def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
-    if ratio.se > 0:
-        bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - part)
-        ratio = replace(ratio, interval=replace(bounds, confidence=1 - risk))
-    same = equivalence(ratio, row.margin, part)
-    same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
-    apart = not ratio.interval.low <= 1 <= ratio.interval.high
-    direction = Verdict.CHANGED
-    if (metric := metrics.metric(row.response)).is_speed:
-        direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
-    verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
-    return replace(row, ratio=ratio, equivalence=same, p_adjusted=min(1.0, ratio.p * risk / part), verdict=verdict)
+    part, found = risk / max(sum(isinstance(row.ratio, Ratio) for row in rows), 1), []
+    for row in rows:
+        if isinstance(ratio := row.ratio, Undefined):
+            found.append(row)
+            continue
+        if ratio.se > 0:
+            bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - part)
+            ratio = replace(ratio, interval=replace(bounds, confidence=1 - risk))
+        same = equivalence(ratio, row.margin, part)
+        same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
+        apart = not ratio.interval.low <= 1 <= ratio.interval.high
+        direction = Verdict.CHANGED
+        if (metric := metrics.metric(row.response)).is_speed:
+            direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
+        verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
+        p = min(1.0, ratio.p * risk / part)
+        found.append(replace(row, ratio=ratio, equivalence=same, p_adjusted=p, verdict=verdict))
+    return found

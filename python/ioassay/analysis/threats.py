@@ -134,7 +134,7 @@ GAP_S = 300.0
 
 
 def incomplete(context: Context) -> Iterator[Threat]:
-    """Trials that failed or were skipped, and fewer records than planned trials, where their number is not adaptive."""
+    """Trials that failed or were skipped, fewer records than planned trials, and a number of them that is adaptive."""
     for status, code in ((FAILED, Code.FAILED), (SKIPPED, Code.SKIPPED)):
         rows = context.trials.filter(pl.col("status") == status)
         if not rows.is_empty():
@@ -144,16 +144,24 @@ def incomplete(context: Context) -> Iterator[Threat]:
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
     for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
         recorded += apart["study"].to_list().count(name) if apart is not None else 0
-    if not context.study.until and recorded < planned:
+    if until := context.study.until:  # adaptive repetition makes intervals a little too narrow
+        numbers = {"trials": context.good.height, "planned_at_most": planned}
+        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, **numbers)
+    elif recorded < planned:
         yield context.threat(Code.INCOMPLETE, planned=planned, recorded=recorded, run=str(context.records.root))
 
 
-def few_repetitions(context: Context) -> Iterator[Threat]:
+def little(context: Context) -> Iterator[Threat]:
+    """Few repetitions, and short trials of a driver that lets their length be chosen."""
     counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
     fewest = min(counts.values(), default=ENOUGH_REPETITIONS)
     if fewest < ENOUGH_REPETITIONS:
         numbers = {"fewest": fewest, "conditions": [*counts.values()].count(fewest), "enough": ENOUGH_REPETITIONS}
         yield context.threat(Code.FEW_REPETITIONS, "warning" if fewest < 3 else "info", **numbers)
+    key, typical_s = context.records.driver(context.study).length_key, context.good["duration_s"].median()
+    if key and isinstance(typical_s, float) and typical_s < SHORT_S:
+        times = {"median_s": typical_s, "enough_s": SHORT_S}
+        yield context.threat(Code.SHORT, "info", **times, key=key, target=context.study.has_target)
 
 
 def buffered(context: Context) -> Iterator[Threat]:
@@ -200,13 +208,6 @@ def instability(context: Context) -> Iterator[Threat]:
         yield context.threat(Code.DRIFT, **drifts)
     if unsteady:
         yield context.threat(Code.UNSTEADY, **unsteady)
-
-
-def short(context: Context) -> Iterator[Threat]:
-    key, typical_s = context.records.driver(context.study).length_key, context.good["duration_s"].median()
-    if key and isinstance(typical_s, float) and typical_s < SHORT_S:
-        numbers = {"median_s": typical_s, "enough_s": SHORT_S}
-        yield context.threat(Code.SHORT, "info", **numbers, key=key, target=context.study.has_target)
 
 
 def saturated(context: Context) -> Iterator[Threat]:
@@ -322,23 +323,15 @@ def interrupted(context: Context) -> Iterator[Threat]:
         yield context.threat(Code.INTERRUPTED, "info", **numbers, before_trials=list(pauses))
 
 
-def stopped_early(context: Context) -> Iterator[Threat]:
-    """Adaptive repetition makes intervals a little too narrow."""
-    if until := context.study.until:
-        numbers = {"trials": context.good.height, "planned_at_most": context.records.planned.get(context.study.name, 0)}
-        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, **numbers)
-
-
 CHECKS = (
-    *(incomplete, few_repetitions, buffered, cached, instability, short, saturated, other_work, warned),
-    *(virtual_drive, busy_device, machines, interrupted, stopped_early),
+    *(incomplete, little, buffered, cached, instability, saturated, other_work, warned),
+    *(virtual_drive, busy_device, machines, interrupted),
 )
-OF_COMPUTED = (incomplete, stopped_early)
-"""Where nothing was measured. Warnings of a simulation itself are among the warnings of its records."""
 
 
 def analyse(records: Dataset, study: Study) -> list[Threat]:
     """In the order of `Code`."""
     context = Context(records, study)
-    checks = CHECKS if records.is_measured(study) else OF_COMPUTED
+    # Where nothing was measured, warnings of a simulation itself are among the warnings of its records.
+    checks = CHECKS if records.is_measured(study) else (incomplete,)
     return sorted((threat for check in checks for threat in check(context)), key=lambda one: [*Code].index(one.code))

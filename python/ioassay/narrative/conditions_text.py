@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ioassay.analysis import claim_verdicts, machine_conditions
 from ioassay.analysis.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, Unclaimed, counted
 from ioassay.analysis.machine_conditions import Conditions, Disturbance, Grade
-from ioassay.narrative.explanation_text import meaning, sentence, text
+from ioassay.narrative.explanation_text import sentence, text
 from ioassay.narrative.finding import Finding, Table
-from ioassay.narrative.say import Say, say
+from ioassay.narrative.say import Say, say, templates
 from ioassay.stats.result import plain
 from ioassay.units import format_count, format_rate, format_size
 from ioassay.verify.judge import overall, traffic
@@ -174,7 +174,7 @@ def _tables(one: ClaimVerdicts) -> Iterator[Table]:
         reversed(counted(one.judged).items()),
         ("Verdict", lambda count: count[0]),
         ("Claims", lambda count: count[1]),
-        ("What it means", lambda count: meaning(count[0])),
+        ("What it means", lambda count: templates("explanation")[count[0]]),
     )
     if warned := [row for row in worst_first if row.worst.severity == "warning"]:
         yield Table.of(

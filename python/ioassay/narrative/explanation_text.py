@@ -25,10 +25,6 @@ from ioassay.verify.verdict import (
 )
 
 
-def meaning(category: str) -> str:
-    return templates("explanation")[category]
-
-
 def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> list[Say]:
     """What was compared of claims that are true, what was not judged, and what a verdict of this category means."""
     told = [say(f"explanation.{category}")]

@@ -105,11 +105,6 @@ def bounds_of(ratio: Interval, ends: str = "") -> str:
     return f"{known} interval {ends or f'{plain_number(ratio.low)} to {plain_number(ratio.high)}'}"
 
 
-def excess(ratio: float) -> str:
-    """How far a rate is too high: `12.5 % too high`, `12 times what it was`."""
-    return f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high"
-
-
 def capital(text: str) -> str:
     """`text` with its first letter large, the others as they are."""
     return text[:1].upper() + text[1:]

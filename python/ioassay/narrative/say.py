@@ -303,7 +303,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "ns": units.format_ns,
     "duration": lambda time_s: units.format_ns(time_s * 1e9) if 0 < time_s < 1 else units.format_duration(time_s),
     "percentage": lambda share: f"{share * 100:.3g} %",
-    "excess": phrases.excess,
+    "excess": lambda ratio: f"{ratio:.3g} times what it was" if ratio >= 10 else f"{(ratio - 1) * 100:.3g} % too high",
 }
 """Forms of plain values; `{x:count of call}` is `1 call`, of a list its length. `{x:scaled of call}`: `16 k calls`."""
 
