@@ -75,7 +75,7 @@ def test_the_change_is_last_over_first_with_its_interval(lab: Any) -> None:
 def test_levels_are_ordered_by_their_numbers_not_by_the_study(lab: Any) -> None:
     curve = found(lab, [3, 1, 2], levels=[4, 1, 2])
     assert curve.kind == ShapeKind.UP
-    assert (curve.first.point, curve.last.point) == ({"numjobs": 1}, {"numjobs": 4})
+    assert (curve.start.point, curve.end.point) == ({"numjobs": 1}, {"numjobs": 4})
 
 
 def test_single_repetitions_and_values_at_zero_have_no_shape(lab: Any) -> None:

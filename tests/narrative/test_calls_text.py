@@ -20,12 +20,12 @@ def point(
 
 
 def answer(*points: Point, dominant: tuple[str, ...] = ("read",), ordered: bool = True) -> SystemCalls:
-    return SystemCalls("s", points, dominant, ordered, uncounted=0, reasons=())
+    return SystemCalls(points, dominant, ordered, uncounted=0, reasons=())
 
 
 MANY = {f"call{number}": 1000 - number for number in range(20)}
 ANSWERS = {
-    Outcome.UNCOUNTED: [SystemCalls("s", (), (), True, 2, ("no strace here",))],
+    Outcome.UNCOUNTED: [SystemCalls((), (), True, 2, ("no strace here",))],
     Outcome.HARDLY_ANY: [answer(point(1, {"read": 900, "mmap": 200}), point(2, {"read": 1300}))],
     Outcome.SINGLE: [answer(point(None, {"read": 100_000}))],
     Outcome.CONSTANT: [answer(point(1, {"read": 10_000}), point(2, {"read": 10_500}))],

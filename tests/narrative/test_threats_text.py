@@ -78,7 +78,6 @@ def test_every_threat_has_its_words() -> None:
 
 def test_sentences() -> None:
     threats = [
-        Threat("study", code, evidence, response="read.bw" if code == Code.SATURATION else "")
-        for code, evidence in CASES
+        Threat(code, evidence, response="read.bw" if code == Code.SATURATION else "") for code, evidence in CASES
     ]
     golden.check("threats", map(stability_text.threat_finding, threats))

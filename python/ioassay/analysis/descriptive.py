@@ -147,7 +147,6 @@ class Distribution:
     `responses`: the study's responses that are percentiles of it.
     """
 
-    study: str
     direction: str
     kind: str
     conditions: tuple[Latencies, ...]
@@ -172,7 +171,7 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
             summaries.append(Summary(cell.point, replace(moments(values), mean=mean_of(cell.values)), own, flagged))
         described += [Description(part, tuple(summaries))] if summaries else []
     distributions = {
-        of: Distribution(study.name, *of, conditions, tuple(one for one in described if one.latencies == of))
+        of: Distribution(*of, conditions, tuple(one for one in described if one.latencies == of))
         for of in itertools.product(DIRECTIONS, reversed(metrics.LATENCY_KINDS))
         if (conditions := _latencies(records, study, *of))
     }

@@ -38,7 +38,6 @@ class Explained:
 class LatencyShares:
     """All conditions of a study that were explained, and the others where the level is chosen by the rate."""
 
-    study: str
     conditions: Sequence[Explained]
     dear: Sequence[str] = ()
     """Conditions whose rate makes the level cost too much."""
@@ -53,7 +52,7 @@ def analyse(records: Dataset, study: Study) -> Sequence[Any]:
     explained = {one.label for one in found}
     chosen = study.watch.witness != EXPLAIN and any(cell.values.size > 1 for cell in cells)
     dear = [cell.label for cell in cells if cell.label not in explained] if chosen else []
-    return [LatencyShares(study.name, found, dear)] if found else []
+    return [LatencyShares(found, dear)] if found else []
 
 
 def shares_of(records: Dataset, cells: Iterable[Cell]) -> list[Explained]:

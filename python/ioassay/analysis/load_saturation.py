@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ioassay.analysis.measurements.cells import cells, interval
-from ioassay.analysis.one_factor import level_families
+from ioassay.analysis.one_factor import LevelFamily, level_families
 from ioassay.factors import LOADS, SERVED, level_number, offers
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Scalar
@@ -89,17 +89,12 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
                 served_interval = interval(f"{direction}.iops", own, confidence)
                 latency = mean_of(cell.values), interval(found.response, cell, confidence)
                 levels.append(LoadLevel(offered, mean_of(own.values), served_interval, *latency))
-            places.append(_place(study, direction, family.part.where(), tuple(levels), family.contrasts))
+            places.append(_place(study, direction, family, tuple(levels)))
     return places
 
 
-def _place(
-    study: Study,
-    direction: str,
-    where: Mapping[str, Scalar],
-    levels: tuple[LoadLevel, ...],
-    contrasts: Contrasts | Undefined,
-) -> Saturation:
+def _place(study: Study, direction: str, family: LevelFamily, levels: tuple[LoadLevel, ...]) -> Saturation:
+    contrasts = family.contrasts
     whole = [place for place, level in enumerate(levels) if not level.saturated]
     latencies = as_floats([level.latency for level in levels])
     lowest = whole[best_place(latencies[whole], lower=True)] if whole else None
@@ -108,23 +103,19 @@ def _place(
     if known and lowest is not None:
         near, beyond = known.near[lowest], known.differences[:, lowest] - known.reach[:, lowest] > known.bound
     free = [place in whole and latencies[place] <= (1 + MARGIN) * latencies[lowest] for place in range(len(levels))]
+    # The levels from the first that does not wait by its mean to the next that does: a calmer one may lie above.
+    first = free.index(True) if True in free else len(free)
+    calm_levels = range(first, next((place for place in range(first, len(free)) if not free[place]), len(free)))
     return Saturation(
         study=study.name,
         rate=f"{direction}.iops",
         percentile=f"{direction}.lat.{PERCENTILE}",
-        where=where,
+        where=family.part.where(),
         levels=levels,
         tested=known is not None,
         lowest=lowest,
-        calm=_last([bool(sure) and own for sure, own in zip(near, free, strict=True)], free),
-        calm_mean=_last(free, free),
+        calm=max((place for place in calm_levels if near[place]), default=None),
+        calm_mean=max(calm_levels, default=None),
         waits=next((place for place in range(lowest or 0, len(levels)) if beyond[place:].all()), None),
         most=best_place(as_floats([level.served for level in levels]), lower=False),
     )
-
-
-def _last(good: list[bool], free: list[bool]) -> int | None:
-    """The last good level with none below it that waits by its mean; a calmer level may lie above the first ones."""
-    first = free.index(True) if True in free else len(free)
-    ends = next((place for place in range(first, len(free)) if not free[place]), len(free))
-    return next((place for place in reversed(range(first, ends)) if good[place]), None)

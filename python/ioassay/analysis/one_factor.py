@@ -130,7 +130,7 @@ class ShapeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a response does over `factor`, whose levels ascend (or are in the study's order).
+    """What a response does over a factor, whose levels ascend (or are in the study's order).
 
     UP and DOWN go from `start` to `end`: the first level and the last, unless others are lower or higher by more than
     the margin. `change`: the mean at the end against that at the start. `plateau`: the first of at least two levels at
@@ -139,10 +139,7 @@ class Shape:
     direction but a straight line does, the p of its slope; `kind` is UP or DOWN then.
     """
 
-    factor: str
     kind: ShapeKind
-    first: Cell
-    last: Cell
     start: Cell
     end: Cell
     highest: Cell
@@ -178,10 +175,7 @@ def shape(family: LevelFamily) -> Shape | None:
         high = high if means[highest] <= (1 + contrasts.margin) * means[high] else highest
         start, end = (low, high) if kind == ShapeKind.UP else (high, low)
     return Shape(
-        factor=family.factor,
         kind=kind,
-        first=ordered[0],
-        last=ordered[-1],
         start=ordered[start],
         end=ordered[end],
         highest=ordered[highest],

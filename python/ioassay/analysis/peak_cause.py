@@ -98,7 +98,7 @@ _LIMITED = {
 @memoized
 def resource_use(records: Dataset, study: Study) -> dict[str, dict[Use, float]]:
     found: dict[str, dict[Use, float]] = {}
-    for part in (_of_trials, _counted, _devices, _stalls):
+    for part in (_of_trials, _counted, _devices):
         for trial, use, value in part(records, study):
             found.setdefault(trial, {})[use] = value
     return found
@@ -154,7 +154,7 @@ def _grown(records: Dataset, study: Study, monitor: str) -> dict[str, dict[str, 
 
 
 def _counted(records: Dataset, study: Study) -> _Values:
-    """What counters grew by, and the group's I/O over the limit that it comes nearest to."""
+    """What counters grew by, cycles an instruction, and the group's I/O over the limit that it comes nearest to."""
     # Trial and name -> rates of the trial's group in the median interval, and its limits.
     found = monitor_rates.during_load(monitor_rates.per_second(records, study, "cgroup"))
     medians = found.group_by("trial", "name").agg(pl.col("value").median())
@@ -166,6 +166,15 @@ def _counted(records: Dataset, study: Study) -> _Values:
                 whole = sum(delta for name, (delta, _) in grown.items() if re.fullmatch(of, name)) if of else 1.0
                 if (of or parts) and whole > 0 and (not limit or (trial, limit) in levels):
                     yield trial, use, sum(parts) / whole
+    for trial, grown in _grown(records, study, "perf").items():
+        # An event that had a counter for a part of the time only: the estimate for all of it (perf_event_open(2)).
+        scaled = []
+        for event in ("cycles", "instructions"):
+            names = (f"{event}.{part}" for part in ("count", "enabled_ns", "running_ns"))
+            count, enabled, running = (grown.get(name, (0.0, 0.0))[0] for name in names)
+            scaled.append(count * enabled / running if running > 0 else 0.0)
+        if all(scaled):
+            yield trial, Use.STALLS, scaled[0] / scaled[1]
     shares: dict[str, float] = {}
     for (trial, name), limited in levels.items():
         device, _, field = name.rpartition(".")
@@ -183,19 +192,6 @@ def _devices(records: Dataset, study: Study) -> _Values:
         each = found.filter(quantity=quantity).group_by("trial", "device").agg(pl.col("value").median())
         for trial, most in each.group_by("trial").agg(pl.col("value").max()).iter_rows():
             yield trial, use, most * factor
-
-
-def _stalls(records: Dataset, study: Study) -> _Values:
-    """Cycles an instruction; of events that had a counter for a part of the time only, the estimate for all of it
-    (perf_event_open(2))."""
-    for trial, grown in _grown(records, study, "perf").items():
-        scaled = []
-        for event in ("cycles", "instructions"):
-            names = (f"{event}.{part}" for part in ("count", "enabled_ns", "running_ns"))
-            count, enabled, running = (grown.get(name, (0.0, 0.0))[0] for name in names)
-            scaled.append(count * enabled / running if running > 0 else 0.0)
-        if all(scaled):
-            yield trial, Use.STALLS, scaled[0] / scaled[1]
 
 
 FULL = 0.9

@@ -81,7 +81,6 @@ class SystemCalls:
     `dominant` are the fewest calls that make most of all; `ordered`: the points follow the numbers of one factor.
     """
 
-    study: str
     points: Sequence[Point]
     dominant: Sequence[str]
     ordered: bool
@@ -130,7 +129,6 @@ def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
     sums = accumulate(shares[name] for name in names)
     return [
         SystemCalls(
-            study=study.name,
             points=points,
             dominant=next((names[:number] for number, made in enumerate(sums, 1) if made >= _ENOUGH), []),
             ordered=len(levels) == 1 and all(level_axis_numbers(*factor) is not None for factor in levels.items()),

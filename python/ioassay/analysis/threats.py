@@ -63,7 +63,6 @@ class Code(StrEnum):
 class Threat:
     """One threat with its `evidence`: JSON-able numbers and names."""
 
-    study: str
     code: Code
     evidence: Mapping[str, Any] = field(default_factory=dict)
     severity: str = "warning"
@@ -78,7 +77,7 @@ class Context:
     study: Study
 
     def threat(self, code: Code, severity: str = "warning", response: str = "", /, **evidence: Any) -> Threat:
-        return Threat(self.study.name, code, evidence, severity, response)
+        return Threat(code, evidence, severity, response)
 
     @cached_property
     def responses(self) -> dict[str, Cells]:

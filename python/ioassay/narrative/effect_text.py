@@ -81,8 +81,8 @@ def statement(effect: Effect) -> list[Say]:
         return Quantity(name.metric, mean_of(cell.values)), Level(effect.factor, cell.point[effect.factor])
 
     if outcome == Outcome.NOT_TESTED:
-        means = [mean_of(cell.values) for cell in effect.family.cells]
-        return [Say("effect.untested", {**known, "range": Range(name.metric, min(means), max(means))}, where)]
+        means = Range.over(name.metric, (mean_of(cell.values) for cell in effect.family.cells))
+        return [Say("effect.untested", {**known, "range": means}, where)]
     if curve is None:
         if outcome == Outcome.EQUIVALENT:
             return [Say("effect.equivalent", known, where)]
@@ -100,7 +100,13 @@ def statement(effect: Effect) -> list[Say]:
         values["mean"], values["level"] = at(curve.highest if curve.kind == ShapeKind.PEAK else curve.lowest)
     elif curve.kind in _WAYS:
         code, kinds = "ends", ("lowest_end", "highest_end")[:: 1 if curve.kind == ShapeKind.UP else -1]
-        usual = zip(("start", "end"), (curve.start, curve.end), (curve.first, curve.last), kinds, strict=True)
+        usual = zip(
+            ("start", "end"),
+            (curve.start, curve.end),
+            (effect.family.cells[0], effect.family.cells[-1]),
+            kinds,
+            strict=True,
+        )
         for place, cell, end, kind in usual:
             mean, level = at(cell)
             values[place] = say(f"effect.{'end' if cell is end else kind}", mean=mean, level=level)
@@ -139,8 +145,8 @@ def undecided(effects: Sequence[Effect]) -> Say:
         places.setdefault((effect.factor, effect.cells.response), []).append(effect)
     shared: dict[tuple[str, tuple[str, ...]], list[Say]] = {}
     for (factor, response), own in places.items():
-        means = [mean_of(cell.values) for effect in own for cell in effect.cells.cells]
-        name = say("effect.named_range", name=Response(response), range=Range(response, min(means), max(means)))
+        means = Range.over(response, (mean_of(cell.values) for effect in own for cell in effect.cells.cells))
+        name = say("effect.named_range", name=Response(response), range=means)
         shared.setdefault((factor, tuple(phrases.levels(effect.cells.where()) for effect in own)), []).append(name)
     parts = [
         say(

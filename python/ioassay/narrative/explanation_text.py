@@ -44,26 +44,22 @@ def headline(verdicts: Sequence[Verdict], category: str, level: str = "") -> lis
 
 def _latencies(names: Sequence[str], without: Sequence[str] = ()) -> list[Say]:
     """'the mean, p50 to p99.9 and the longest latency', by the names of those that match, and not in another form."""
-    known = {*map(_plain, names)} - {*map(_plain, without)}
-    percentiles = sorted({*map(_plain, [*names, *without])}, key=lambda name: _percent(name) or 0.0)
+    # 'mean' of 'clat.mean', 'sync' of 'sync.mean'.
+    own, others = (
+        {one.partition(".")[0] if one.startswith(("slat.", "sync.")) else one.removeprefix("clat.") for one in group}
+        for group in (names, without)
+    )
+    known = own - others
+    percentiles = sorted((name for name in own | others if name[1:2].isdigit()), key=lambda name: float(name[1:]))
     found = [say(f"explanation.match_{name}") for name in _NAMED if name in known]
-    runs = groupby((name for name in percentiles if _percent(name) is not None), key=known.__contains__)
-    for run in ([*members] for is_known, members in runs if is_known):
+    for is_known, members in groupby(percentiles, key=known.__contains__):
+        run = [*members]
         code = "explanation.match_percentiles" if len(run) > 1 else "explanation.match_percentile"
-        found.append(say(code, first=run[0], last=run[-1]))
+        found += [say(code, first=run[0], last=run[-1])] if is_known else []
     return found
 
 
 _NAMED = ("mean", "min", "max", "stddev", "requests", "slat", "sync")
-
-
-def _plain(name: str) -> str:
-    """'mean' of 'clat.mean'; 'sync' of 'sync.mean'."""
-    return name.partition(".")[0] if name.startswith(("slat.", "sync.")) else name.removeprefix("clat.")
-
-
-def _percent(name: str) -> float | None:
-    return float(name[1:]) if name[1:2].isdigit() else None
 
 
 def sentence(statement: Statement) -> Say:

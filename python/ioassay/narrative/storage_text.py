@@ -175,7 +175,7 @@ def _rates(one: SystemCalls) -> Iterator[Say]:
 
 def _by_point(points: Sequence[Point]) -> Table:
     columns = [
-        Column("level", _label),
+        Column("level", lambda point: phrases.levels(point.levels) or "all"),
         Column("system calls a second", lambda point: point.rate, _RATE),
         Column("at full speed", lambda point: point.rate_at_full_speed, _RATE),
         Column("a bogo operation", lambda point: point.per_work, "value"),
@@ -195,13 +195,9 @@ def _by_name(points: Sequence[Point]) -> Table:
         rows.append(("all others", names[_MOST_NAMES:]))
 
     def rate(point: Point) -> Column:
-        return Column(_label(point), lambda row: point.rate * point.share(row[1]), _RATE)
+        return Column(phrases.levels(point.levels) or "all", lambda row: point.rate * point.share(row[1]), _RATE)
 
     return Table.of(rows, ("system call", lambda row: row[0]), *map(rate, points))
-
-
-def _label(point: Point) -> str:
-    return phrases.levels(point.levels) if point.levels else "all"
 
 
 def _caveats(one: SystemCalls) -> Iterator[Say]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,6 +23,8 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 MERGED = -1
+_TOOLS: dict[str, str] = listed("histogram_logs", {})
+"""A tool -> the module that reads its histogram logs."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
 
 def histogram_logs(records: Dataset, trial: str) -> Sequence[Path]:
     """The histogram logs that a trial kept, readable or not."""
-    return [path for tool in _tools() for path in tool.histogram_logs(records.root / "trials" / trial / "raw")]
+    raw, tools = records.root / "trials" / trial / "raw", map(import_module, _TOOLS.values())
+    return [path for tool in tools for path in tool.histogram_logs(raw)]
 
 
 def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> dict[str, list[LatencyWindow]]:
@@ -105,11 +107,6 @@ def latency_windows(records: Dataset, trials: Iterable[str], direction: str) -> 
     return {
         trial: windows
         for trial in trials
-        for tool in _tools()
+        for tool in map(import_module, _TOOLS.values())
         if (windows := tool.latency_windows(histogram_logs(records, trial)).get(direction))
     }
-
-
-def _tools() -> list[Any]:
-    known: dict[str, str] = listed("histogram_logs", {})
-    return [import_module(module) for module in known.values()]
