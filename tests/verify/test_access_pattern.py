@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay.packs.fio.claims import fio_claims
-from ioassay.packs.witness.stated_claims import stated_claim
+from ioassay.packs.witness.witness_judgement import stated_claim
 from ioassay.records.observation import Calls, File, Observation, Pattern, Session
 from ioassay.records.record import Claim
 from ioassay.verify.judge import judge

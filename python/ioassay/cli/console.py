@@ -14,13 +14,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from ioassay.errors import IoassayError
+from ioassay.errors import Interrupted, IoassayError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any, TextIO
 
     from ioassay.records.record import Warning_
+    from ioassay.roles import Outcome
+    from ioassay.verify.witness import Observed
 
 _as_json = False
 _is_closed = False
@@ -263,3 +266,45 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+# A command that the user gives: it has the user's streams and terminal, and its exit status becomes ours. What it
+# prints is shown as it comes; under --json, or where our result takes stdout, on stderr. The status is 128 and the
+# number of a signal that ended it, 127 and 126 where it could not be started.
+
+
+def watch_command(command: Sequence[str], level: str, folder: Path, *, quiet: bool, **options: Any) -> Observed:
+    """Run it to its end, as `witness.watch` does; `quiet` keeps stdout for our result."""
+    from ioassay.process import job_control
+    from ioassay.units import format_size
+    from ioassay.verify import witness
+
+    flush()
+    stdin = None if sys.stdin is None else sys.stdin.fileno()
+    shown = (sys.stderr if quiet else sys.stdout).fileno(), sys.stderr.fileno()
+    watched = witness.watch(command, level, folder, stdin=stdin, shown=shown, **options)
+    if watched.is_output_truncated:
+        most = format_size(job_control.MOST_KEPT_BYTES)
+        note(f"warning: only the first {most} that the command printed were searched for claims")
+    if watched.unshown is not None:
+        lose(watched.unshown)
+    return watched
+
+
+def command_failure(outcome: Outcome) -> str:
+    """The sentence on a command that did not end well; '' for one that did."""
+    if outcome.signal is not None:
+        import signal
+
+        try:
+            name = signal.Signals(outcome.signal).name
+        except ValueError:  # a real-time signal
+            name = f"signal {outcome.signal}"
+        return f"The command was ended by {name}."
+    return f"The command ended with exit status {outcome.exit_code}." if outcome.exit_code else ""
+
+
+def say_interruption(status: int) -> None:
+    """Say last that the result is that of a command which was ended by Ctrl-C."""
+    if status == Interrupted.exit_code:
+        note("ioassay: interrupted; the result is that of what the command had done")

@@ -20,7 +20,7 @@ import ioassay as ia
 from ioassay import _core
 from ioassay.errors import ToolError, UsageError
 from ioassay.packs.witness.attachment import Attachment, Running, running
-from ioassay.packs.witness.stated_claims import stated_claim
+from ioassay.packs.witness.witness_judgement import stated_claim
 from ioassay.process import process_table
 from ioassay.records.observation import BPF, Observation, Session, from_dict
 from ioassay.verify.judge import judge

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.errors import UsageError
-from ioassay.packs.witness.control_groups import group_at, group_of
+from ioassay.packs.witness.attachment import group_at, group_of
 
 from ...corpora import cases, tree
 

@@ -2,9 +2,8 @@
 
 commands/witness.py     the command line: whom to watch, and the exit status
 judgement_text.py       what it says
-witness_judgement.py    the Python API: runs, claims and verdicts of one command
-attachment.py           running processes under the witness
-stated_claims.py        claims that the user states
+witness_judgement.py    the Python API: runs, claims and verdicts of one command; claims that the user states
+attachment.py           running processes under the witness, also those of a control group
 """
 
 from ioassay.pack import Pack

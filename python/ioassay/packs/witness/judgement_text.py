@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cli import console, session, user_command
+from ioassay.cli import console, session
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
 from ioassay.narrative import conditions_text, explanation_text
@@ -65,7 +65,7 @@ def _wrapped(texts: Iterable[str]) -> list[str]:
 def _premises(judgement: Judgement) -> list[str]:
     """Whether the machine was quiet, and how the command failed."""
     conditions = judgement.conditions()
-    failure = user_command.failure(judgement.runs[-1].watched.outcome)
+    failure = console.command_failure(judgement.runs[-1].watched.outcome)
     return [conditions_text.line(conditions) if conditions else "", failure]
 
 

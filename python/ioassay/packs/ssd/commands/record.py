@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay import formats
-from ioassay.cli import console, options, syntax, user_command
+from ioassay.cli import console, options, syntax
 from ioassay.cli.syntax import row
 from ioassay.packs.ssd.commands.trace import TO, WRITING, written
 
@@ -48,14 +48,14 @@ def record(
     from ioassay.packs.ssd import command_recording
 
     console.use_json(json)
-    watch = partial(user_command.watch, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
+    watch = partial(console.watch_command, quiet=json or str(output) == command_recording.STANDARD_OUTPUT)
     given["lose"] = given["lose"] or ()
     recording = command_recording.run(command, output, watch, **given)
     if recording.lost:
         console.note(f"warning: {recording.lost} requests found no room and are missing in the trace")
     with console.ending(recording.watched.outcome.status):
         _say(recording, [] if given["everybody"] else command, json=json)
-        user_command.say_interruption(recording.watched.outcome.status)
+        console.say_interruption(recording.watched.outcome.status)
 
 
 def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -> None:
@@ -68,7 +68,7 @@ def _say(recording: Recording, may_have_servers: Sequence[str], *, json: bool) -
         console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
         return
     written(output, done, json=False)
-    if failed := user_command.failure(watched.outcome):
+    if failed := console.command_failure(watched.outcome):
         console.note(failed)
     if servers := formats.named_servers(may_have_servers):
         where = "of this host with --all" if all(map(formats.is_of_this_host, servers)) else "on the servers' hosts"

@@ -1,6 +1,6 @@
 """ioassay witness: any benchmark, its claim set against what the kernel saw.
 
-A command that a user gives has the user's streams and terminal, and its exit status becomes ours (`cli.user_command`).
+A command that a user gives has the user's streams and terminal, and its exit status becomes ours (`cli.console`).
 What runs already is watched alone or beside a client.
 """
 
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any
 
 from ioassay import atomic_file, units
-from ioassay.cli import console, options, syntax, user_command
+from ioassay.cli import console, options, syntax
 from ioassay.cli.completion_values import words
 from ioassay.cli.syntax import row
 from ioassay.errors import Contradicted, UsageError
@@ -83,7 +83,7 @@ def witness(command: Command = None, *, json: options.Json = False, **given: Any
     from ioassay.packs.witness.witness_judgement import Setup
     from ioassay.verify.verdict import CONFIRMED, CONTRADICTED, TRUE_CLAIMS
 
-    shown = partial(user_command.watch, quiet=json)
+    shown = partial(console.watch_command, quiet=json)
     setup = Setup(level, want.backend, want.claim or (), want.claim_regex, want.calls, shown, console.note)
     require, exit_verdict = want.require, want.exit_verdict
     if want.output is not None and not want.output.absolute().parent.is_dir():
@@ -120,7 +120,7 @@ def witness(command: Command = None, *, json: options.Json = False, **given: Any
             if want.calls is not None:
                 judgement_text.say_calls(judgement.listing)
             judgement_text.say_status(verdict, own, require, failing=failing, decides=decides)
-        user_command.say_interruption(own)
+        console.say_interruption(own)
 
 
 def _running(want: SimpleNamespace, client: Sequence[str]) -> tuple[list[int], float]:
