@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -331,9 +332,9 @@ def level_key(name: str, level: Scalar | None) -> str:
         if entry.kind is not Kind.TEXT:
             level = _TRUTH.get(level, level)
     try:
-        return _KEYS[entry.kind](entry, level)
+        return _key(entry, level)
     except (ValueError, OverflowError):
-        return _option_key(entry, level)
+        return _option_key(level)
 
 
 def setting_key(name: str, value: Any) -> Any:
@@ -384,21 +385,63 @@ def _number_text(number: float) -> str:
     return str(int(number)) if isinstance(number, bool) or number == int(number) else repr(number)
 
 
-def _text_key(entry: Factor, level: Scalar) -> str:
+def _key(entry: Factor, level: Scalar) -> str:
+    """The key of a level of the factor's kind; ValueError or OverflowError where it is none."""
+    text = str(level).strip()
+    is_number = not isinstance(level, str) or _DECIMAL.fullmatch(text)
+    match entry.kind:
+        case Kind.TEXT:
+            return _text_key(level)
+        case Kind.NUMBER:
+            return _number_key(level)
+        case Kind.SIZE | Kind.COMPOUND:  # part by part
+            return _number_key(level) if is_number else "".join(map(_part_key, _SEPARATORS.split(str(level))))
+        case Kind.DURATION:
+            return f"{float(level) * _UNIT_S[entry.unit] if is_number else units.parse_duration_s(text):.12g} s"
+        case Kind.SHARE:
+            share = _percent(text) / 100 if text.endswith("%") else _number(level)
+            return f"{share:.12g}"
+        case Kind.SWITCH:
+            word = text.lower()
+            return "1" if word in _YES else "0" if word in _NO else _number_key(level)
+        case Kind.PROCESSORS:
+            return units.format_processors(units.parse_processors(text))
+        case Kind.POLICY:
+            policy, colon, priority = text.lower().partition(":")
+            return f"{policy}:{int(priority)}" if colon else policy
+    return _option_key(level)
+
+
+def _text_key(level: Scalar) -> str:
     return level_word(level) if isinstance(level, bool | str) else _number_text(level)
 
 
-def _option_key(entry: Factor, level: Scalar) -> str:
+def _number_key(level: Scalar) -> str:
+    if not isinstance(level, str):
+        return _number_text(level)
+    text = level.strip()
+    return _number_text(_decimal(text)) if _DECIMAL.fullmatch(text) else str(units.parse_size(text))
+
+
+def _part_key(part: str) -> str:
+    try:
+        return _number_key(part)
+    except ValueError:
+        return _option_key(part.strip())
+
+
+def _option_key(level: Scalar) -> str:
     """Text is a number only as this program would write that number: `1.10`, `007` and `1e3` may be names."""
     if not isinstance(level, str):
-        return _text_key(entry, level)
+        return _text_key(level)
     if re.match(r"0\d", level):
         return level
-    for read in _TEXT_KEYS:
-        try:
-            return read(level)
-        except (ValueError, OverflowError):
-            continue
+    with suppress(ValueError, OverflowError):
+        if level in (str(number := _number(level)), _number_text(number)):
+            return _number_text(_decimal(level))
+    for reading, form in _FORMS.items():
+        with suppress(ValueError, OverflowError):
+            return form(_READINGS[reading](level))
     return level
 
 
@@ -407,81 +450,13 @@ def _decimal(text: str) -> float:
     return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
-def _canonical(text: str) -> str:
-    number = float(text)
-    if not math.isfinite(number) or text not in (str(number), _number_text(number)):
-        raise ValueError
-    return _number_text(_decimal(text))
-
-
-_TEXT_KEYS: tuple[Callable[[str], str], ...] = (
-    _canonical,
-    lambda text: str(units.parse_size(text)),
-    lambda text: f"{units.parse_duration_s(text):.12g} s",
-    lambda text: f"{_number_text(_percent(text))} %",
-    lambda text: f"{_rate(text):.12g}/s",
-)
-
-
-def _number_key(entry: Factor, level: Scalar) -> str:
-    if not isinstance(level, str):
-        return _number_text(level)
-    text = level.strip()
-    if _DECIMAL.fullmatch(text):
-        return _number_text(_decimal(text))
-    return str(units.parse_size(text))
-
-
-def _compound_key(entry: Factor, level: Scalar) -> str:
-    """Part by part."""
-    if not isinstance(level, str) or _DECIMAL.fullmatch(level):
-        return _number_key(entry, level)
-
-    def key(part: str) -> str:
-        try:
-            return _number_key(entry, part)
-        except ValueError:
-            return _option_key(entry, part.strip())
-
-    return "".join(map(key, _SEPARATORS.split(level)))
-
-
-def _duration_key(entry: Factor, level: Scalar) -> str:
-    bare = not isinstance(level, str) or _DECIMAL.fullmatch(level.strip())
-    seconds = float(level) * _UNIT_S[entry.unit] if bare else units.parse_duration_s(str(level))
-    return f"{seconds:.12g} s"
-
-
-def _share_key(entry: Factor, level: Scalar) -> str:
-    text = str(level).strip() if isinstance(level, str) else ""
-    number = _percent(text) / 100 if text.endswith("%") else float(level)
-    if not math.isfinite(number):
-        raise ValueError
-    return f"{number:.12g}"
-
-
-def _switch_key(entry: Factor, level: Scalar) -> str:
-    text = str(level).strip().lower()
-    return "1" if text in _YES else "0" if text in _NO else _number_key(entry, level)
-
-
-def _policy_key(entry: Factor, level: Scalar) -> str:
-    policy, colon, priority = str(level).strip().lower().partition(":")
-    return f"{policy}:{int(priority)}" if colon else policy
-
-
-_KEYS: Mapping[Kind, Callable[[Factor, Scalar], str]] = {
-    Kind.OPTION: _option_key,
-    Kind.NUMBER: _number_key,
-    Kind.SIZE: _compound_key,
-    Kind.DURATION: _duration_key,
-    Kind.SHARE: _share_key,
-    Kind.SWITCH: _switch_key,
-    Kind.COMPOUND: _compound_key,
-    Kind.PROCESSORS: lambda entry, level: units.format_processors(units.parse_processors(str(level))),
-    Kind.POLICY: _policy_key,
-    Kind.TEXT: _text_key,
+_FORMS: Mapping[str, Callable[[float], str]] = {
+    "size": str,
+    "duration": "{:.12g} s".format,
+    "percent": lambda percent: f"{_number_text(percent)} %",
+    "rate": "{:.12g}/s".format,
 }
+"""The key of an option by how it is read, in the order in which readings are tried."""
 
 
 class LevelIndex:
@@ -573,10 +548,10 @@ def _read(name: str, reading: str, level: Scalar | None) -> float | None:
         return None
 
 
-def _number(text: str) -> float:
-    number = float(text)
+def _number(level: Scalar) -> float:
+    number = float(level)
     if not math.isfinite(number):
-        raise ValueError(f"'{text}' is not a finite number")
+        raise ValueError(f"{level!r} is not a finite number")
     return number
 
 
@@ -696,16 +671,15 @@ def level_text(name: str, level: object) -> str:
 
 
 def level_label(name: str, level: Scalar) -> str:
-    """A level on an axis: sizes as `4 KiB`, others as `level_text` has them, names of cases as they are."""
+    """A level on an axis: sizes as those of requests are known, `4 KiB` or `1024 KiB`, and MiB only when it is several.
+
+    Others are as `level_text` has them, names of cases as they are.
+    """
     if name == CASE:
         return str(level)
     if is_size(name) and not isinstance(level, bool) and level_reading(name, (level,)) in ("number", "size"):
-        return request_size(level_number(name, level) or 0.0)
+        size_bytes = level_number(name, level) or 0.0
+        if 1024 <= size_bytes < 2 * 1024**2 and size_bytes % 1024 == 0:
+            return f"{size_bytes / 1024:.0f} KiB"
+        return units.format_size(size_bytes)
     return level_text(name, level)
-
-
-def request_size(size_bytes: float) -> str:
-    """A size as those of requests are known: `512 B`, `4 KiB`, `1024 KiB`, and MiB only when it is several."""
-    if 1024 <= size_bytes < 2 * 1024**2 and size_bytes % 1024 == 0:
-        return f"{size_bytes / 1024:.0f} KiB"
-    return units.format_size(size_bytes)
