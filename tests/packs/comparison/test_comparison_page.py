@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.condition_comparison import Verdict
-from ioassay.packs.comparison import comparison_charts, comparison_page, run_comparison
+from ioassay.packs.comparison import comparison_charts, comparison_results, run_comparison
 from ioassay.packs.comparison.run_comparison import DRIVES, Comparison, Difference, Unmatched
 from ioassay.report import figures
 from ioassay.store import packed_page
@@ -37,7 +37,7 @@ def built(both: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFactor
 
 
 def build(both: tuple[Dataset, Dataset], found: Comparison, out: Path) -> Path:
-    return comparison_page.build(*both, found, comparison_page.declare(*both, found), out)
+    return comparison_results.build(*both, found, comparison_results.declare(*both, found), out)
 
 
 def _figures(page: Path) -> list[Path]:
@@ -99,7 +99,7 @@ def test_a_run_is_linked_only_where_its_page_is_near(both: tuple[Dataset, Datase
     a, b = (replace(one, root=root) for one, root in zip(both, (near, far), strict=True))
     found = comparison(row(1, 0.5, Verdict.SLOWER))
     (tmp_path / "here" / "page").mkdir()
-    page = comparison_page.build(a, b, found, [], tmp_path / "here" / "page").read_text()
+    page = comparison_results.build(a, b, found, [], tmp_path / "here" / "page").read_text()
     assert 'href="../A/report/index.html"' in page and "elsewhere" not in page
 
 
@@ -124,7 +124,7 @@ def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tm
         only_b=(Unmatched(HOSTILE),),
     )
     drawn = ratios(found)
-    page = packed_page.unpacked(comparison_page.build(*both, found, drawn, tmp_path).read_text())
+    page = packed_page.unpacked(comparison_results.build(*both, found, drawn, tmp_path).read_text())
     assert HOSTILE not in page and "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
 
@@ -135,7 +135,7 @@ def test_thousands_of_rows_make_a_page_that_is_small_and_made_quickly(
     rows = [row(number, 1 + number / 10_000, list(Verdict)[number % 5]) for number in range(10_000)]
     began_s = time.process_time()
     found = comparison(*rows)
-    page = comparison_page.build(*both, found, ratios(found), tmp_path)
+    page = comparison_results.build(*both, found, ratios(found), tmp_path)
     assert time.process_time() - began_s < 60
     assert page.stat().st_size < 3e6
     assert len(json.loads(page.with_name("comparison.json").read_text())["rows"]) == 10_000

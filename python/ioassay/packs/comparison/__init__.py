@@ -3,8 +3,7 @@
 run_comparison.py       the verdicts, and what else differs between the runs
 comparison_text.py      both in words, as JSON, Markdown and JUnit XML
 comparison_charts.py    the forest of ratios, and both runs over each other
-comparison_page.py      the page
-comparison_results.py   the Python API
+comparison_results.py   the Python API, and the page
 """
 
 from ioassay.pack import Pack
