@@ -204,10 +204,9 @@ class Study:
         machine, `workers` at once, by default one a processor; or in `executor`, one of the caller's or a name such as
         "dask:local" (docs/cluster.md). Trials that measure run one at a time in a process, whichever thread asks. Those
         of a study that names hosts run there, and `executor` is the scheduler that these have joined (docs/hosts.md).
-        `destroy_data` names
-        devices and files whose data may be lost, `allow_exec` lets jobs run programs. With `wait_quiet_s` each
-        measurement waits so long at most, in seconds, for a quiet machine. After `blocks` randomised blocks the run
-        stops, and `Run.resume` runs the next ones: two runs can be measured in turns.
+        `destroy_data` names devices and files whose data may be lost, `allow_exec` lets jobs run programs. With
+        `wait_quiet_s` each measurement waits so long at most, in seconds, for a quiet machine. After `blocks`
+        randomised blocks the run stops, and `Run.resume` runs the next ones: two runs can be measured in turns.
 
         Raises SafetyRefusal before anything is written where data could be lost, ToolError for a missing tool,
         ConditionError where no trial can run here, StudyError and UsageError for what cannot be, RunError where the run

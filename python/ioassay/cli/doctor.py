@@ -66,20 +66,18 @@ def _say(found: Diagnosis, *, everything: bool) -> None:
         ]
         for warning in found.warnings
     ]
+    share = found.realtime_share
+    real_time = (
+        f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
+        "that wait there (sched_rt_runtime_us)"
+        if everything and share is not None and share < 1
+        else ""
+    )
     notes = [
-        *(_of_real_time(found.realtime_share) if everything else ()),
+        *console.wrapped(real_time),
         *shown([*map(console.wrapped, unable)], _MOST_UNABLE, more_unable),
         *shown([*map(console.wrapped, used)], _MOST_PLUGINS, more_plugins),
     ]
     number = console.count(len(found.warnings), "warning")
     console.line(f"{number}, the worst first:" if found.warnings else "nothing found that would spoil a measurement")
     console.lines([*shown(warnings, session.MOST_LINES - 1 - len(notes), more_warnings), *notes])
-
-
-def _of_real_time(share: float | None) -> list[str]:
-    if share is None or share >= 1:
-        return []
-    return console.wrapped(
-        f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
-        "that wait there (sched_rt_runtime_us)"
-    )

@@ -93,22 +93,19 @@ def parts(about: str) -> tuple[str, list[str]]:
 
 
 def _page(name: str, about: str, sections: Mapping[str, Iterable[str]]) -> str:
-    head = f'.TH {name.upper()} 1 {_date()} "ioassay {ioassay.__version__}" "User commands"'
+    from datetime import UTC, datetime
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
+    try:
+        date = f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970-01-01, such as 0") from None
+    head = f'.TH {name.upper()} 1 {date} "ioassay {ioassay.__version__}" "User commands"'
     lines = [head, ".SH NAME", f"{_escaped(name)} \\- {_escaped(about.rstrip('.'))}"]
     for title, content in sections.items():
         if content := list(content):
             lines += [f'.SH "{title}"' if " " in title else f".SH {title}", *content]
     return "\n".join(lines) + "\n"
-
-
-def _date() -> str:
-    from datetime import UTC, datetime
-
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
-    try:
-        return f"{datetime.fromtimestamp(int(epoch), UTC):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(f"SOURCE_DATE_EPOCH is '{epoch}', expected seconds since 1970-01-01, such as 0") from None
 
 
 def _grouped(commands: dict[str, Command]) -> Iterator[str]:

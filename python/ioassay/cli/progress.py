@@ -115,9 +115,15 @@ class Terminal(Progress):
         """Show the current rates, each with its source; of several hosts those of the trial that is shown."""
         if self._running and trial.id != next(reversed(self._running)):
             return
-        sources = "   ".join(_sources(trial.driver, rates))
+        sources = []
+        for name, source in ((trial.driver, rates.tool), (rates.device, rates.storage)):
+            if source is not None:
+                numbers = [f"{units.format_count(source.iops)} IOPS", units.format_rate(source.bytes_per_s)]
+                if source is rates.storage and rates.latency_ns is not None:
+                    numbers.append(units.format_ns(rates.latency_ns))
+                sources.append(f"{name} {', '.join(numbers)}")
         left = units.format_duration(round(self._left.seconds()))
-        line = f"{int(rates.elapsed_s)} s" + (f"  now {sources}" if sources else "")
+        line = f"{int(rates.elapsed_s)} s" + (f"  now {'   '.join(sources)}" if sources else "")
         self._bar.update(left=left, point=self._latest(), rates=line)
 
     def ended(self, trial: Trial, status: str) -> None:
@@ -138,15 +144,6 @@ class Terminal(Progress):
         latest = next(reversed(self._running.values()))
         others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
         return f"{_named(latest)} #{latest.repetition + 1}{others}"
-
-
-def _sources(driver: str, rates: CurrentRates) -> Iterator[str]:
-    for name, source in ((driver, rates.tool), (rates.device, rates.storage)):
-        if source is not None:
-            numbers = [f"{units.format_count(source.iops)} IOPS", units.format_rate(source.bytes_per_s)]
-            if source is rates.storage and rates.latency_ns is not None:
-                numbers.append(units.format_ns(rates.latency_ns))
-            yield f"{name} {', '.join(numbers)}"
 
 
 def _named(trial: Trial) -> str:

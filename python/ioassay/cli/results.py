@@ -11,7 +11,7 @@ from ioassay.errors import RunError, UsageError
 from ioassay.hints import nearest
 
 if TYPE_CHECKING:
-    from ioassay.api.publication import Bundle, TableFiles
+    from ioassay.api.publication import Bundle
     from ioassay.api.run_results import Run
 
 
@@ -82,7 +82,10 @@ def export(
         return
     if format != _ARCHIVE:
         files = found.export_tables(output, format=format, redact=redact)
-        console.answer(files.as_dict, lambda: _say_tables(files))
+        counts = ", ".join(f"{name} {number}" for name, number in files.rows.items())
+        why = "the tables are not redacted: reasons, warnings and levels may hold names of hosts and users, and folders"
+        text = f"{files.path}: rows of {counts}"
+        console.answer(files.as_dict, lambda: _say_replaced(text, files.redacted, files.replaced, why))
         return
     bundle = found.export(output, redact=redact, report=not no_report)
     console.answer(bundle.as_dict, lambda: _say_bundle(bundle))
@@ -101,12 +104,6 @@ def _summary(run: Run, output: Path | None, *, redact: bool) -> None:
         lambda: {"markdown": text, "path": str(output) if output is not None else None},
         lambda: console.line(text.rstrip("\n") if output is None else str(output)),
     )
-
-
-def _say_tables(files: TableFiles) -> None:
-    why = "the tables are not redacted: reasons, warnings and levels may hold names of hosts and users, and folders"
-    counts = ", ".join(f"{name} {number}" for name, number in files.rows.items())
-    _say_replaced(f"{files.path}: rows of {counts}", files.redacted, files.replaced, why)
 
 
 def _say_bundle(bundle: Bundle) -> None:

@@ -206,7 +206,6 @@ def _table(path: Path) -> dict[str, Any]:
 # What the command line changes in a study's table before it is validated
 
 FULL = "full"
-_PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 _TOP = ("title", "description", "seed", "repetitions")
 _TEXTS = ("title", "description")
 
@@ -290,7 +289,16 @@ def adjusted_all(
         taking = zip(results, takes, strict=True)
         results = [with_setting(table, assignment) if take else table for table, take in taking]
     for assignment in factors:
-        takes = _with_its_factor(results, assignment)
+        name, _ = _split(assignment, "--factor")
+        takes = [name in table.get("factors", {}) for table in results]
+        if not any(takes) and len(results) > 1:
+            known = dict.fromkeys(factor for table in results for factor in table.get("factors", {}))
+            raise UsageError(
+                f"--factor {assignment}: none of the {len(results)} studies has a factor '{name}'; they have: "
+                f"{', '.join(known) or 'none'}. To add a factor, name one study instead of the suite"
+                f"{nearest(name, known)}"
+            )
+        takes = takes if any(takes) else [True]  # a study that is alone is given it
         left_out += _left_out(f"--factor {assignment}", "no such factor there", results, takes)
         taking = zip(results, takes, strict=True)
         results = [with_factor(table, assignment) if take else table for table, take in taking]
@@ -298,19 +306,6 @@ def adjusted_all(
         fixed = {"repetitions": repetitions}
         results = [{key: value for key, value in table.items() if key != "until"} | fixed for table in results]
     return results, left_out
-
-
-def _with_its_factor(tables: Sequence[Mapping[str, Any]], assignment: str) -> list[bool]:
-    """Which studies have the factor; one that is alone is given it. UsageError where none of several has it."""
-    name, _ = _split(assignment, "--factor")
-    found = [name in table.get("factors", {}) for table in tables]
-    if len(tables) == 1 or any(found):
-        return found if len(tables) > 1 else [True]
-    known = dict.fromkeys(factor for table in tables for factor in table.get("factors", {}))
-    raise UsageError(
-        f"--factor {assignment}: none of the {len(tables)} studies has a factor '{name}'; they have: "
-        f"{', '.join(known) or 'none'}. To add a factor, name one study instead of the suite{nearest(name, known)}"
-    )
 
 
 def _left_out(option: str, why: str, tables: Sequence[Mapping[str, Any]], takes: Sequence[bool]) -> list[Warning_]:
