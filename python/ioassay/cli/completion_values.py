@@ -129,13 +129,11 @@ def axes(text: str, given: Given) -> Iterator[str]:
 def responses(text: str, given: Given) -> dict[str, str]:
     """The metrics that the study answers, and those of most drivers, with their units."""
     own = [str(name) for table in _tables(given) for name in _list(table.get("analysis"), "responses")]
-    return {name: _metric(name) for name in (*own, *metrics.USUAL)}
-
-
-def _metric(name: str) -> str:
-    """The label of a metric, with its unit; '' where it is of a driver that is not imported for this."""
-    known = metrics.metric(name) if metrics.known(name) else None
-    return f"{known.label}{f' ({known.unit})' if known.unit else ''}" if known else ""
+    about = dict.fromkeys((*own, *metrics.USUAL), "")  # nothing of a driver that is not imported for this
+    for name in filter(metrics.known, about):
+        known = metrics.metric(name)
+        about[name] = f"{known.label} ({known.unit})" if known.unit else known.label
+    return about
 
 
 def executors(text: str, given: Given) -> Iterator[str]:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 SOURCE = "user"
 KINDS = ("read", "write", "trim", "mixed", "keys")
+_KIND_WORDS = {form: kind for kind in KINDS for form in (kind, f"{kind}s")} | {
+    **dict.fromkeys(("written", "writing"), "write"),
+    **{"reading": "read", "rw": "mixed"},
+}
+"""What is understood in any case: `READ`, `reads` and `written`."""
 _LONGEST_PATTERN = 2000
 _MOST_ITEMS = 100_000
 """`regex` copies what is repeated as often as it has to match, and once more: 0.2 to 0.4 kB an item."""
@@ -176,9 +181,11 @@ def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
     operations = found.whole("ops") if "ops" in exact else None
     volume = found.whole("bytes") if "bytes" in exact or operations is None else None
     rounded = {"rate"} if volume is None else {"rate", "bytes"}
+    if (word := words.get("kind", usual_kind)).lower() not in _KIND_WORDS:
+        raise InputError(f"{option}: {word[:40]!r} is no kind; expected {', '.join(KINDS)}")
     return Claim(
         source=SOURCE,
-        kind=_kind(words.get("kind", usual_kind), option),
+        kind=_KIND_WORDS[word.lower()],
         test=found.text("test"),
         operations=operations,
         bytes=volume,
@@ -191,15 +198,6 @@ def _claim(match: regex.Match[str], option: str, usual_kind: str) -> Claim:
         paths=(words["path"],) if "path" in words else (),
         record_bytes=found.whole("record"),
     )
-
-
-def _kind(word: str, option: str) -> str:
-    """`READ`, `reads` and `written` are understood; InputError names the kinds."""
-    known = {form: kind for kind in KINDS for form in (kind, f"{kind}s")}
-    known |= {"written": "write", "writing": "write", "reading": "read", "rw": "mixed"}
-    if word.lower() not in known:
-        raise InputError(f"{option}: {word[:40]!r} is no kind; expected {', '.join(KINDS)}")
-    return known[word.lower()]
 
 
 def _unit(name: str, words: Mapping[str, str], match: regex.Match[str]) -> str:

@@ -140,7 +140,18 @@ def say_all(judgement: Judgement) -> None:
         _say_notes(shared)
     if (more := len(judged) - _MOST_CLAIMS) > 0:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
-    _say_parts(judgement)
+    for one in judgement.latency_parts():  # where the time went, a table for each kind of operations
+        for said in _of_parts(one):
+            console.paragraph(said)
+        rows = [
+            [explanation_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
+            + ["-" if value_ns is None else format_ns(value_ns) for value_ns in (part.p50_ns, part.p99_ns)]
+            for part in one.parts
+        ]
+        _say_table("", ["part", "share", "mean", "p50", "p99"], rows)
+    if judgement.seen.entry_exit:
+        console.paragraph(str(sentence("latency.entry_exit", **asdict(judgement.seen.entry_exit))))
+        console.line()
     _say_seen(judgement)
     console.lines(_watch(judgement.seen))
 
@@ -154,22 +165,6 @@ def _say_notes(notes: Sequence[str]) -> None:
 def _say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if rows:
         console.lines((*filter(None, [title]), *console.aligned(columns, rows), ""))
-
-
-def _say_parts(judgement: Judgement) -> None:
-    """Where the time went, a table for each kind of operations."""
-    for one in judgement.latency_parts():
-        for said in _of_parts(one):
-            console.paragraph(said)
-        rows = [
-            [explanation_text.part_name(part.name, one.engine), f"{part.share:.1%}", format_ns(part.mean_ns)]
-            + ["-" if value_ns is None else format_ns(value_ns) for value_ns in (part.p50_ns, part.p99_ns)]
-            for part in one.parts
-        ]
-        _say_table("", ["part", "share", "mean", "p50", "p99"], rows)
-    if judgement.seen.entry_exit:
-        console.paragraph(str(sentence("latency.entry_exit", **asdict(judgement.seen.entry_exit))))
-        console.line()
 
 
 def _say_seen(judgement: Judgement) -> None:
