@@ -246,7 +246,7 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
     assert flat.best() is not None
 
 
-def test_long_searches_find_the_best_with_a_model_of_a_part_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_searches_find_the_best_with_points_from_densities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ioassay.packs.tuning.search.search.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)

@@ -3,8 +3,8 @@
 A search begins with the default and a design that covers the grid (about a third of its trials). Each further trial
 goes where it is worth most (`acquisition`): to an unknown point, or again to a point whose noise hides whether it is
 the best. Every fourth goes where something better may hide, and the last fifth only to points that may win. A grid of
-no more points than trials is measured whole, then repeated where that is worth most. Where a search has results of
-more points than a model is made of (`MODELLED`), it is made of the best and of the latest.
+no more points than trials is measured whole, then repeated where that is worth most. Where a search has more results
+than a model is made of (`MODELLED`), every second point is drawn from where good points are dense and others are not.
 
 A point is a key: the index of its level on each axis. Coordinates run from 0 to 1 where levels have an order (along
 their logarithms where the axis is `log`); of words they are the index, and only whether two are equal counts.
@@ -146,6 +146,40 @@ def _coordinates(axis: Axis) -> list[float]:
     return [(number - scaled[0]) / width for number in scaled]
 
 
+_GOOD, _MOST_GOOD = 0.1, 25
+_DRAWN = 24
+_NARROWEST = 100
+"""No kernel is narrower than this part of an axis."""
+
+
+def proposed(grid: Grid, ranked: Sequence[Key], random: np.random.Generator) -> Key:
+    """A point where the best of `ranked`, which is best first, lie denser than the others; at least one is needed."""
+    count = min(math.ceil(_GOOD * len(ranked)), _MOST_GOOD)
+    good, others = ranked[:count], ranked[count:]
+    found = []
+    for axis, (places, ordered) in enumerate(zip(grid.places, grid.ordered, strict=True)):
+        dense = _density(places, ordered, [key[axis] for key in good])
+        drawn = random.choice(len(dense), _DRAWN, p=dense)
+        found.append(int(drawn[(dense / _density(places, ordered, [key[axis] for key in others]))[drawn].argmax()]))
+    return tuple(found)
+
+
+def _density(places: Array, ordered: bool, levels: Sequence[int]) -> Array:
+    """The probability of each level of an axis: of the levels seen and, once, of any."""
+    anywhere = np.full(len(places), 1 / len(places))
+    if not levels:
+        return anywhere
+    if not ordered:
+        return np.asarray((np.bincount(levels, minlength=len(places)) + anywhere) / (len(levels) + 1))
+    seen = np.sort(places[np.array(levels)])
+    # As wide as the wider gap to a neighbour; the ends of the axis are neighbours too.
+    gaps = np.diff(np.concatenate(([0.0], seen, [1.0])))
+    widths = np.clip(np.maximum(gaps[:-1], gaps[1:]), 1 / min(_NARROWEST, 1 + len(seen)), 1.0)
+    kernels = np.exp(-0.5 * ((places[None, :] - seen[:, None]) / widths[:, None]) ** 2) + 1e-12
+    kernels /= kernels.sum(axis=1, keepdims=True)
+    return np.asarray((kernels.sum(axis=0) + anywhere) / (len(levels) + 1))
+
+
 MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""
 _PRUNED_COUNT = 0.25
@@ -191,6 +225,20 @@ class History:
     def closed(self) -> set[Key]:
         """The points that nobody should ask for again: those that failed or were pruned, and never went well."""
         return {key for key, seen in self.points.items() if not seen.values}
+
+    def by_merit(self) -> list[Key]:
+        """All points, best first: the feasible by their means, what was foretold of pruned ones, those that break a
+        constraint by how far, and those that failed."""
+
+        def merit(key: Key) -> tuple[int, float, float]:
+            seen = self.points[key]
+            value = seen.mean if seen.values else seen.foretold
+            if value is None:
+                return 2, 0.0, 0.0
+            excess = seen.excess()
+            return int(excess > 0), excess, -self.sign * value
+
+        return sorted(self.points, key=merit)
 
     def scale(self) -> Callable[[float], float]:
         """From values to what is modelled: large is good.
@@ -332,7 +380,8 @@ class Search:
         if not self._told.measured():
             key = self._unknown()
             return self._out(key, "repeat" if key in self._asked else "explore")
-        key = self._worthiest()
+        suggested = self._suggested()
+        key = self._worthiest() if suggested is None else suggested
         return self._out(key, self._why(key))
 
     def tell(
@@ -404,6 +453,14 @@ class Search:
         if len(self._asked) < self._budget * _DISTINCT and model.noise < _NOISY and not measured.all():
             worth = np.where(measured, -np.inf, worth)
         return keys[int(worth.argmax())]
+
+    def _suggested(self) -> Key | None:
+        """In long searches every second point is drawn by densities, unless it is known or the end is near."""
+        long = len(self._told.points) > MODELLED and self._asks < self._budget * (1 - _FINISH)
+        if not long or self._asks % 2:
+            return None
+        key = proposed(self._grid, self._told.by_merit(), self._random())
+        return None if key in self._asked else key
 
     def _unknown(self) -> Key:
         """A point that nobody asked for, while nothing went well yet."""
