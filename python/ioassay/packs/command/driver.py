@@ -32,7 +32,7 @@ from ioassay.formats.number_parsing import decimal, real
 from ioassay.formats.user_claims import UserPattern
 from ioassay.hints import shown, suggestion
 from ioassay.metrics import RATE, Metric
-from ioassay.records.record import FAILED, OK, Claim, Scalar, Warning_
+from ioassay.records.record import FAILED, OK, Scalar, Warning_
 from ioassay.roles import READ, WRITE, Command, Driver, Estimate, External, Load, Outcome, Parsed, Touch, Trial
 from ioassay.validation import error_text
 
@@ -147,25 +147,17 @@ class CommandDriver(Driver):
         except InputError as error:
             return Parsed(FAILED, f"{error}{said}")
         warnings: list[Warning_] = []
-        if not program.claims:
-            claims, warnings = _recognised(trial, outcome, text_of)
+        if not program.claims:  # those of a tool whose output ioassay reads anyway, such as dd
+            argv = [str(word) for word in trial.params["argv"]]
+            try:
+                for one in formats.read(argv, text_of("stdout"), text_of("stderr")):
+                    # Its words have places, so that a file which they name is not known by its path.
+                    claims.append(replace(one, paths=(), paths_stated=False) if any(map(places, one.paths)) else one)
+            except InputError as error:
+                what = f"the claims of the program cannot be read: {error}"
+                claims, warnings = [], [Warning_("claims-unreadable", what)]
         cpu = {} if outcome.usage is None else {CPU_TIME: outcome.usage.ru_utime + outcome.usage.ru_stime}
         return Parsed(OK, metrics={TIME: outcome.duration_s, **cpu, **found}, claims=claims, warnings=warnings)
-
-
-def _recognised(trial: Trial, outcome: Outcome, text_of: Callable[[str], str]) -> tuple[list[Claim], list[Warning_]]:
-    """The claims of a tool whose output ioassay reads anyway, such as dd, where the study states none.
-
-    Its words have places, so that a file which they name is not known by its path.
-    """
-    argv = [str(word) for word in trial.params["argv"]]
-    try:
-        claims = formats.read(argv, text_of("stdout"), text_of("stderr"))
-        return [
-            replace(claim, paths=(), paths_stated=False) if any(map(places, claim.paths)) else claim for claim in claims
-        ], []
-    except InputError as error:
-        return [], [Warning_("claims-unreadable", f"the claims of the program cannot be read: {error}")]
 
 
 # The parameters.
@@ -415,7 +407,17 @@ def text(path: Path, what: str) -> str:
 def _value(name: str, reading: Reading, report: str) -> float:
     """The metric's number. InputError names the metric, what was found and what was wanted."""
     key = f"params.metrics.{name}"
-    values = _matched(name, reading, report, key) if reading.regex else _pointed(reading, report, key)
+    if reading.regex:
+        values = _matched(name, reading, report, key)
+    else:
+        document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
+        reached = list(_reached(document, _steps(reading.path)))
+        if not reached:
+            raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
+        for value in reached:
+            if isinstance(value, str | bool | list | dict) or value is None:
+                raise InputError(f"{key}: {reading.path} is {shown(value)}; expected a number")
+        values = [real(value, f"{key}: {reading.path}") for value in reached]
     if reading.take != "only":
         return _TAKE[reading.take](values) * reading.scale
     if len(values) > 1:
@@ -461,17 +463,6 @@ def _steps(path: str) -> list[str | int | None]:
     if not found or at < len(path):
         raise ValueError(f"json is '{path}'; expected a path such as $.jobs[0].read.bw, $.jobs[*].iops or $['a name']")
     return found
-
-
-def _pointed(reading: Reading, report: str, key: str) -> list[float]:
-    document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
-    values = list(_reached(document, _steps(reading.path)))
-    if not values:
-        raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
-    for value in values:
-        if isinstance(value, str | bool | list | dict) or value is None:
-            raise InputError(f"{key}: {reading.path} is {shown(value)}; expected a number")
-    return [real(value, f"{key}: {reading.path}") for value in values]
 
 
 def _reached(value: Any, steps: Sequence[str | int | None]) -> Iterator[Any]:

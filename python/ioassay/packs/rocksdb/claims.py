@@ -162,42 +162,31 @@ def _benchmarks(text: str) -> Iterator[Benchmark]:
     nexts = [*(end - len(line) for end, line, _ in lines[1:]), len(text)]
     for (end, line, match), until in zip(lines, nexts, strict=False):
         name, micros, rate, seconds, operations, volume = match.groups()
+        printed_s = real(seconds, f"{name} seconds") if seconds else None
+        number = whole_number(operations, f"{name} operations") if operations else None
+        mean_us, per_s = real(micros, f"{name} micros/op"), whole_number(rate, "ops/sec") if rate else 0
+        # The rate, a whole number, may have more digits than the seconds in print. Older versions print no seconds:
+        # there a rate of three digits or more counts.
+        is_finer = per_s >= (100 if printed_s is None else max(printed_s / _PRINTED_STEP_S, 1))
+        misfits: list[Misfit] = []
+        if rate and printed_s is not None and number:
+            # The means of the threads, whose times add up to the whole or more.
+            misfits += quotient(f"{name} ops/sec", float(number), printed_s, float(rate), 0.0, step_of(seconds), 1.0)
+            least_s = (printed_s - step_of(seconds)) * (1 - _OUTSIDE_SHARE) - _OUTSIDE_S
+            misfits += between(f"{name} micros/op", mean_us, least_s / number * 1e6 - step_of(micros), math.inf)
         keys = next(filter(None, (pattern.search(line) for pattern in _KEYS_FOUND)), None)
         yield Benchmark(
             name=name,
-            mean_ns=real(micros, f"{name} micros/op") * 1e3,
-            operations=whole_number(operations, f"{name} operations") if operations else None,
-            seconds=_seconds(operations, rate, real(seconds, f"{name} seconds") if seconds else None),
+            mean_ns=mean_us * 1e3,
+            operations=number,
+            seconds=number / per_s if number is not None and per_s and is_finer else printed_s,
             rate_bytes_per_s=real(volume, f"{name} MB/s") * 2**20 if volume else None,
             rate_step_bytes_per_s=step_of(volume) * 2**20 if volume else 1.0,
             keys_asked=whole_number(keys["asked"], f"{name} asked") if keys else 0,
             keys_found=whole_number(keys["found"], f"{name} found") if keys else 0,
             histograms=[_histogram(name, section) for section in _SECTION.split(text[end:until])[1:]],
-            misfits=_of_line(match),
+            misfits=misfits,
         )
-
-
-def _of_line(match: re.Match[str]) -> list[Misfit]:
-    """A line says its time as a rate, and the mean of each thread, whose times add up to the whole or more."""
-    name, micros, rate, seconds, operations, _ = match.groups()
-    if not (rate and seconds and operations):
-        return []
-    number, time_s = float(operations), real(seconds, f"{name} seconds")
-    found = quotient(f"{name} ops/sec", number, time_s, float(rate), 0.0, step_of(seconds), 1.0)
-    least = (time_s - step_of(seconds)) * (1 - _OUTSIDE_SHARE) - _OUTSIDE_S
-    mean_us = real(micros, f"{name} micros/op")
-    return found + between(f"{name} micros/op", mean_us, least / number * 1e6 - step_of(micros), math.inf)
-
-
-def _seconds(operations: str | None, rate: str | None, printed_s: float | None) -> float | None:
-    """The interval behind the rate, a whole number, where this has more digits than the seconds in print.
-
-    Older versions print no seconds: there a rate of three digits or more counts.
-    """
-    number = whole_number(rate, "ops/sec") if rate else 0
-    if not operations or number < (100 if printed_s is None else max(printed_s / _PRINTED_STEP_S, 1)):
-        return printed_s
-    return whole_number(operations, "operations") / number
 
 
 def _histogram(name: str, section: str) -> Histogram:
@@ -271,6 +260,15 @@ def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
     named = {percentile_name(percent): value_ns for percent, value_ns in percentiles_ns.items()}
     # Times of idle threads are in the mean (Stats::Merge): with fewer operations than threads it is that of none.
     is_mean = not benchmark.seconds or benchmark.mean_ns <= benchmark.seconds * 1e9
+    # The times of the histograms, a batch of operations each, may add up to more than the mean of the line: the first
+    # time of a thread begins when it was created, long before the line's where there are many (Stats::Start).
+    misfits = [*benchmark.misfits]
+    timed = [(one, sum(one.buckets.values())) for one in benchmark.histograms if "mean" in one.spread_ns]
+    operations = benchmark.operations or sum(count for _, count in timed)
+    if timed and operations:
+        timed_ns = sum(count * one.spread_ns["mean"] for one, count in timed)
+        most_ns = (timed_ns * (1 + _OUTSIDE_SHARE) + _OUTSIDE_S * 1e9) / operations
+        misfits += between("micros/op", benchmark.mean_ns, 0.0, most_ns)
     return Claim(
         source="db_bench",
         kind="keys",
@@ -282,28 +280,8 @@ def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
         clock_step_s=_CLOCK_STEP_S,
         latency_ns={"mean": benchmark.mean_ns, **named} if is_mean else named,
         paths=paths,
-        misfits=(
-            *benchmark.misfits,
-            *_of_average(benchmark),
-            *(each for one in benchmark.histograms for each in one.misfits),
-        ),
+        misfits=(*misfits, *(each for one in benchmark.histograms for each in one.misfits)),
     )
-
-
-def _of_average(benchmark: Benchmark) -> list[Misfit]:
-    """The mean of a line, where the times of the histograms, a batch of operations each, are far from adding up to it.
-
-    They may add up to any more: the first time of a thread begins when it was created, long before the line's where
-    there are many (Stats::Start in db_bench_tool.cc).
-    """
-    histograms = [one for one in benchmark.histograms if "mean" in one.spread_ns]
-    counts = [sum(one.buckets.values()) for one in histograms]
-    operations = benchmark.operations or sum(counts)
-    if not histograms or not operations:
-        return []
-    timed_ns = sum(count * one.spread_ns["mean"] for count, one in zip(counts, histograms, strict=True))
-    most_ns = (timed_ns * (1 + _OUTSIDE_SHARE) + _OUTSIDE_S * 1e9) / operations
-    return between("micros/op", benchmark.mean_ns, 0.0, most_ns)
 
 
 def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequence[str]) -> Iterator[Claim]:

@@ -80,23 +80,19 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     Of results that one run of fio printed again and again (--status-interval), the last count. With `--client` they are
     claims of servers, whatever the format: their files are none of this host.
     """
-    found = _of_report((split(text) or [text])[-1], tool_runs.words_of(argv, matches))
-    named = named_servers(argv)
+    text, words, named = (split(text) or [text])[-1], tool_runs.words_of(argv, matches), named_servers(argv)
+    facts = None
+    if fio_json.looks_like(text) or not (fio_terse.looks_like(text) or fio_text.looks_like(text)):
+        known = results = fio_json.parse(text, _SOURCE)  # which says what is wrong
+    elif fio_terse.looks_like(text):
+        results = _with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words)
+        known = replace(results, jobs=[_with_own_percentiles(job) for job in results.jobs])
+    else:
+        results, stated = fio_text.parse(text, _SOURCE)
+        known = _with_options(results, words)
+        facts = None if known is not results else stated
+    found = claims(known, _of_unnamed(results, words) or facts)
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
-
-
-def _of_report(text: str, words: Sequence[str]) -> list[Claim]:
-    if not fio_json.looks_like(text):
-        if fio_terse.looks_like(text):
-            known = _with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words)
-            own = replace(known, jobs=[_with_own_percentiles(job) for job in known.jobs])
-            return claims(own, _of_unnamed(known, words))
-        if fio_text.looks_like(text):
-            results, facts = fio_text.parse(text, _SOURCE)
-            known = _with_options(results, words)
-            return claims(known, _of_unnamed(results, words) or (None if known is not results else facts))
-    results = fio_json.parse(text, _SOURCE)  # which says what is wrong
-    return claims(results, _of_unnamed(results, words))
 
 
 def _with_options(results: Results, words: Sequence[str]) -> Results:

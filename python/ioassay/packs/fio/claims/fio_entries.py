@@ -56,7 +56,22 @@ def resembles(text: str) -> bool:
 
 def grouped(files: Sequence[Path]) -> list[Entry]:
     """An entry for the logs of each prefix."""
-    return [_read_logs(logs) for logs in fio_logs.grouped([path for path in files if fio_logs.is_log(path)])]
+    entries = []
+    for logs in fio_logs.grouped([path for path in files if fio_logs.is_log(path)]):
+        found = logs.read()
+        entry = Entry(
+            label=logs.prefix,
+            files=logs.paths,
+            metrics=found.metrics,
+            buckets=found.buckets,
+            series=found.series,
+            warnings=list(found.warnings),
+            problem="" if found.metrics else "the logs hold no request",
+            started_unix_s=min(path.stat().st_mtime for path in logs.paths),
+            responses=(),
+        )
+        entries.append(entry)
+    return entries
 
 
 def read(text: str, source: str) -> list[Entry]:
@@ -163,21 +178,6 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
         parts=fio_outcome.parts(replace(results, jobs=jobs)),
         problem=problem,
         started_unix_s=results.started_unix_s,
-        responses=(),
-    )
-
-
-def _read_logs(logs: fio_logs.Logs) -> Entry:
-    found = logs.read()
-    return Entry(
-        label=logs.prefix,
-        files=logs.paths,
-        metrics=found.metrics,
-        buckets=found.buckets,
-        series=found.series,
-        warnings=list(found.warnings),
-        problem="" if found.metrics else "the logs hold no request",
-        started_unix_s=min(path.stat().st_mtime for path in logs.paths),
         responses=(),
     )
 

@@ -57,21 +57,39 @@ def job_facts(jobs: Sequence[Job]) -> JobFacts:
     sections = [_section(job) for job in jobs]
     kinds = set().union(*(one.directions | ({"read"} if _verifies(one) else set()) for one in sections))
     known = [_paths(one) for one in sections]
+    # What fio does and does not count: a ramp, a search for a depth, the fsync after the last write, a pre-read.
+    reasons = {"ramp": ("ramp_time", "latency_target"), "pre-read": ("pre_read",)}
+    unreported = [why for why, names in reasons.items() if any(one.flag(name) for one in sections for name in names)]
+    unreported += ["end-fsync"] if all(one.flag("end_fsync") or one.flag("fsync_on_close") for one in sections) else []
+    unreported += ["pauses"] if any(map(_verifies, sections)) else []  # its clock stops while it verifies between loops
+    # `filename` alone says which files are used: no list of folders, no recorded trace, a file engine.
+    paths_stated = all(
+        one.options.get("filename")
+        and not one.options.keys() & {"read_iolog", "filename_format", "opendir"}
+        and ":" not in one.options.get("directory", "")
+        and one.engine in engines("opening")
+        for one in sections
+    )
+
+    def file_bytes(one: Section) -> int | None:
+        """Of one file; `size` is that of all files of a job together."""
+        return one.bytes("filesize") or (None if _has_several_files(one) else one.bytes("size"))
+
     return JobFacts(
         engine=_one(sections, _engine) or "",
         direct=_one(sections, lambda one: one.direct),
         paths=list(dict.fromkeys(path for paths in known for path in paths)) if all(known) else (),
-        file_bytes=_one(sections, _file_bytes),
+        file_bytes=_one(sections, file_bytes),
         record_bytes={
             kind: size
             for place, kind in enumerate(("read", "write", "trim"))
             if (size := _one(sections, partial(_block_bytes, place)))
         },
-        paths_stated=all(map(_states_paths, sections)),
+        paths_stated=paths_stated,
         synchronous=all(one.options.get("sync", "0") in ("1", "sync", "dsync") for one in sections),
         fsyncs=any(map(_synchronises, sections, jobs)),
         writes_per_sync=_one(sections, _writes_per_sync),
-        unreported=_unreported(sections),
+        unreported=unreported,
         only_kind=kinds.pop() if len(kinds) == 1 else "",
         patterns={kind: _one(sections, partial(_pattern, kind)) or "" for kind in ("read", "write")},
         working_set_bytes=_working_set_bytes(sections),
@@ -183,36 +201,12 @@ def _paths(one: Section) -> list[str]:
     return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
 
 
-def _states_paths(one: Section) -> bool:
-    """Whether `filename` alone says which files are used: no list of folders, no recorded trace, a file engine."""
-    others = one.options.keys() & {"read_iolog", "filename_format", "opendir"} or ":" in one.options.get(
-        "directory", ""
-    )
-    return bool(one.options.get("filename")) and not others and one.engine in engines("opening")
-
-
-def _file_bytes(one: Section) -> int | None:
-    """Of one file; `size` is that of all files of a job together."""
-    return one.bytes("filesize") or (None if _has_several_files(one) else one.bytes("size"))
-
-
 def _block_bytes(place: int, one: Section) -> int | None:
     """`bs` is one size, or those of reads, writes and trims; a missing one is that before it."""
     if one.options.keys() & {"bsrange", "bssplit"}:
         return None
     given = [size for size in one.options.get("bs", "").split(",")[: place + 1] if size]
     return fio_bytes(given[-1] if given else "4096", one.kb_base)
-
-
-def _unreported(sections: Sequence[Section]) -> list[str]:
-    """What fio does and does not count: a ramp, a search for a depth, the fsync after the last write, a pre-read.
-
-    Its clock stops while it verifies between its loops.
-    """
-    reasons = {"ramp": ("ramp_time", "latency_target"), "pre-read": ("pre_read",)}
-    found = [why for why, names in reasons.items() if any(one.flag(name) for one in sections for name in names)]
-    ends = all(one.flag("end_fsync") or one.flag("fsync_on_close") for one in sections)
-    return [*found, *(["end-fsync"] if ends else []), *(["pauses"] if any(map(_verifies, sections)) else [])]
 
 
 def _verifies(one: Section) -> bool:

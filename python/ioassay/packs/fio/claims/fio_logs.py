@@ -208,10 +208,17 @@ def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Seque
         metric = f"{direction}.{kind}.mean" if kind in LATENCIES else f"{direction}.{kind}"
         of_jobs = [job.get(direction, {}) for job in jobs]
         of_weights = [weight.get(direction, {}) for weight in weighting] if len(weighting) == len(jobs) else []
-        if kind in LATENCIES:
-            merged = _average(of_jobs, of_weights)
-        else:  # a job that logged nothing in a window completed nothing in it
-            merged = {at_s: sum(job.get(at_s, 0.0) for job in of_jobs) for at_s in set().union(*of_jobs)}
+        merged: _Windows = {}
+        for at_s in set().union(*of_jobs):
+            pairs = [(job[at_s], number) for number, job in enumerate(of_jobs) if at_s in job]
+            weighed = [of_weights[number].get(at_s, 1.0) if of_weights else 1.0 for _, number in pairs]
+            whole = sum(weighed)
+            if kind not in LATENCIES:  # a job that logged nothing in a window completed nothing in it
+                merged[at_s] = sum(value for value, _ in pairs)
+            elif whole:
+                merged[at_s] = sum(value * weight for (value, _), weight in zip(pairs, weighed, strict=True)) / whole
+            else:
+                merged[at_s] = pairs[0][0]
         made.append(_as_series(metric, merged, -1))
         if len(jobs) > 1:
             made += [_as_series(metric, windows, number) for number, windows in enumerate(of_jobs)]
@@ -221,19 +228,6 @@ def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Seque
 def _as_series(metric: str, windows: _Windows, job: int) -> Series:
     times_s = sorted(windows)
     return Series(metric, times_s, [windows[time_s] for time_s in times_s], job)
-
-
-def _average(jobs: Sequence[_Windows], weights: Sequence[_Windows]) -> _Windows:
-    merged: _Windows = {}
-    for time_s in set().union(*jobs):
-        pairs = [
-            (job[time_s], weights[number].get(time_s, 1.0) if weights else 1.0)
-            for number, job in enumerate(jobs)
-            if time_s in job
-        ]
-        whole = sum(weight for _, weight in pairs)
-        merged[time_s] = sum(value * weight for value, weight in pairs) / whole if whole else pairs[0][0]
-    return merged
 
 
 def _windows(path: Path, kind: str, interval_ms: int) -> dict[str, _Windows]:
