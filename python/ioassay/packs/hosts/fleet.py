@@ -160,10 +160,8 @@ class Fleet:
     def __init__(self, scheduler: Scheduler) -> None:
         self._stack = ExitStack()
         self._client = self._stack.enter_context(dask_clusters.running(scheduler))
-        self._title = scheduler.text
-        self.join = (
-            f"ioassay worker {self._client.scheduler.address}{',encryption=none' if scheduler.plaintext else ''}"
-        )
+        self._title, trust = scheduler.text, ",encryption=none" if scheduler.plaintext else ""
+        self.join = f"ioassay worker {self._client.scheduler.address}{trust}"
         """How a host joins it."""
         self._lines: dict[str, _Line] = {}
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
@@ -403,18 +401,9 @@ class Fleet:
 
     def _submit(self, worker: Worker, function: Callable[..., Any], *arguments: Any, **options: Any) -> _Task:
         """A task of one worker; no other runs it, nor this one twice."""
-        future = self._client.submit(
-            function,
-            *arguments,
-            **options,
-            key=f"ioassay-host-{uuid.uuid4().hex}",
-            pure=False,
-            retries=0,
-            workers=[worker.address],
-            allow_other_workers=False,
-            resources={dask_clusters.RESOURCE: 1},
-        )
-        return _Task(future)
+        key, resources = f"ioassay-host-{uuid.uuid4().hex}", {dask_clusters.RESOURCE: 1}
+        where = {"workers": [worker.address], "allow_other_workers": False, "resources": resources}
+        return _Task(self._client.submit(function, *arguments, **options, key=key, pure=False, retries=0, **where))
 
     def _answer(self, worker: Worker, task: _Task) -> Any:
         """What a task came to; _HostLost where its worker ended, or it raised."""
@@ -464,11 +453,9 @@ def opened(
     fleet = Fleet(scheduler)
     try:
         if any(ALL_HOSTS in study.hosts for study in suite.studies):
-            names = fleet.names()
-            if not names:
-                raise UsageError(
-                    f"run.hosts is all, and {executor} has no host; expected one at least: {fleet.join} --name NAME"
-                )
+            if not (names := fleet.names()):
+                wanted = f"expected one at least: {fleet.join} --name NAME"
+                raise UsageError(f"run.hosts is all, and {executor} has no host; {wanted}")
             studies = [study.on_hosts(names) if ALL_HOSTS in study.hosts else study for study in suite.studies]
             suite = suite.model_copy(update={"studies": studies})
         token = secrets.token_hex(8)

@@ -399,13 +399,21 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     stopping = asyncio.ensure_future(stopped.wait())
+    try:  # the address of this host on the way to the scheduler
+        places = socket.getaddrinfo(scheduler.host.strip("[]"), scheduler.port, type=socket.SOCK_DGRAM)
+        family, kind, *_, place = places[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(place)  # of datagrams: nothing is sent
+            own_address = str(probe.getsockname()[0])
+    except OSError as error:
+        raise RunError(f"{scheduler.host}: cannot be reached: {error.strerror or error}") from None
     try:
         worker = distributed.Worker(
             address,
             name=name,
             nthreads=1,
             resources={dask_clusters.RESOURCE: 1},
-            host=_own_address(scheduler),
+            host=own_address,
             local_directory=scratch,
             memory_limit=0,
             dashboard=False,
@@ -426,19 +434,6 @@ async def _serve(address: str, scheduler: Scheduler, name: str, scratch: str, sa
         raise RunError(f"the scheduler at {address} went away; start this worker again when it is back")
     await asyncio.to_thread(close_all, "its worker was stopped")
     await worker.close(timeout=5, reason="ioassay-worker-stopped")
-
-
-def _own_address(scheduler: Scheduler) -> str:
-    """The address of this host on the way to the scheduler; RunError where there is no way."""
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(
-            scheduler.host.strip("[]"), scheduler.port, type=socket.SOCK_DGRAM
-        )[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(place)  # of datagrams: nothing is sent
-            return str(probe.getsockname()[0])
-    except OSError as error:
-        raise RunError(f"{scheduler.host}: cannot be reached: {error.strerror or error}") from None
 
 
 def _why_not(error: BaseException, address: str, name: str) -> str:

@@ -116,7 +116,18 @@ def read(text: str) -> ExecutorName:
     """What a name means. UsageError names the part that is wrong."""
     kind, _, rest = text.partition(":")
     if kind in SYSTEMS:
-        return _jobs(text, kind, rest)
+        keys = _keys(f"--executor {text}", rest, batch_keys(kind))
+        if "jobs" not in keys:
+            raise UsageError(f"--executor {text}: has no jobs; expected how many to submit, such as {kind}:jobs=4")
+        if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
+            raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; expected a name or a number")
+        given: dict[str, Any] = {key: keys[key] for key in ("account", "walltime", "interface") if key in keys}
+        given |= {key: _number(text, keys, key) for key in ("jobs", "cores") if key in keys}
+        try:
+            given |= {"memory_bytes": units.parse_size(keys["memory"])} if "memory" in keys else {}
+        except ValueError as error:
+            raise UsageError(f"--executor {text}: memory: {error}") from None
+        return BatchJobs(kind, queue=keys.get(SYSTEMS[kind].queue, ""), **given)
     if kind == "dask" and rest.startswith("//"):
         return _scheduler(f"--executor {text}", rest.removeprefix("//"))
     if kind == "dask" and rest.split(",")[0] == "local":
@@ -148,21 +159,6 @@ def _scheduler(named: str, rest: str, scheme: str = "dask") -> Scheduler:
 
 def batch_keys(system: str) -> tuple[str, ...]:
     return SYSTEMS[system].queue, "jobs", "account", "cores", "memory", "walltime", "interface"
-
-
-def _jobs(text: str, system: str, rest: str) -> BatchJobs:
-    keys = _keys(f"--executor {text}", rest, batch_keys(system))
-    if "jobs" not in keys:
-        raise UsageError(f"--executor {text}: has no jobs; expected how many to submit, such as {system}:jobs=4")
-    if odd := [key for key, value in keys.items() if not re.fullmatch(r"[\w.:@%+-]+", value)]:
-        raise UsageError(f"--executor {text}: {odd[0]} is '{keys[odd[0]]}'; expected a name or a number")
-    given: dict[str, Any] = {key: keys[key] for key in ("account", "walltime", "interface") if key in keys}
-    given |= {key: _number(text, keys, key) for key in ("jobs", "cores") if key in keys}
-    try:
-        given |= {"memory_bytes": units.parse_size(keys["memory"])} if "memory" in keys else {}
-    except ValueError as error:
-        raise UsageError(f"--executor {text}: memory: {error}") from None
-    return BatchJobs(system, queue=keys.get(SYSTEMS[system].queue, ""), **given)
 
 
 def _keys(named: str, words: str, known: tuple[str, ...]) -> Mapping[str, str]:

@@ -68,7 +68,7 @@ def on_host(wanted: HostCluster) -> Iterator[Client]:
             worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
             local_directory=str(folder),
-            preload="ioassay.packs.hosts.executors.dask_clusters",
+            preload=__name__,
             env={"TMPDIR": str(folder)},
             silence_logs=False,
         )
@@ -83,16 +83,36 @@ def of_jobs(wanted: BatchJobs) -> Iterator[tuple[Client, SubmittedJobs]]:
         folder = stack.enter_context(_prepared(Path()))
         import dask_jobqueue
 
+        of_system = SYSTEMS[wanted.system]
+        named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
+        named[of_system.account] = wanted.account
         try:
-            cluster = getattr(dask_jobqueue, SYSTEMS[wanted.system].cluster)(**_job_options(wanted, folder))
+            cluster = getattr(dask_jobqueue, of_system.cluster)(
+                cores=wanted.cores,
+                processes=wanted.cores,
+                python=shlex.quote(sys.executable),
+                memory=units.format_size(wanted.memory_bytes).replace(" ", ""),
+                security=True,
+                shared_temp_directory=str(folder),
+                log_directory=str(folder),
+                scheduler_options={"dashboard_address": "127.0.0.1:0", **_scheduler_options()},
+                worker_extra_args=["--no-dashboard", "--preload", __name__],
+                silence_logs=False,
+                **{key: value for key, value in named.items() if value},
+            )
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: no cluster can be made: {first_line(error)}") from None
         for name, file in vars(cluster).items():  # files of keys, which are removed before their folder goes
             if name.startswith("_job_") and hasattr(file, "close"):
                 stack.callback(file.close)
         stack.callback(_close, cluster)
+
+        async def submit() -> None:
+            cluster.scale(jobs=wanted.jobs)
+            await cluster._correct_state()  # what the batch system refuses is an error here and no endless wait
+
         try:
-            cluster.sync(_submit, cluster, wanted.jobs)
+            cluster.sync(submit)
             client = stack.enter_context(_client(cluster))
         except (RuntimeError, ValueError, OSError) as error:
             raise RunError(f"{wanted.system}: the jobs cannot be submitted: {first_line(error)}") from None
@@ -191,12 +211,6 @@ def _close(closable: Any) -> None:
         debug_log.info("cluster", f"{type(closable).__name__}: closed with an error: {first_line(error)}")
 
 
-async def _submit(cluster: Any, jobs: int) -> None:
-    """Submit jobs, and wait until they are: what the batch system refuses is an error here and no endless wait."""
-    cluster.scale(jobs=jobs)
-    await cluster._correct_state()
-
-
 class _NoSpans:
     """In place of Dask's record of spans, which keeps every one of them for its dashboard as long as it runs.
 
@@ -217,24 +231,6 @@ def _scheduler_options() -> dict[str, Any]:
     from distributed import scheduler
 
     return {"dashboard": False, "extensions": {**scheduler.DEFAULT_EXTENSIONS, "spans": _NoSpans}}
-
-
-def _job_options(wanted: BatchJobs, folder: Path) -> Mapping[str, Any]:
-    named = {"queue": wanted.queue, "walltime": wanted.walltime, "interface": wanted.interface}
-    named[SYSTEMS[wanted.system].account] = wanted.account
-    return {
-        "cores": wanted.cores,
-        "processes": wanted.cores,
-        "python": shlex.quote(sys.executable),
-        "memory": units.format_size(wanted.memory_bytes).replace(" ", ""),
-        "security": True,
-        "shared_temp_directory": str(folder),
-        "log_directory": str(folder),
-        "scheduler_options": {"dashboard_address": "127.0.0.1:0", **_scheduler_options()},
-        "worker_extra_args": ["--no-dashboard", "--preload", "ioassay.packs.hosts.executors.dask_clusters"],
-        "silence_logs": False,
-        **{key: value for key, value in named.items() if value},
-    }
 
 
 def first_line(error: BaseException) -> str:
@@ -366,6 +362,7 @@ class Answer:
 
 
 def about() -> Identity:
+    """Of this module, so that a worker which cannot load it is refused."""
     return delivery.identity()
 
 

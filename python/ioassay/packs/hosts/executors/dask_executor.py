@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -138,9 +138,13 @@ class DaskExecutor(Executor):
         if self._stopped:
             raise RuntimeError("the executor was shut down")
         call = _Call(next(self._numbers), fn, args, dict(kwargs), Future())
-        call.future.add_done_callback(
-            lambda future: self._events.put(partial(self._drop, call)) if future.cancelled() else None
-        )
+
+        def drop() -> None:
+            self._release(call)
+            if call in self._pending:
+                self._pending.remove(call)
+
+        call.future.add_done_callback(lambda future: self._events.put(drop) if future.cancelled() else None)
         self._events.put(partial(self._take, call))
         return cast("Future[T]", call.future)
 
@@ -198,11 +202,11 @@ class DaskExecutor(Executor):
         self._await(call.task, call.key)
 
     def _await(self, task: distributed.Future, key: str) -> None:
-        task.add_done_callback(lambda _: self._events.put(partial(self._note_end, key)))
+        def note_end() -> None:
+            if call := self._calls.get(key):
+                self._ended.append(call)
 
-    def _note_end(self, key: str) -> None:
-        if call := self._calls.get(key):
-            self._ended.append(call)
+        task.add_done_callback(lambda _: self._events.put(note_end))
 
     def _fetch(self) -> None:
         """Have all results fetched that are there, by one request at a time."""
@@ -233,24 +237,24 @@ class DaskExecutor(Executor):
             except Exception as error:  # a result was lost with its worker, and could not be computed again
                 debug_log.info(_SUBJECT, f"results of {len(tasks)} calls: {str(error) or type(error).__name__}")
                 answers = None
-            self._events.put(partial(self._note_fetched, [(call, key) for call, key, _ in tasks], answers))
+            self._events.put(partial(note, answers))
+
+        def note(answers: Sequence[Answer] | None) -> None:
+            self._fetching = False
+            if answers is not None:
+                for (call, key, _), answer in zip(tasks, answers, strict=True):
+                    if self._calls.get(key) is call:
+                        self._receive(call, answer)
+                return
+            current = [call for call, key, _ in tasks if self._calls.get(key) is call]
+            if len(tasks) > 1:
+                self._single += current
+            elif current:
+                self._release(current[0])
+                current[0].deaths += 1
+                self._retry(current[0])
 
         self._fetcher.submit(gather)
-
-    def _note_fetched(self, fetched: Sequence[tuple[_Call, str]], answers: Sequence[Answer] | None) -> None:
-        self._fetching = False
-        if answers is not None:
-            for (call, key), answer in zip(fetched, answers, strict=True):
-                if self._calls.get(key) is call:
-                    self._receive(call, answer)
-            return
-        current = [call for call, key in fetched if self._calls.get(key) is call]
-        if len(fetched) > 1:
-            self._single += current
-        elif current:
-            self._release(current[0])
-            current[0].deaths += 1
-            self._retry(current[0])
 
     def _receive(self, call: _Call, answer: Answer) -> None:
         if answer.unfit:
@@ -309,19 +313,19 @@ class DaskExecutor(Executor):
             except Exception as error:  # the scheduler went away, which is noticed elsewhere
                 debug_log.info(_SUBJECT, f"workers cannot be examined: {error}")
                 found = []
-            self._events.put(partial(self._admit, new, found))
+            self._events.put(partial(admit, found))
+
+        def admit(found: Sequence[Worker]) -> None:
+            self._unknown.difference_update(new)
+            for worker in found:
+                self._workers[worker.address] = worker
+                debug_log.info(_SUBJECT, f"{worker.title}: {worker.refusal or 'computes'}")
+                if worker.refusal:
+                    self._said(f"{worker.title} is refused: {worker.refusal}")
+            self._flush()
+            self._look()
 
         self._helper.submit(ask)
-
-    def _admit(self, asked: Iterable[str], found: Sequence[Worker]) -> None:
-        self._unknown.difference_update(asked)
-        for worker in found:
-            self._workers[worker.address] = worker
-            debug_log.info(_SUBJECT, f"{worker.title}: {worker.refusal or 'computes'}")
-            if worker.refusal:
-                self._said(f"{worker.title} is refused: {worker.refusal}")
-        self._flush()
-        self._look()
 
     def _refuse(self, address: str, why: str) -> None:
         worker = self._workers.get(address)
@@ -383,16 +387,15 @@ class DaskExecutor(Executor):
                     self._client.run(dask_clusters.receive, piece, workers=[address])
             except Exception as error:
                 why = f"{file.named} cannot be sent to it: {str(error) or type(error).__name__}"
-            self._events.put(partial(self._note_supply, place, why))
+            self._events.put(partial(note, why))
+
+        def note(why: str) -> None:
+            self._pending.extendleft(reversed(self._sending.pop(place, [])))
+            if why:
+                self._refuse(address, why)
+            self._flush()
 
         self._helper.submit(send)
-
-    def _note_supply(self, place: tuple[str, str], why: str) -> None:
-        waiting = self._sending.pop(place, [])
-        self._pending.extendleft(reversed(waiting))
-        if why:
-            self._refuse(place[0], why)
-        self._flush()
 
     def _look(self) -> None:
         """End what cannot be computed any more: the scheduler is gone, or there is no worker."""
@@ -415,31 +418,31 @@ class DaskExecutor(Executor):
         elif self._patience_s is not None and time.monotonic() - self._without_since_s > self._patience_s:
             self._give_up(f"{self._title} had no worker for {self._patience_s:.0f} s; {self._remedy}", final=False)
         elif self._jobs is not None and time.monotonic() >= self._jobs_due_s:
-            self._ask_for_jobs(self._jobs)
+            self._jobs_due_s = math.inf
+            self._helper.submit(self._ask_for_jobs, self._jobs)
 
     def _ask_for_jobs(self, jobs: SubmittedJobs) -> None:
-        self._jobs_due_s = math.inf
+        """Say what has become of the jobs, less often the longer it takes; without any left, no worker will come.
 
-        def ask() -> None:
-            left = jobs.left()
-            last_words = jobs.last_words() if left is not None and not left else ""
-            self._events.put(partial(self._note_jobs, jobs, left, last_words))
+        The batch system is asked in the helper's thread.
+        """
+        left = jobs.left()
+        last_words = jobs.last_words() if left is not None and not left else ""
 
-        self._helper.submit(ask)
+        def note() -> None:
+            self._jobs_interval_s = min(2 * self._jobs_interval_s, _LONGEST_INTERVAL_S)
+            self._jobs_due_s = time.monotonic() + self._jobs_interval_s
+            if self._workers or self._unknown:
+                return
+            if left is not None and not left:
+                self._give_up(f"{self._title}: {jobs.title} ended and no worker is left; {last_words}", final=False)
+                return
+            listed = [f"{number} {state}" for state, number in Counter((left or {}).values()).most_common()]
+            states = ", ".join(listed) or "the batch system does not say why"
+            waited_s = time.monotonic() - self._without_since_s
+            self._said(f"{self._title}: {jobs.title} gave no worker for {waited_s:.0f} s: {states}")
 
-    def _note_jobs(self, jobs: SubmittedJobs, left: Mapping[str, str] | None, last_words: str) -> None:
-        """Say what has become of the jobs, less often the longer it takes; without any left, no worker will come."""
-        self._jobs_interval_s = min(2 * self._jobs_interval_s, _LONGEST_INTERVAL_S)
-        self._jobs_due_s = time.monotonic() + self._jobs_interval_s
-        if self._workers or self._unknown:
-            return
-        if left is not None and not left:
-            self._give_up(f"{self._title}: {jobs.title} ended and no worker is left; {last_words}", final=False)
-            return
-        listed = [f"{number} {state}" for state, number in Counter((left or {}).values()).most_common()]
-        states = ", ".join(listed) or "the batch system does not say why"
-        waited_s = time.monotonic() - self._without_since_s
-        self._said(f"{self._title}: {jobs.title} gave no worker for {waited_s:.0f} s: {states}")
+        self._events.put(note)
 
     def _give_up(self, why: str, *, final: bool = True) -> None:
         """End all calls; those that come later as well, where it is final."""
@@ -451,11 +454,6 @@ class DaskExecutor(Executor):
         for call in calls:
             self._release(call)
             self._fail(call, NoWorker(why))
-
-    def _drop(self, call: _Call) -> None:
-        self._release(call)
-        if call in self._pending:
-            self._pending.remove(call)
 
     def _release(self, call: _Call, *, is_fetched: bool = False) -> None:
         """Have Dask forget an attempt; one whose result was not fetched is cancelled, which ends a request for it."""

@@ -148,14 +148,26 @@ def _point(study: Study, point: Mapping[str, Scalar], instants: Sequence[_Instan
     each = [_means(host, own, known, study.analysis.confidence) for host, own in groups.items()]
     total = _means("", together, known, study.analysis.confidence)
     rates = [name for name in total.values if metrics.latency_percentile(name) is None]
-    shares = {name: _fairness(study, [[known[name][trial] for trial in group] for group in together]) for name in rates}
+    fairness = {}
+    for name in rates:  # of the hosts' means over the repetitions that have all of them
+        means = np.mean([[known[name][trial] for trial in group] for group in together], axis=0)
+        whole, slowest = float(means.sum()), int(means.argmin())
+        if whole > 0:
+            index = whole**2 / (means.size * float(np.sum(means**2)))
+            fairness[name] = Fairness(index, study.hosts[slowest], float(means[slowest]) / whole)
+    overlaps = []
+    for instant in complete if _are_timed(complete) else ():  # the time in which all ran, as a share of the longest
+        begins = [row[LATE] / _NS for row in instant.values()]
+        lengths = [row["duration_s"] for row in instant.values()]
+        ends = map(sum, zip(begins, lengths, strict=True))
+        overlaps.append(max(min(ends) - max(begins), 0.0) / max(lengths) if max(lengths) else 0.0)
     return PointTotals(
         point,
         tuple(each),
         total if complete else None,
         len(instants) - len(complete),
-        {name: fair for name, fair in shares.items() if fair},
-        min(map(_overlap, complete)) if _are_timed(complete) else None,
+        fairness,
+        min(overlaps, default=None),
     )
 
 
@@ -175,23 +187,5 @@ def _means(host: str, groups: Sequence[Sequence[str]], known: _Known, confidence
     return HostMeans(host, len(groups), found)
 
 
-def _fairness(study: Study, groups: Sequence[Sequence[float]]) -> Fairness | None:
-    """Of the hosts' means over the repetitions that have all of them."""
-    means = np.mean(groups, axis=0)
-    whole, slowest = float(means.sum()), int(means.argmin())
-    if whole <= 0:
-        return None
-    index = whole**2 / (means.size * float(np.sum(means**2)))
-    return Fairness(index, study.hosts[slowest], float(means[slowest]) / whole)
-
-
 def _are_timed(instants: Sequence[_Instant]) -> bool:
     return bool(instants) and all(row.get(LATE) is not None for instant in instants for row in instant.values())
-
-
-def _overlap(instant: _Instant) -> float:
-    """The time in which all ran, as a share of the longest."""
-    begins = [row[LATE] / _NS for row in instant.values()]
-    ends = [begin + row["duration_s"] for begin, row in zip(begins, instant.values(), strict=True)]
-    longest = max(row["duration_s"] for row in instant.values())
-    return max(min(ends) - max(begins), 0.0) / longest if longest else 0.0
