@@ -202,7 +202,7 @@ def begin(
             source=chosen.arguments,
         )
         searched = request.searched(study, asked)
-        checked = _inspect(searched, asked, options, announce)
+        checked = execution.inspect(_alone(examined(searched, asked)), options, announce)
         root = Path(output) if output is not None else new_folder(Path("runs"), f"tune-{study.name}")
         opening = campaign.opening(searched, asked, checked.benches[0].driver)
         facts = execution.facts(checked.benches)
@@ -218,7 +218,8 @@ def resume(root: Path, options: RunOptions, announce: Announce | None = None) ->
     store = RunStore.open(root)
     bundle.require_resumable(root)
     asked = campaign.resumed(store)
-    checked = _inspect(store.suite().studies[0], asked, options, announce, store.working_directory())
+    examinable = _alone(examined(store.suite().studies[0], asked))
+    checked = execution.inspect(examinable, options, announce, store.working_directory())
     return _execution(store, asked, options, checked)
 
 
@@ -227,12 +228,6 @@ def _execution(
 ) -> Execution:
     script = Script(store.suite().studies[0], asked, checked.benches[0].driver)
     return Execution(store, checked.benches, options, [*odd, *checked.warnings], Campaign(store, script))
-
-
-def _inspect(
-    study: model.Study, asked: Request, options: RunOptions, announce: Announce | None, folder: Path | None = None
-) -> Inspection:
-    return execution.inspect(_alone(examined(study, asked)), options, announce, folder)
 
 
 def _alone(study: model.Study) -> Suite:

@@ -92,7 +92,15 @@ class _Layers:
         means = {name: [side.mean, *ends[name]] for name, side in fresh.items()}
         values = [one.value for one in self.trials] + [value for own in means.values() for value in own]
         self.unit = axes.unit_for(found.metric, values)
-        self.y = _value_axis(found.metric, self.unit, values)
+        # The y channel that all panels share, with one range for all of them.
+        axis = axes.metric_axis(found.metric, values)
+        self.y = axis.encoding(zero=False)
+        if not axis.log:
+            low, high = min(values), max(values)
+            margin = 0.06 * (high - low or abs(high) or 1.0)
+            floor = max(low - margin, 0.0) if low >= 0 else low - margin
+            domain = [self.unit.scale(floor), self.unit.scale(high + margin)]
+            self.y = {**self.y, "scale": {"domain": domain, "nice": False, "zero": False}}
         self.rows: list[VegaLite] = [
             {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": self._keeps([one])}
             | {"value": format_metric(found.metric, one.value), "point": _phrase(one.point)}
@@ -113,18 +121,6 @@ class _Layers:
                 return False
         return True
 
-    def _best_so_far(self) -> list[VegaLite]:
-        """After each trial the mean of the best point that keeps the constraints; repeats may lower it."""
-        points: dict[tuple[str, ...], list[_Trial]] = {}
-        steps = []
-        for one in self.trials:
-            if one.kind != "pruned":
-                points.setdefault(tuple(map(str, one.point.values())), []).append(one)
-            if means := [fmean(trial.value for trial in own) for own in points.values() if self._keeps(own)]:
-                best = max(means) if self.found.maximize else min(means)
-                steps.append({"x": one.number, "y": self.unit.scale(best)})
-        return steps
-
     def over_trials(self) -> list[Any]:
         """Value over trial, the best so far, and the default's level; beside it the confirmation."""
         scale = {"domain": [0.5, len(self.trials) + len(self.lost) + 0.5], "nice": False}
@@ -136,7 +132,16 @@ class _Layers:
             rule = base.mark("rule", style="reference", strokeDash=[4, 3])
             drawn += [rule, text.encode(x={"value": "width"}, text="text:N")]
         if self.conclusive:
-            best = chart.base(self._best_so_far())
+            # After each trial the mean of the best point that keeps the constraints; repeats may lower it.
+            points: dict[tuple[str, ...], list[_Trial]] = {}
+            steps = []
+            for one in self.trials:
+                if one.kind != "pruned":
+                    points.setdefault(tuple(map(str, one.point.values())), []).append(one)
+                if means := [fmean(trial.value for trial in own) for own in points.values() if self._keeps(own)]:
+                    reached = max(means) if self.found.maximize else min(means)
+                    steps.append({"x": one.number, "y": self.unit.scale(reached)})
+            best = chart.base(steps)
             line = best.mark("line", style="deviation", interpolate="step-after", strokeWidth=1.6)
             drawn.append(line.encode(x=x, y=self.y))
         drawn += self._points(self.rows, x, self.y)
@@ -212,16 +217,3 @@ def _position(axis: axes.LevelAxis, level: Scalar) -> float | str:
 
 def _phrase(point: Mapping[str, Scalar]) -> str:
     return ", ".join(level_phrase(name, level) for name, level in point.items())
-
-
-def _value_axis(name: str, unit: axes.Unit, values: Sequence[float]) -> Any:
-    """The y channel that all panels share, with one range for all of them."""
-    axis = axes.metric_axis(name, values)
-    shared = axis.encoding(zero=False)
-    if axis.log:
-        return shared
-    low, high = min(values), max(values)
-    margin = 0.06 * (high - low or abs(high) or 1.0)
-    floor = max(low - margin, 0.0) if low >= 0 else low - margin
-    domain = [unit.scale(floor), unit.scale(high + margin)]
-    return {**shared, "scale": {"domain": domain, "nice": False, "zero": False}}

@@ -330,12 +330,21 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
 
 def finding(found: Tuned) -> Finding:
     caveats = {"chance": found.history and not found.exact, "untried": found.tried < found.points}
+    sides = {"default": found.default, _role(found): found.winner} if found.row is not None else {}
+    confirmed = Table.of(
+        [(name, side) for name, side in sides.items() if side is not None],
+        ("", lambda row: row[0]),
+        ("point", lambda row: label(row[1].point)),
+        ("n", lambda row: row[1].n),
+        ("mean", lambda row: row[1].mean, found.metric),
+        *bounds(lambda row: row[1].interval, found.metric),
+    )
     return Finding(
         response=found.metric,
         title=str(say("tuned.title", way="high" if found.maximize else "low", metric=Response(found.metric))),
         statements=[*_statements(found)],
         statistics=statistics(found),
-        tables=[table for table in (_confirmed(found), _constraints(found), _tried(found)) if table.rows],
+        tables=[table for table in (confirmed, _constraints(found), _tried(found)) if table.rows],
         caveats=holding("tuned", **caveats),
         severity="info" if found.confirmed or found.stayed else "warning",
     )
@@ -423,18 +432,6 @@ def _values(found: Tuned) -> dict[str, object]:
 def _violated(bounds: Sequence[Bound]) -> list[Say]:
     broken = [bound for bound in bounds if bound.verdict == BROKEN]
     return [say("tuned.there", constraint=one.text, mean=Quantity(one.metric, one.mean)) for one in broken]
-
-
-def _confirmed(found: Tuned) -> Table:
-    sides = {"default": found.default, _role(found): found.winner} if found.row is not None else {}
-    return Table.of(
-        [(name, side) for name, side in sides.items() if side is not None],
-        ("", lambda row: row[0]),
-        ("point", lambda row: label(row[1].point)),
-        ("n", lambda row: row[1].n),
-        ("mean", lambda row: row[1].mean, found.metric),
-        *bounds(lambda row: row[1].interval, found.metric),
-    )
 
 
 def _constraints(found: Tuned) -> Table:

@@ -332,7 +332,20 @@ class Campaign:
         self.script.on_best = tell
 
     def _steps(self) -> Steps:
-        tuning, over = self.store.tuning(), self._clocked()
+        tuning, request = self.store.tuning(), self.script.request
+        kept = [trial for trial in self._planned if self.store.has(trial.id)] if request.budget_s is not None else []
+        spent_s = sum(self.store.record(trial.id).duration_s for trial in kept) / request.batch
+        began_s = self.clock()
+
+        def over() -> bool:
+            """Whether the time of trials recorded in earlier attempts, and of this one, is over.
+
+            While the plan has more, it has been decided that it was not.
+            """
+            if request.budget_s is None or self._given < len(self._planned):
+                return False
+            return spent_s + self.clock() - began_s >= request.budget_s
+
         found = tuning["found"] if tuning else None
         if found is None:
             found = yield from self.script.search(over)
@@ -356,22 +369,6 @@ class Campaign:
             if over():
                 self.store.write_found({**found, "candidates": candidates[:number]})
                 return
-
-    def _clocked(self) -> Callable[[], bool]:
-        """Whether the time is over: that of trials recorded in earlier attempts, and of this one.
-
-        While the plan has more, it has been decided that it was not.
-        """
-        budget_s, batch = self.script.request.budget_s, self.script.request.batch
-        kept = [trial for trial in self._planned if self.store.has(trial.id)] if budget_s is not None else []
-        spent_s = sum(self.store.record(trial.id).duration_s for trial in kept) / batch
-        began_s = self.clock()
-
-        def over() -> bool:
-            more_planned = self._given < len(self._planned)
-            return budget_s is not None and not more_planned and spent_s + self.clock() - began_s >= budget_s
-
-        return over
 
     def _plan(self, step: Sequence[Trial]) -> list[Trial]:
         """Make a step durable, or see that it is what was planned before; the step as it stands in the plan."""

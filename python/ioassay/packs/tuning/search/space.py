@@ -313,7 +313,16 @@ def axes(study: Study, *, ranges: Mapping[str, str] | None = None, listed: bool 
     for name, levels in study.factors.items():
         found[name] = as_listed(name, levels) if listed or len(levels) < 2 else between(name, levels)
     for name, text in (ranges or {}).items():
-        found[name] = _some_cases(text, cases) if name == CASE else _named(study, name, text)
+        if name != CASE:
+            found[name] = _named(study, name, text)
+            continue
+        if not cases:
+            raise wrong(CASE, text, "a factor; the study has no cases")
+        # A case's name may itself have commas.
+        names = [text.strip()] if text.strip() in cases else [part.strip() for part in text.split(",")]
+        for unknown in (one for one in names if one not in cases):
+            raise UsageError(f"range of case: no case is called {shown(unknown)}; {suggestion(unknown, cases)}")
+        found[CASE] = Axis(CASE, tuple(dict.fromkeys(names)))
     varied = tuple(axis for axis in found.values() if len(axis.levels) > 1)
     if not varied:
         remedy = "expected a factor with two levels or more; name one, such as --range iodepth=1..64"
@@ -340,14 +349,3 @@ def _named(study: Study, name: str, text: str) -> Axis:
             f"range of {name}: case {shown(owner)} sets it already; expected a parameter that no case sets"
         )
     return ranged(name, text)
-
-
-def _some_cases(text: str, cases: Sequence[str]) -> Axis:
-    """The cases that `text` names, which may themselves have commas."""
-    if not cases:
-        raise wrong(CASE, text, "a factor; the study has no cases")
-    names = [name for name in cases if name == text.strip()] or [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in cases:
-            raise UsageError(f"range of case: no case is called {shown(name)}; {suggestion(name, cases)}")
-    return Axis(CASE, tuple(dict.fromkeys(names)))
