@@ -12,7 +12,10 @@ PACK = Pack(
     cases={"bssplit": "ioassay.packs.fio.mixes"},
     study_files={"fio": "ioassay.packs.fio.driver.jobfile"},
     commands={
-        "quick": ("ioassay.packs.fio.commands.quick", "Measure the disk under PATH in about a minute, with a report.")
+        "quick": (
+            "ioassay.packs.fio.commands.quick:quick",
+            "Measure the disk under PATH in about a minute, with a report.",
+        )
     },
     api={"quick": "ioassay.packs.fio.quick_study"},
     before={"quick": "run"},

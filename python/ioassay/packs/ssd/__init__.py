@@ -12,7 +12,7 @@ PACK = Pack(
             "Run COMMAND and record each request that reaches a block device, with its issue time.",
         ),
         "simulate": (
-            "ioassay.packs.ssd.commands.simulate",
+            "ioassay.packs.ssd.commands.simulate:simulate",
             "Run a trace on a simulated SSD and report response times and the drive's activity.",
         ),
         "drive": (

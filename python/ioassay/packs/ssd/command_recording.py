@@ -68,14 +68,23 @@ def run(
 ) -> Recording:
     """As `record`, by any way to watch a command; `how` is as in `traces.convert`."""
     conditions.remove_leftovers()
-    number = _number(device)
+    selected: dict[str, Any] = {"own": not everybody}
+    if device is not None:
+        try:
+            selected["device"] = (Path("/sys/class/block") / Path(device).name / "dev").read_text().strip()
+        except OSError:
+            raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
     traces.check_output(output, how["to"], force=how["force"])
     to_standard_output = str(output) == STANDARD_OUTPUT
     beside = None if to_standard_output else output.absolute().parent  # a recording may need more room than /tmp has
     with supervisor.temporary_folder(".ioassay-record-", beside) as folder:
-        watched = _watched(command, folder, watch)
-        recording = {"path": str(folder / "requests.bin"), "own": not everybody}
-        described = {"recording": {**recording, "device": number} if number else recording}
+        watched = watch(command, RECORD, folder, backend="bpf", reads_output=False)
+        if watched.seen is None or watched.seen.backend != "bpf":
+            raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
+        requests = folder / "requests.bin"
+        if not requests.exists():
+            raise RunError("the recording is gone; nothing was written")
+        described = {"recording": {"path": str(requests), **selected}}
         return Recording(output, watched, _written(described, output, **how))
 
 
@@ -93,24 +102,3 @@ def _written(described: Mapping[str, Any], output: Path, **how: Any) -> dict[str
         traces.convert(described, whole, to="csv", empty=True)
         kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
         raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
-
-
-def _number(device: str | None) -> str | None:
-    """major:minor of a block device's name; UsageError where there is none."""
-    if device is None:
-        return None
-    path = Path("/sys/class/block") / Path(device).name / "dev"
-    try:
-        return path.read_text().strip()
-    except OSError:
-        raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
-
-
-def _watched(command: Sequence[str], folder: Path, watch: Watch) -> Observed:
-    """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
-    watched = watch(command, RECORD, folder, backend="bpf", reads_output=False)
-    if watched.seen is None or watched.seen.backend != "bpf":
-        raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
-    if not (folder / "requests.bin").exists():
-        raise RunError("the recording is gone; nothing was written")
-    return watched

@@ -56,7 +56,13 @@ def serve(drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, A
     def tell(text: str) -> None:
         try:
             told = json.loads(text)
-            ready([_addressed(one) for one in ([told] if alone else told)])
+            drives = [told] if alone else told
+            for one in drives:  # the first address of each transport, under its name
+                for way in one["ways"]:
+                    one.setdefault(_KEYS[way["transport"]], way["address"])
+                    if way.get("nqn"):
+                        one.setdefault("nqn", way["nqn"])
+            ready(drives)
         except BaseException:
             signal.raise_signal(signal.SIGTERM)  # of a drive of which nobody was told: it ends, and the error is raised
             raise
@@ -80,16 +86,6 @@ def serve(drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, A
     return [dict(summary["statistics"]) for summary in summaries]
 
 
-def _addressed(told: dict[str, Any]) -> dict[str, Any]:
-    """The first address of each transport, under its name."""
-    addresses: dict[str, Any] = {}
-    for way in told["ways"]:
-        addresses.setdefault(_KEYS[way["transport"]], way["address"])
-        if way.get("nqn"):
-            addresses.setdefault("nqn", way["nqn"])
-    return {**addresses, **told}
-
-
 @contextmanager
 def served(
     descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL
@@ -101,7 +97,16 @@ def served(
     """
     server = PipedChild(command(descriptions, ending), _TAG)
     try:
-        told = _ready(server, _START_S * len(descriptions))
+        ready, _, _ = select.select([server.answers], [], [], _START_S * len(descriptions))
+        try:
+            answer = json.loads(server.answers.readline() if ready else b"")
+        except ValueError:
+            server.end(1.0)
+            said = server.said().strip().splitlines()
+            answer = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
+        if isinstance(answer, dict):
+            raise ToolError(f"the virtual drive could not be served: {answer['error']}")
+        told: list[dict[str, Any]] = answer
         try:
             yield server, told
         finally:  # its files are unmounted when it ends by itself
@@ -112,20 +117,6 @@ def served(
     finally:
         server.end()
         server.close()
-
-
-def _ready(server: PipedChild, patience_s: float) -> list[dict[str, Any]]:
-    ready, _, _ = select.select([server.answers], [], [], patience_s)
-    line = server.answers.readline() if ready else b""
-    try:
-        told: list[dict[str, Any]] | dict[str, Any] = json.loads(line)
-    except ValueError:
-        server.end(1.0)
-        said = server.said().strip().splitlines()
-        told = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
-    if isinstance(told, dict):
-        raise ToolError(f"the virtual drive could not be served: {told['error']}")
-    return told
 
 
 def command(descriptions: Sequence[Mapping[str, Any]], ending: signal.Signals = signal.SIGKILL) -> list[str]:

@@ -21,7 +21,6 @@ from ioassay.packs.fio.claims.fio_results import (
     KINDS,
     TOTAL,
     Clients,
-    Direction,
     Job,
     Results,
     by_client,
@@ -204,27 +203,24 @@ def differences(results: Results) -> list[Difference]:
     found: list[Difference] = []
     for name in DIRECTIONS:
         parts = in_direction(results.jobs, name)
-        if total is not None and name in total.directions and any(part.ios for part in parts):
-            found += _different(name, total.directions[name], parts, results.jobs)
-    return found
-
-
-def _different(name: str, stated: Direction, parts: Sequence[Direction], jobs: Sequence[Job]) -> Iterator[Difference]:
-    took_s = elapsed_s(jobs, (name,))
-    ios, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
-    pairs: list[tuple[str, float, float, float]] = [("ios", stated.ios, ios, 0), ("bytes", stated.bytes, volume, 0)]
-    if took_s and stated.rate_bytes_per_s is not None:
-        pairs.append(("bw", stated.rate_bytes_per_s, volume / took_s, _SAME_RATE_BYTES_PER_S))
-    for kind in KINDS:
-        merged, own = merged_latency(jobs, name, kind), stated.latencies.get(kind)
-        if merged is None or own is None:
+        if total is None or name not in total.directions or not any(part.ios for part in parts):
             continue
-        pairs += [(f"{kind}.{key}", own.statistics_ns[key], ns, 1.0) for key, ns in merged.statistics_ns.items()]
-        for share, ns in _percentiles_ns(merged.bins, sorted(own.percentiles_ns)).items() if merged.bins else ():
-            pairs.append((f"{kind}.{percentile_name(share)}", own.percentiles_ns[share], ns, 1.0))
-    for key, said, merged_value, step in pairs:
-        if not math.isclose(said, merged_value, rel_tol=_SAME if step else 0.0, abs_tol=step):
-            yield Difference(f"{'total' if name == 'mixed' else name}.{key}", said, merged_value)
+        stated, took_s = total.directions[name], elapsed_s(results.jobs, (name,))
+        ios, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
+        pairs: list[tuple[str, float, float, float]] = [("ios", stated.ios, ios, 0), ("bytes", stated.bytes, volume, 0)]
+        if took_s and stated.rate_bytes_per_s is not None:
+            pairs.append(("bw", stated.rate_bytes_per_s, volume / took_s, _SAME_RATE_BYTES_PER_S))
+        for kind in KINDS:
+            merged, own = merged_latency(results.jobs, name, kind), stated.latencies.get(kind)
+            if merged is None or own is None:
+                continue
+            pairs += [(f"{kind}.{key}", own.statistics_ns[key], ns, 1.0) for key, ns in merged.statistics_ns.items()]
+            for share, ns in _percentiles_ns(merged.bins, sorted(own.percentiles_ns)).items() if merged.bins else ():
+                pairs.append((f"{kind}.{percentile_name(share)}", own.percentiles_ns[share], ns, 1.0))
+        for key, said, merged_value, step in pairs:
+            if not math.isclose(said, merged_value, rel_tol=_SAME if step else 0.0, abs_tol=step):
+                found.append(Difference(f"{'total' if name == 'mixed' else name}.{key}", said, merged_value))
+    return found
 
 
 def _percentiles_ns(bins: Mapping[int, int], shares: Sequence[float]) -> dict[float, float]:

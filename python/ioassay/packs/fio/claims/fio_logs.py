@@ -126,7 +126,16 @@ def grouped(paths: Sequence[Path]) -> list[Logs]:
 
 def _read_values(kind: str, paths: Sequence[Path], results: LogResults) -> None:
     summaries = [read_log(path, kind, window_ms=_WINDOW_MS) for path in paths]
-    results.warnings |= dict.fromkeys(_doubts(paths, summaries, kind))
+    doubts = []
+    for path, summary in zip(paths, summaries, strict=True):
+        if summary.unterminated:
+            doubts.append(Warning_("log-cut", f"{path.name} ends within a line: fio was stopped while it wrote"))
+        if summary.columns == 4 and kind in LATENCIES:
+            text = f"{path.name} has four columns, as fio 2 wrote them with microseconds; it is read as nanoseconds"
+            doubts.append(Warning_("log-unit", text, "check the latencies against another source"))
+        if any(part.time_reversals for part in summary.directions.values()):
+            doubts.append(Warning_("log-time", f"{path.name}: time goes back, as where several jobs share one log"))
+    results.warnings |= dict.fromkeys(doubts)
     for direction, parts in _by_direction(summaries):
         single = all(_per_request(part) for part in parts)
         if kind in LATENCIES and single:
@@ -183,17 +192,6 @@ def _rates(direction: str, parts: Sequence[DirectionSummary]) -> dict[str, float
     if elapsed_s > 0:
         found |= {f"{direction}.bw": volume / elapsed_s, f"{direction}.iops": requests / elapsed_s}
     return found
-
-
-def _doubts(paths: Sequence[Path], summaries: Sequence[LogSummary], kind: str) -> Iterator[Warning_]:
-    for path, summary in zip(paths, summaries, strict=True):
-        if summary.unterminated:
-            yield Warning_("log-cut", f"{path.name} ends within a line: fio was stopped while it wrote")
-        if summary.columns == 4 and kind in LATENCIES:
-            text = f"{path.name} has four columns, as fio 2 wrote them with microseconds; it is read as nanoseconds"
-            yield Warning_("log-unit", text, "check the latencies against another source")
-        if any(part.time_reversals for part in summary.directions.values()):
-            yield Warning_("log-time", f"{path.name}: time goes back, as where several jobs share one log")
 
 
 def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Sequence[Path] = ()) -> list[Series]:

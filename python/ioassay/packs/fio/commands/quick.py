@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from ioassay.api.run_results import Run
 
 
-def register(app: syntax.Group) -> None:
-    """Add the command to `app`."""
-    app.command("quick")(quick)
-
-
 def quick(
     path: Annotated[Path, syntax.argument("PATH", "A folder on the disk to measure.")] = Path(),
     budget: Annotated[str, syntax.option("TIME", "Total time with the report; it chooses the profile.")] = "60s",
@@ -37,7 +32,6 @@ def quick(
     from ioassay.api.execution import RunOptions
     from ioassay.packs.fio.quick_study import QuickStudy
 
-    console.use_json(json)
     began_s = time.monotonic()
     quiet = RunOptions(wait_quiet_s=options.seconds("--wait-quiet", wait_quiet))
     study = QuickStudy.fitting(path, options.seconds("--budget", budget))

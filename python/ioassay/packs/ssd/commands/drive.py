@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import completion_values, console, options, syntax
@@ -31,15 +31,10 @@ def register(app: syntax.Group) -> None:
 
 def list_(json: options.Json = False) -> None:
     """List the drives that --drive takes by name."""
-    console.use_json(json)
     drives = [drive_files.load(name) for name in drive_files.builtin()]
-    if json:
-        rows = [{"name": each.name, "about": each.about, "measurements": len(each.measurements)} for each in drives]
-        console.emit({"drives": rows})
-        return
-    measured = ["-" if not each.measurements else str(len(each.measurements)) for each in drives]
-    rows_of_text = [[each.name, count, each.about] for each, count in zip(drives, measured, strict=True)]
-    console.table(["drive", "measurements", "about"], rows_of_text)
+    known = [{"name": each.name, "about": each.about, "measurements": len(each.measurements)} for each in drives]
+    rows = [[each.name, str(len(each.measurements) or "-"), each.about] for each in drives]
+    console.answer(lambda: {"drives": known}, lambda: console.table(["drive", "measurements", "about"], rows))
 
 
 def show(
@@ -53,7 +48,6 @@ def show(
 
     Example: ioassay drive show samsung-980-pro --all
     """
-    console.use_json(json)
     described = drive_files.load(drive)
     size = _checked(described)
     figures = drive_accuracy.figures(described.options)
@@ -94,7 +88,6 @@ def check(
 
     Example: ioassay drive check samsung-980-pro --points
     """
-    console.use_json(json)
     described = drive_files.load(drive)
     _checked(described)
     found = [drive_accuracy.accuracy(described, each) for each in described.measurements]
@@ -102,7 +95,18 @@ def check(
     if json:
         console.emit({"name": described.name, "file": str(described.path), "measurements": [*map(_as_json, found)]})
     else:
-        _errors(described, found)
+        console.line(f"{described.name}: {described.path} is valid")
+        rows = []
+        for one, name in ((each, name) for each in found for name in _statistics(each)):
+            errors, limit = one.errors(name), one.measurement.limits.get(name)
+            fitted = f"{one.mean_error(name, fitted=True):.1%}" if one.errors(name, fitted=True) else "-"
+            held_out, worst = f"{one.mean_error(name, fitted=False):.1%}", f"{max(errors):.1%}"
+            counted = [one.measurement.name, str(len(errors)), _WORDS[name]]
+            rows.append([*counted, fitted, held_out, worst, "-" if limit is None else f"{limit:.1%}"])
+        if found:
+            console.table(["measurement", "points", "mean error of", "fitted", "held out", "worst", "limit"], rows)
+        else:
+            console.line("  it names no measurements")
         for each in found if points else ():
             _points(each)
     if excesses:
@@ -129,21 +133,6 @@ def _value(entry: Entry) -> str:
     values = entry.value if isinstance(entry.value, list) else [entry.value]
     numbers = (f"{each:.6g}" if isinstance(each, float) else str(each) for each in values)
     return "/".join({"True": "yes", "False": "no"}.get(text, text) for text in numbers)
-
-
-def _errors(drive: DriveFile, found: Sequence[Accuracy]) -> None:
-    console.line(f"{drive.name}: {drive.path} is valid")
-    if not found:
-        console.line("  it names no measurements")
-        return
-    rows = []
-    for one, statistic in ((each, name) for each in found for name in _statistics(each)):
-        errors, limit = one.errors(statistic), one.measurement.limits.get(statistic)
-        fitted = f"{one.mean_error(statistic, fitted=True):.1%}" if one.errors(statistic, fitted=True) else "-"
-        held_out, worst = f"{one.mean_error(statistic, fitted=False):.1%}", f"{max(errors):.1%}"
-        counted = [one.measurement.name, str(len(errors)), _WORDS[statistic]]
-        rows.append([*counted, fitted, held_out, worst, "-" if limit is None else f"{limit:.1%}"])
-    console.table(["measurement", "points", "mean error of", "fitted", "held out", "worst", "limit"], rows)
 
 
 def _statistics(found: Accuracy) -> list[str]:

@@ -101,10 +101,6 @@ _TABLE = {
 """Heading of the help -> the options below it."""
 
 
-def register(app: syntax.Group) -> None:
-    app.command()(simulate)
-
-
 @syntax.takes({name: each.below(heading) for heading, rows in _TABLE.items() for name, each in rows.items()})
 def simulate(trace: Trace = None, **given: Any) -> None:
     """Run a trace on a simulated SSD and report response times and the drive's activity.
@@ -113,7 +109,7 @@ def simulate(trace: Trace = None, **given: Any) -> None:
 
     Examples: ioassay simulate db.csv --drive samsung-980-pro; ioassay simulate db.csv --policy lru,epo --buffer 16MiB
     """
-    json = console.use_json(given["json"])
+    json = given["json"]
     if given["list_policies"]:
         known = simulator.policies()
         if json:
@@ -230,8 +226,23 @@ def _compare(
             summary |= bound
     if json:
         console.emit({"simulations": found, **(bound if len(optima) == 1 else {})})
-    else:
-        _compared(found, optima)
+        return
+    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
+    columns = ["policy", *names, "mean ms", "median ms", "99 % ms", "99.9 % ms", "MB/s"]
+    columns += ["hits", "of optimum", "write amp.", "erases", "moved"]
+    rows = []
+    for each in found:
+        mean = "saturated" if each["saturated"] else _number(each["mean_response_ms"])
+        rest = [_number(each[name]) for name in ("p50_ms", "p99_ms", "p999_ms", "throughput_mb_s")]
+        share = "-" if each["gain_share"] is None else f"{each['gain_share']:.1%}"
+        work = [_number(each["write_amplification"]), f"{each['erases']:,}", f"{each['moved_pages']:,}"]
+        of_set = [each.get("set", {}).get(name, "-") for name in names]
+        rows.append([each["policy"], *of_set, mean, *rest, f"{each['hit_ratio']:.2%}", share, *work])
+    for chosen, optimum in optima.items():
+        of_optimum = dict.fromkeys(columns, "-") | dict(zip(names, chosen, strict=False))
+        of_optimum |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
+        rows.append([*of_optimum.values()])
+    console.table(columns, rows)
 
 
 def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
@@ -376,32 +387,6 @@ def _describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[s
     if found["mean_utilisation"] is not None:
         _row("busy", f"elements {found['mean_utilisation']:.1%} of the time")
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
-
-
-def _compared(found: Sequence[Mapping[str, Any]], optima: Mapping[tuple[str, ...], simulator.OfflineOptimum]) -> None:
-    columns = ["policy", "mean ms", "median ms", "99 % ms", "99.9 % ms", "MB/s"]
-    columns += ["hits", "of optimum", "write amp.", "erases", "moved"]
-    names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
-    rows = []
-    for each in found:
-        policy, *cells = _cells(each)
-        rows.append([policy, *(each.get("set", {}).get(name, "-") for name in names), *cells])
-    for levels, optimum in optima.items():
-        bound = dict.fromkeys(columns, "-") | dict(zip(names, levels, strict=False))
-        bound |= {"policy": "offline optimum", "hits": f"{optimum.hit_ratio:.2%}"}
-        rows.append([bound[name] for name in (columns[0], *names, *columns[1:])])
-    console.table([columns[0], *names, *columns[1:]], rows)
-
-
-def _cells(found: Mapping[str, Any]) -> list[str]:
-    times = [_number(found[name]) for name in ("p50_ms", "p99_ms", "p999_ms")]
-    mean = "saturated" if found["saturated"] else _number(found["mean_response_ms"])
-    return [
-        *(found["policy"], mean, *times, _number(found["throughput_mb_s"])),
-        *(f"{found['hit_ratio']:.2%}", "-" if found["gain_share"] is None else f"{found['gain_share']:.1%}"),
-        _number(found["write_amplification"]),
-        *(f"{found['erases']:,}", f"{found['moved_pages']:,}"),
-    ]
 
 
 def _number(value: float | None) -> str:

@@ -130,7 +130,6 @@ def info(files: Files, *, json: options.Json = False, **given: Any) -> None:
 
     Example: ioassay trace info db.csv
     """
-    console.use_json(json)
     found = []
     for path in files:
         seen = {"path": str(path), **traces.info(path, page=given["page"], **_source(given))}
@@ -158,7 +157,6 @@ def convert(trace: In, output: Out, *, json: options.Json = False, **given: Any)
 
     Example: ioassay trace convert db.csv writes.disksim --keep writes --rebase
     """
-    console.use_json(json)
     _check_streams(output, json)
     read, prepare = reading(given), preparing(given)
     source = {"format": given["from_"], "read": read, "prepare": prepare, "cache": not given["no_cache"]}
@@ -173,7 +171,6 @@ def make(output: Out, *, json: options.Json = False, **given: Any) -> None:
 
     Example: ioassay trace make hot.csv --requests 100000 --addresses zipf:0.9
     """
-    console.use_json(json)
     _check_streams(output, json)
     laws = {name: given[name] for name in _LAWS}
     # No name tells it of standard output, and the simulator reads any.
@@ -184,18 +181,14 @@ def make(output: Out, *, json: options.Json = False, **given: Any) -> None:
 
 def formats(json: options.Json = False) -> None:
     """List the formats of traces."""
-    console.use_json(json)
     known = traces.formats()
-    if json:
-        console.emit({"formats": known})
-    else:
-        console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
+    rows = [[each["name"], each["about"], each["columns"]] for each in known]
+    console.answer(lambda: {"formats": known}, lambda: console.table(["format", "what", "columns"], rows))
 
 
 @syntax.takes({**_CURVE, **FORMAT, **READING, **NO_CACHE})
 def mrc(trace: In, *, json: options.Json = False, **given: Any) -> None:
     """Say how the misses of an LRU buffer depend on its size: the miss ratio curve."""
-    console.use_json(json)
     output, force = given["output"], given["force"]
     if output is not None:
         if output.suffix.lower() not in _ENDINGS:
@@ -223,7 +216,6 @@ def cache(
     clear: Annotated[bool, syntax.option("--clear", "Remove all parsed traces.")] = False, json: options.Json = False
 ) -> None:
     """List the parsed traces that are kept, or remove them."""
-    console.use_json(json)
     freed = traces.clear_cache() if clear else 0
     kept: dict[str, Any] = {
         "folder": str(traces.cache_folder()),

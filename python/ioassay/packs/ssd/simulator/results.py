@@ -325,7 +325,9 @@ def save(
     check_files(folder, file_names(csv), force=force)
     folder.mkdir(parents=True, exist_ok=True)
     for table in TABLES:
-        _write(getattr(simulation, table), folder / f"{table}.{'csv' if csv else 'parquet'}")
+        frame: pl.DataFrame = getattr(simulation, table)
+        with replaced(folder / f"{table}.{'csv' if csv else 'parquet'}", force=True) as unfinished:
+            frame.write_csv(unfinished) if csv else frame.write_parquet(unfinished)
     save_summary(folder, summary)
     return [folder / name for name in file_names(csv)]
 
@@ -334,11 +336,3 @@ def save_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write `summary` to `folder`, which is made, in place of what is there."""
     folder.mkdir(parents=True, exist_ok=True)
     atomic_file.write(folder / SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
-
-
-def _write(frame: pl.DataFrame, path: Path) -> None:
-    with replaced(path, force=True) as unfinished:
-        if path.suffix == ".csv":
-            frame.write_csv(unfinished)
-        else:
-            frame.write_parquet(unfinished)

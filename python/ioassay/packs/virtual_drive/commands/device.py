@@ -95,11 +95,14 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
     """
     from ioassay.packs.virtual_drive import serving
 
-    console.use_json(json)
     config, parent = (given.pop(name) for name in _STARTED)
     if parent is not None:
         piped_child.end_with(parent, signal.SIGTERM)
-    asked = _left_to_the_core()
+    # Signals that end a drive are the core's, whose own handlers end it. Those that come before it has any are here.
+    asked: list[signal.Signals] = []
+    for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(signal_number) is not signal.SIG_IGN:
+            signal.signal(signal_number, lambda came, _: asked.append(signal.Signals(came)))
     with ExitStack() as folders:
         drives = [_of_options(given, folders)] if config is None else _of_file(config, given, folders)
 
@@ -116,7 +119,9 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
                 raise
             raise InputError(f"{config}: {error}") from None
     for number, one in enumerate(counted if not json else ()):
-        _say_end(one, None if config is None else number)
+        which = "" if config is None else f"drive[{number}] "
+        done = [f"{console.count(one[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
+        console.line(f"{which}served {' and '.join(done)} in {units.format_duration(one['served_s'])}")
 
 
 def _of_options(given: dict[str, Any], folders: ExitStack) -> dict[str, Any]:
@@ -167,17 +172,6 @@ def _require_mount(ways: Sequence[str]) -> None:
         raise ToolError(f"{mounted[0]}: a drive cannot be mounted here; {remedy}")
 
 
-def _left_to_the_core() -> list[signal.Signals]:
-    """Signals that end a drive are the core's, whose own handlers end it, and nothing else follows of them. Those that
-    come before it has handlers are in what this returns.
-    """
-    asked: list[signal.Signals] = []
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: asked.append(signal.Signals(number)))
-    return asked
-
-
 def _drive(socket: Path) -> ServedDrive:
     from ioassay.packs.virtual_drive.served_drive import ServedDrive
 
@@ -186,7 +180,6 @@ def _drive(socket: Path) -> ServedDrive:
 
 def stats(socket: Socket, json: options.Json = False) -> None:
     """Say what a served drive has counted."""
-    console.use_json(json)
     found = _drive(socket).stats(buckets=json)
     console.emit(found) if json else _say_statistics(found)
 
@@ -201,10 +194,25 @@ def top(
 
     Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
     """
-    console.use_json(json)
     drive = _drive(socket)
     try:
-        _follow(lambda: drive.stats(buckets=not json), interval, count, as_json=json)
+        before, number = drive.stats(buckets=not json), 0
+        while not count or number < count:
+            time.sleep(interval)
+            try:
+                now = drive.stats(buckets=not json)
+            except (InputError, ToolError):  # one that is about to end still listens, and refuses
+                if not json:
+                    console.line("the drive has ended")
+                return
+            if json:
+                console.line(dumps(now))
+            else:
+                if number % _HEAD_EVERY == 0:
+                    console.line(_aligned(name for name, _ in _COLUMNS))
+                console.line(_aligned(interval_row(before, now)))
+            console.flush()
+            before, number = now, number + 1
     except KeyboardInterrupt:
         if count:  # without a count that is its end, and no interruption
             raise
@@ -223,7 +231,6 @@ def power_cut(
     What is in its volatile buffer and was not flushed is lost, and so are the connections: clients see them end, and
     connect again. Of a mounted file, what is in flight fails.
     """
-    console.use_json(json)
     lost = _drive(socket).power_cut(keep_connections=keep_connections)
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
 
@@ -238,14 +245,12 @@ def fault_inject(socket: Socket, what: What, json: options.Json = False) -> None
 
     Example: ioassay device fault inject drive.stats kind=latency delay=50ms probability=0.01
     """
-    console.use_json(json)
     armed = _drive(socket).inject(*what)
     console.emit({"armed": armed}) if json else console.line(f"armed: {', '.join(map(str, armed))}")
 
 
 def fault_list(socket: Socket, json: options.Json = False) -> None:
     """List the faults of a served drive, and how often each struck."""
-    console.use_json(json)
     faults = _drive(socket).faults()
     if json:
         console.emit({"faults": faults})
@@ -263,7 +268,6 @@ def fault_clear(
     json: options.Json = False,
 ) -> None:
     """End a fault of a served drive, or all: commands that are stuck are answered, a lost link is up again."""
-    console.use_json(json)
     if number is not None and not (number.isascii() and number.isdigit() and len(number) < 20):
         raise UsageError(f"NUMBER is '{number}', expected that of a fault (ioassay device fault list SOCKET)")
     cleared = _drive(socket).clear_faults(None if number is None else int(number))
@@ -274,7 +278,6 @@ def fault_clear(
 
 def stop(socket: Socket, json: options.Json = False) -> None:
     """End a served drive as SIGTERM does, and wait until it has ended."""
-    console.use_json(json)
     _drive(socket).stop()
     if json:
         console.emit({"stopped": str(socket)})
@@ -316,12 +319,6 @@ def _say_ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = N
     for item in told["warnings"]:  # each of its own: there is no report that would have the rest
         console.warnings([{"code": item["kind"], "text": item["text"], "remedy": ""}])
     console.flush()
-
-
-def _say_end(counted: Mapping[str, Any], number: int | None = None) -> None:
-    which = "" if number is None else f"drive[{number}] "
-    done = [f"{console.count(counted[name]['commands'], name[:-1])}" for name in ("reads", "writes")]
-    console.line(f"{which}served {' and '.join(done)} in {units.format_duration(counted['served_s'])}")
 
 
 def _say_statistics(found: Mapping[str, Any]) -> None:
@@ -419,30 +416,6 @@ _COLUMNS = (
 )
 """Names, of which iostat has the first two, and widths; a row is less than 80 characters long."""
 _HEAD_EVERY = 20
-
-
-def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, *, as_json: bool) -> None:
-    """A row for each interval, until Ctrl-C or the drive's end; as JSON all that is counted, one line each.
-
-    `look` gives the drive's statistics; rows need them with buckets.
-    """
-    before, number = look(), 0
-    while not rows or number < rows:
-        time.sleep(interval_s)
-        try:
-            now = look()
-        except (InputError, ToolError):  # one that is about to end still listens, and refuses
-            if not as_json:
-                console.line("the drive has ended")
-            return
-        if as_json:
-            console.line(dumps(now))
-        else:
-            if number % _HEAD_EVERY == 0:
-                console.line(_aligned(name for name, _ in _COLUMNS))
-            console.line(_aligned(interval_row(before, now)))
-        console.flush()
-        before, number = now, number + 1
 
 
 def interval_row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

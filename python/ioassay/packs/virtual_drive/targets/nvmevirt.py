@@ -154,32 +154,26 @@ class NvmevirtTarget(SimpleTarget):
         return any(line.split(" ", 1)[0] == NAME for line in lines)
 
     def _awaited(self, before: set[str], log: list[str]) -> tuple[Path, Device]:
-        """The module's drive, when it is there and the kernel's log says so."""
+        """The one drive that came with the module, with a size that fits its memory, once the kernel's log says so."""
         give_up_s = time.monotonic() + _APPEARS_S
         while True:
             said = self._since(log)
-            found = self._appeared(before)
-            if found is not None and any(created in line for line in said for created in _CREATED):
-                return found
+            came = self._ours(before)
+            if len(came) > 1:
+                names = ", ".join(f"/dev/{device.name}" for device in came)
+                raise ToolError(f"{names} came with the module; expected one drive: build it with one namespace")
+            if path := block_devices.node_of(came[0], self._root) if came else None:
+                size_bytes, most_bytes = came[0].size_bytes, self._settings.memmap_size
+                if not 0 < size_bytes <= most_bytes:
+                    most = f"expected at most its memory, {units.format_size(most_bytes)}"
+                    seen = f"{units.format_size(size_bytes)}; {most}"
+                    raise ToolError(f"{path} came with the module, and has {seen}: not its drive, and not touched")
+                if any(created in line for line in said for created in _CREATED):
+                    return path, came[0]
             if time.monotonic() > give_up_s:
-                lack = "did not say in the kernel's log that its drive is there" if found else "made no drive"
+                lack = "did not say in the kernel's log that its drive is there" if path else "made no drive"
                 raise ToolError(f"{self._settings.module} was loaded and {lack} within {_APPEARS_S:.0f} s{_said(said)}")
             time.sleep(0.05)
-
-    def _appeared(self, before: set[str]) -> tuple[Path, Device] | None:
-        """The one drive that came with the module, and has its model and a size that fits its memory."""
-        came = self._ours(before)
-        if len(came) > 1:
-            names = ", ".join(f"/dev/{device.name}" for device in came)
-            raise ToolError(f"{names} came with the module; expected one drive: build it with one namespace")
-        path = block_devices.node_of(came[0], self._root) if came else None
-        if path is None:
-            return None
-        size_bytes, most_bytes = came[0].size_bytes, self._settings.memmap_size
-        if not 0 < size_bytes <= most_bytes:
-            shown = f"{units.format_size(size_bytes)}; expected at most its memory, {units.format_size(most_bytes)}"
-            raise ToolError(f"{path} came with the module, and has {shown}: not its drive, and not touched")
-        return path, came[0]
 
     def _ours(self, before: set[str]) -> list[Device]:
         came = (device for device in block_devices.disks(self._root) if device.name not in before)
@@ -215,7 +209,13 @@ class NvmevirtTarget(SimpleTarget):
         """RunError where something has its drive in use, or the kernel does not let it go. Nothing when it is gone."""
         give_up_s = time.monotonic() + _FREE_S
         while self._is_loaded():
-            if not (using := self._using(before)):
+            using: list[str] = []  # mounts, programs, whatever the kernel holds its drive for
+            for device in self._ours(before):
+                if path := block_devices.node_of(device, self._root):
+                    family = device_users.family(device, path, self._root)
+                    seen = [use for use in device_users.uses(family) if use.in_use] or device_users.claimed(family)
+                    using += [use.text for use in seen if use.in_use]
+            if not using:
                 done = self._capture(["rmmod", NAME])
                 if not done.exit_code and not done.timed_out:
                     return
@@ -225,17 +225,6 @@ class NvmevirtTarget(SimpleTarget):
                     f"the module {NAME} stays loaded: {'; '.join(using)}; end that, then: rmmod {NAME}, and resume"
                 )
             time.sleep(0.1)
-
-    def _using(self, before: set[str]) -> list[str]:
-        """What still uses its drive: mounts, programs, whatever the kernel holds it for."""
-        found = []
-        for device in self._ours(before):
-            path = block_devices.node_of(device, self._root)
-            if path is not None:
-                of = device_users.family(device, path, self._root)
-                seen = [use for use in device_users.uses(of) if use.in_use] or device_users.claimed(of)
-                found += [use.text for use in seen if use.in_use]
-        return found
 
     def _log(self) -> list[str]:
         done = self._capture(["dmesg"])
