@@ -407,8 +407,17 @@ def text(path: Path, what: str) -> str:
 def _value(name: str, reading: Reading, report: str) -> float:
     """The metric's number. InputError names the metric, what was found and what was wanted."""
     key = f"params.metrics.{name}"
+    values = []
     if reading.regex:
-        values = _matched(name, reading, report, key)
+        pattern = _compiled(reading.regex)
+        groups = pattern.engine.groupindex
+        reader, factor = _READERS.get(reading.metric(name).unit, (number_parsing.count, 1.0))
+        for match in user_claims.matches(pattern, report, f"{key}.regex"):
+            number = (match["value" if "value" in groups else 1] or "").strip()
+            if "unit" in groups:
+                values.append(reader(number, (match["unit"] or "").strip(), key).value * factor)
+            else:
+                values.append(decimal(number, key))
     else:
         document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
         reached = list(_reached(document, _steps(reading.path)))
@@ -431,22 +440,6 @@ def _compiled(pattern: str) -> UserPattern:
         return user_claims.compiled(pattern, "regex")
     except UsageError as error:
         raise ValueError(str(error)) from None
-
-
-def _matched(name: str, reading: Reading, report: str, key: str) -> list[float]:
-    pattern = _compiled(reading.regex)
-    group: str | int = "value" if "value" in pattern.engine.groupindex else 1
-    with_unit = "unit" in pattern.engine.groupindex
-    unit = reading.metric(name).unit
-    found = []
-    for match in user_claims.matches(pattern, report, f"{key}.regex"):
-        number = (match[group] or "").strip()
-        if with_unit:
-            reader, factor = _READERS.get(unit, (number_parsing.count, 1.0))
-            found.append(reader(number, (match["unit"] or "").strip(), key).value * factor)
-        else:
-            found.append(decimal(number, key))
-    return found
 
 
 def _steps(path: str) -> list[str | int | None]:

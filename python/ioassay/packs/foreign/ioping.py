@@ -79,24 +79,21 @@ class _Command:
     size_bytes: int | None = None
 
 
-def _command(argv: Sequence[str]) -> _Command:
-    """Long options may have one dash or two, and a value in the next word."""
-    short = [re.sub(r"^--?([a-z-]{3,})$", lambda match: f"-{_LONG.get(match[1], '')}", word) for word in argv]
-    options = short_options([word for word in short if word != "-"], _VALUED)
-    printed = pattern(r"(#)([a-zA-Z]*)").fullmatch(options.get("s", ""))
-    return _Command(
-        known=True,
-        kind="mixed" if "G" in options else "write" if "W" in options else "read",
-        direct="D" in options,
-        engine="libaio" if "A" in options else "",
-        target=options.get("", ""),
-        size_bytes=size(printed[1], printed[2], "ioping's -s").rounded if printed else _DEFAULT_BYTES,
-    )
-
-
 def _claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
     """One claim a run."""
-    command = _command(argv[1:]) if argv else _Command()
+    command = _Command()
+    if argv:  # long options may have one dash or two, and a value in the next word
+        short = [re.sub(r"^--?([a-z-]{3,})$", lambda match: f"-{_LONG.get(match[1], '')}", word) for word in argv[1:]]
+        options = short_options([word for word in short if word != "-"], _VALUED)
+        printed = pattern(r"(#)([a-zA-Z]*)").fullmatch(options.get("s", ""))
+        command = _Command(
+            known=True,
+            kind="mixed" if "G" in options else "write" if "W" in options else "read",
+            direct="D" in options,
+            engine="libaio" if "A" in options else "",
+            target=options.get("", ""),
+            size_bytes=size(printed[1], printed[2], "ioping's -s").rounded if printed else _DEFAULT_BYTES,
+        )
     found = list(_of_text(text, command))
     if not found and '"stat": {' in text:
         found = [_of_json(text, command)]

@@ -362,7 +362,14 @@ class _Handler(BaseHTTPRequestHandler):
         elif name == "events":
             self.server.follow(self._send_events)
         elif name in _FILES:
-            self._send_file(*_FILES[name])
+            file, kind = _FILES[name]
+            text = (_TEMPLATE / file).read_text(encoding="utf-8")
+            body = (page.css_variables() + text if kind == "text/css" else text).encode()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -378,15 +385,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *parts: object) -> None:
         """Log a request where a fault is looked for; its path has the token, so that is left out."""
         debug_log.debug("live", f"{self.client_address[0]}: {self.command}")
-
-    def _send_file(self, name: str, kind: str) -> None:
-        text = (_TEMPLATE / name).read_text(encoding="utf-8")
-        body = (page.css_variables() + text if kind == "text/css" else text).encode()
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def _send_events(self) -> None:
         self.send_response(HTTPStatus.OK)

@@ -66,8 +66,6 @@ def _options() -> Mapping[str, Sequence[_Option]]:
 
 _OPTIONS = _options()
 _ROWS = {each.parameter: each for rows in _OPTIONS.values() for each in rows}
-
-
 _DIAGNOSIS = "-+d"
 
 
@@ -183,9 +181,9 @@ def filesuite(*, json: options.Json = False, **given: Any) -> None:
     if json:
         console.emit(result)
     elif as_iozone:
-        _print_as_iozone(line, setup, found, result, matrices=given["matrices"], per_thread=given["per_thread"])
+        _print_as_iozone(line, setup, found, result, given)
     else:
-        _print(result, setup["unit"], matrices=given["matrices"], per_thread=given["per_thread"])
+        _print(result, setup["unit"], given)
     # Passes that failed are in the result; that they did is the exit code.
     bad = [one for one in result["passes"] if one["status"] != "ok"]
     wrong = any(one["differing_records"] or one["reason"] for one in result["checked"])
@@ -291,8 +289,6 @@ _IOZONE_NAMES = {"write": "wol", "rewrite": "rwol", "read": "rol", "reread": "rr
 
 def _progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | None:
     """What to call with each pass, and with None at the end: one line, written over; None without a terminal."""
-    if quiet or not sys.stderr.isatty():
-        return None
 
     def show(one: Mapping[str, Any] | None) -> None:
         text = "\r" + " " * 79 + "\r"
@@ -302,7 +298,7 @@ def _progress(*, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | No
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    return show
+    return None if quiet or not sys.stderr.isatty() else show
 
 
 def _result(setup: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,7 +358,7 @@ def _members(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> l
     return [each for each in passes if all(each[key] == group[key] for key in keys)]
 
 
-def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: bool = False) -> None:
+def _print(found: Mapping[str, Any], unit: str, given: Mapping[str, Any]) -> None:
     """A line for each pass; with workers, a line for all of them, and for each where that is asked for."""
     if found["groups"]:
         rows = []
@@ -374,7 +370,7 @@ def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: b
             rows.append([*_cell(one), f"{one['ok']} of {one['workers']}", *shown])
         rates_of_all = ["workers", "sum", "all", "parent", "least", "most", "at once"]
         console.table(["file", "record", "pass", *rates_of_all], rows)
-        if per_thread:
+        if given["per_thread"]:
             threads = [
                 [*_cell(each), f"{each['worker']} of {each['workers']}", format_size(each["bytes"]), _value(each, unit)]
                 for each in found["passes"]
@@ -386,7 +382,7 @@ def _print(found: Mapping[str, Any], unit: str, *, matrices: bool, per_thread: b
         rows = [_row(one, unit, several=several) for one in found["passes"]]
         columns = ["file", "record", "pass", *(["repetition"] if several else []), "result", "calls", "took", "cached"]
         console.table([*columns, "notes"], rows)
-    for name, own, files, records in _matrices(found["passes"]) if matrices else ():
+    for name, own, files, records in _matrices(found["passes"]) if given["matrices"] else ():
         console.line(f"\n{name}, file by record")
         values = {cell: _value(one, unit) for cell, one in own.items()}
         rows = [[format_size(file), *(values.get((file, record), "") for record in records)] for file in files]
@@ -465,9 +461,7 @@ def _print_as_iozone(
     setup: Mapping[str, Any],
     found: Mapping[str, Any],
     result: Mapping[str, Any],
-    *,
-    matrices: bool,
-    per_thread: bool,
+    given: Mapping[str, Any],
 ) -> None:
     """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
     unit = setup["unit"]
@@ -484,12 +478,12 @@ def _print_as_iozone(
         if applies:
             console.line(f"\t{line}")
     if found["groups"]:
-        _print_throughput(result, per_thread=per_thread)
+        _print_throughput(result, per_thread=given["per_thread"])
         return
     console.line(found["iozone"]["header"].rstrip("\n"))
     for row in found["iozone"]["rows"]:
         console.line(row.rstrip("\n"))
-    if matrices:
+    if given["matrices"]:
         console.line(f"\n{found['iozone']['matrices']}".rstrip("\n"))
     console.line("\nfilesuite test complete.")
 

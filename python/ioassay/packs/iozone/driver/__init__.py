@@ -146,8 +146,15 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     least, most = (_size(name, params[name]) if name in params else None for name in ("min_size", "max_size"))
     if (least or most) and (not auto or "size" in params):
         raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
-    named = _listed(params.get("tests", range(8) if auto else _STUDIED))
-    if not (tests := sorted({_test(str(part).strip()) for part in named})):
+    known = TESTS | {str(number): number for number in range(len(_PASSES))}
+    tests = set()
+    for part in _listed(params.get("tests", range(8) if auto else _STUDIED)):
+        test = str(part).strip().replace("-", "_").replace(" ", "_")
+        if test not in known:
+            hint = suggestion(test, TESTS, f"known: {', '.join(TESTS)}, or 0 to {len(_PASSES) - 1}")
+            raise StudyError(f"no test is called '{test}'; {hint}", key="params.tests")
+        tests.add(known[test])
+    if not tests:
         raise StudyError("no test is named", key="params.tests")
     sizes, records = ([_size(name, part) for part in _listed(params.get(name, []))] for name in ("size", "record"))
     if sizes and records and min(records) > max(sizes):
@@ -156,23 +163,12 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
         raise StudyError(f"expected a whole number; found {threads!r}", key="params.threads")
     flags = [letter for name, letter in FLAGS.items() if flag(params, name)]
-    return Wanted(tests, sizes, records, auto, least, most, threads, flags)
+    return Wanted(sorted(tests), sizes, records, auto, least, most, threads, flags)
 
 
 def _listed(value: Any) -> Sequence[Any]:
     """A list as such, as a text with commas, or of a single value."""
     return value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple | range) else [value]
-
-
-def _test(name: str) -> int:
-    name = name.replace("-", "_").replace(" ", "_")
-    last = len(_PASSES) - 1
-    if name in TESTS:
-        return TESTS[name]
-    if name.isdecimal() and int(name) <= last:
-        return int(name)
-    hint = suggestion(name, TESTS, f"known: {', '.join(TESTS)}, or 0 to {last}")
-    raise StudyError(f"no test is called '{name}'; {hint}", key="params.tests")
 
 
 def _size(name: str, value: Any) -> int:
@@ -264,7 +260,13 @@ class Filesuite(FileTests):
             document = validation.read(Document, text, _SOURCE, _REMEDY)
         except (OSError, InputError) as error:
             return Parsed(FAILED, str(error))
-        claims, reason = filesuite_json.claims(document), _failed(document)
+        claims, reason = filesuite_json.claims(document), "" if document.passes else "filesuite did no pass at all"
+        if bad := next((each for each in document.passes if each.status != "ok"), None):
+            cell = f"{units.format_size(bad.asked_file_bytes)} in records of {units.format_size(bad.record_bytes)}"
+            reason = f"{bad.name} of {cell}: {bad.reason}"
+        elif wrong := next((one for one in document.checked if one.differing_records or one.reason), None):
+            differing = f"{wrong.differing_records} records of the file hold something else than was written"
+            reason = wrong.reason or differing
         # Reads from memory although O_DIRECT was not asked for are true, and easily mistaken for the disk.
         reads = (one for one in document.passes if one.kind == "read" and not one.direct)
         cached = ", ".join(dict.fromkeys(one.name for one in reads if (one.resident_share or 0) > 0.5))
@@ -290,18 +292,6 @@ def _filesuite_options(params: Mapping[str, Any]) -> list[str]:
             raise StudyError(wanted, key=f"params.{name}")
         options += [f"--{name}", value] if value else []
     return [*options, *(["--plain"] if flag(params, "plain") else [])]
-
-
-def _failed(document: Document) -> str:
-    bad = next((each for each in document.passes if each.status != "ok"), None)
-    if bad is not None:
-        cell = f"{units.format_size(bad.asked_file_bytes)} in records of {units.format_size(bad.record_bytes)}"
-        return f"{bad.name} of {cell}: {bad.reason}"
-    for report in document.checked:
-        if report.differing_records or report.reason:
-            differing = f"{report.differing_records} records of the file hold something else than was written"
-            return report.reason or differing
-    return "" if document.passes else "filesuite did no pass at all"
 
 
 # iozone, whose licence is not free: it is not part of ioassay.

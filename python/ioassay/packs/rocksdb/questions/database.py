@@ -122,6 +122,12 @@ def measured(records: Dataset, study: Study) -> list[Database]:
     rated = [f"{name}.{key}" for name in names for key in ("ops_rate", "found")]
     points = _means(records, study, [*BYTES, *rated])
     counts = {name: _means(records, study, [f"{name}.{key}" for key in passes.COUNTED]) for name in names}
+    found = []
+    for name in names:
+        shares = [own[f"{name}.found"] for own in points.values() if f"{name}.found" in own]
+        if shares and min(shares) < 1.0:
+            redrawn = "fillrandom" in names and all(abs(share - DRAWN) < _NEAR for share in shares)
+            found.append(FoundKeys(name, shares, Outcome.REDRAWN if redrawn else Outcome.MISSING))
     parts = []
     for where, whole in points.items():
         for name, means in counts.items():
@@ -136,7 +142,7 @@ def measured(records: Dataset, study: Study) -> list[Database]:
             points=points,
             intervals={name: interval(f"{name}.ops_rate", cell, confidence) for name, cell in alone.items()},
             changes=_changes(study, rates),
-            found=[one for name in names if (one := _found(name, names, points))],
+            found=found,
             parts=parts,
         )
     ]
@@ -167,14 +173,6 @@ def _means(records: Dataset, study: Study, metrics: Sequence[str]) -> dict[str, 
     return found
 
 
-def _found(name: str, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> FoundKeys | None:
-    shares = [own[f"{name}.found"] for own in points.values() if f"{name}.found" in own]
-    if not shares or min(shares) >= 1.0:
-        return None
-    redrawn = "fillrandom" in names and all(abs(share - DRAWN) < _NEAR for share in shares)
-    return FoundKeys(name, shares, Outcome.REDRAWN if redrawn else Outcome.MISSING)
-
-
 # In sentences and tables, which are the summary of such a study
 
 _LAYERS = {layer: f"database.layer_{layer.lower()}" for layer in ("RocksDB", "drive", "flash")}
@@ -188,16 +186,13 @@ CONCLUDES = False
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
     """The loads, what changes them, what reached the drive, and keys that were not found."""
-    return [finding for one in measured(records, study) for finding in _findings(one)]
-
-
-def _findings(one: Database) -> Iterator[Finding]:
-    yield _loads(one)
-    if one.changes:
-        yield _changed(one)
-    if one.over_user(DRIVE) or one.by_load:
-        yield _reached(one)
-    yield from map(_keys, one.found)
+    found = []
+    for one in measured(records, study):
+        found += [_loads(one)]
+        found += [_changed(one)] if one.changes else []
+        found += [_reached(one)] if one.over_user(DRIVE) or one.by_load else []
+        found += map(_keys, one.found)
+    return found
 
 
 def _loads(one: Database) -> Finding:
@@ -261,10 +256,14 @@ def _reached(one: Database) -> Finding:
     places = dict.fromkeys(part.where for part in one.by_load)
     by_load = {where: {part.load: part.counts for part in one.by_load if part.where == where} for where in places}
     shares = {"drive": [*one.over_user(DRIVE).values()], "flash": [*one.over_user(FLASH).values()]}
+    # Which loads did the work of earlier ones.
+    least = _LEAST_LEFT * max((own.get(USER, 0.0) for own in one.points.values()), default=0.0)
+    volumes = {load: Quantity(DRIVE, volume) for load, volume in one.left_behind.items() if volume > least}
+    left_behind = [say("database.left_behind", volume=volume, load=load) for load, volume in volumes.items()]
     ends = {f"{name}_over_user": {"min": min(own), "max": max(own)} for name, own in shares.items() if own}
     return Finding(
         title=str(say("database.title_reached")),
-        statements=[*_way_down(one), *_most_costly(one), *_left_behind(one)] or [say("database.no_writes")],
+        statements=[*_way_down(one), *_most_costly(one), *left_behind] or [say("database.no_writes")],
         response=DRIVE,
         statistics={**ends, "by_load": plain(by_load)},
         tables=[Table.of(one.parts, ("condition", lambda row: row.where), ("load", lambda row: row.load), *kept)],
@@ -298,14 +297,6 @@ def _most_costly(one: Database) -> Iterator[Say]:
             code: Range.over(AMPLIFICATION, found[load][layer]) for layer, code in _LAYERS.items() if found[load][layer]
         }
         yield say("database.most_flash", load=load, layers=[say(code, share=share) for code, share in known.items()])
-
-
-def _left_behind(one: Database) -> Iterator[Say]:
-    """Which loads did the work of earlier ones."""
-    most = max((own.get(USER, 0.0) for own in one.points.values()), default=0.0)
-    for load, volume in one.left_behind.items():
-        if volume > _LEAST_LEFT * most:
-            yield say("database.left_behind", volume=Quantity(DRIVE, volume), load=load)
 
 
 # Keys

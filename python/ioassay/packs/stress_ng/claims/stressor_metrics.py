@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
@@ -44,26 +44,21 @@ def _outputs(argv: Sequence[str]) -> list[str]:
 
 def _claims(text: str, words: Sequence[str]) -> list[Claim]:
     """One claim a stressor, and one a printed rate."""
-    return [*_printed(text)] or [claim for one in yaml_metrics(text).items() for claim in _of_yaml(*one)]
-
-
-def _printed(text: str) -> Iterator[Claim]:
+    found = []
     for _, line in lines_with(text, "stress-ng: "):
         if row := _ROW.search(line):
             seconds, rate = real(row[3], "stress-ng's time"), real(row[4], "bogo operations a second")
             operations = whole_number(row[2], "bogo operations")
-            yield _bogo(row[1], operations, (seconds, step_of(row[3])), (rate, step_of(row[4])))
+            found.append(_bogo(row[1], operations, (seconds, step_of(row[3])), (rate, step_of(row[4]))))
         elif printed := _RATE.search(line):
-            yield _rate(printed[1], printed[3], real(printed[2], "stress-ng's rate"), step_of(printed[2]))
-
-
-def _of_yaml(stressor: str, metrics: Mapping[str, float]) -> Iterator[Claim]:
-    seconds, rate = metrics.get("real_time", 0.0), metrics.get("bogo_ops_real_rate", 0.0)
-    operations = whole_number(metrics.get("bogo_ops", 0.0), "bogo operations")
-    yield _bogo(stressor, operations, (seconds, _YAML_STEP), (rate, _YAML_STEP))
-    for kind in ("read", "write"):
-        if printed := metrics.get(f"extra.{kind}_rate_mb_per_s"):
-            yield _rate(stressor, kind, printed, _YAML_STEP)
+            found.append(_rate(printed[1], printed[3], real(printed[2], "stress-ng's rate"), step_of(printed[2])))
+    for stressor, metrics in () if found else yaml_metrics(text).items():
+        seconds, rate = metrics.get("real_time", 0.0), metrics.get("bogo_ops_real_rate", 0.0)
+        operations = whole_number(metrics.get("bogo_ops", 0.0), "bogo operations")
+        found.append(_bogo(stressor, operations, (seconds, _YAML_STEP), (rate, _YAML_STEP)))
+        rates = {kind: metrics.get(f"extra.{kind}_rate_mb_per_s") for kind in ("read", "write")}
+        found += [_rate(stressor, kind, stated, _YAML_STEP) for kind, stated in rates.items() if stated]
+    return found
 
 
 def _bogo(stressor: str, operations: int, seconds: tuple[float, float], rate: tuple[float, float]) -> Claim:

@@ -334,22 +334,6 @@ def listed(name: str) -> list[str]:
     return words(_stressors()["lists"][name])
 
 
-def _takes(stressor: str) -> list[_Take]:
-    found = []
-    for section, resource in _RESOURCES.items():
-        if stressor not in (rows := _stressors()[section]):
-            continue
-        shared, row = section.startswith("shared_"), dict(rows[stressor])
-        for key in {"default", "unit", "most", "each"} & row.keys():
-            row[key] = float(units.parse_size(row[key]) if isinstance(row[key], str) else row[key])
-        each_bytes = row.pop("each", _PROCESS_BYTES)
-        most = {"most": _MAXIMIZED_BYTES} if shared and "option" in row else {}
-        found.append(_Take(resource, **{**most, **row}, shared=shared))
-        if resource == PROCESSES and not math.isinf(row["default"]):
-            found.append(_Take(MEMORY, **row, unit=each_bytes))
-    return found
-
-
 def demand(wanted: Settings, makes_files: bool) -> Demand:
     """What one trial takes of the host; `makes_files`: sizes of unknown options are those of files.
 
@@ -361,7 +345,18 @@ def demand(wanted: Settings, makes_files: bool) -> Demand:
         Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers", remedy),
         Need(PROCESSES, float(workers + 1), said, "params.workers", remedy),
     ]
-    takes = _takes(wanted.stressor)
+    takes = []
+    for section, resource in _RESOURCES.items():
+        if wanted.stressor not in (rows := _stressors()[section]):
+            continue
+        shared, row = section.startswith("shared_"), dict(rows[wanted.stressor])
+        for key in {"default", "unit", "most", "each"} & row.keys():
+            row[key] = float(units.parse_size(row[key]) if isinstance(row[key], str) else row[key])
+        each_bytes = row.pop("each", _PROCESS_BYTES)
+        most = {"most": _MAXIMIZED_BYTES} if shared and "option" in row else {}
+        takes.append(_Take(resource, **{**most, **row}, shared=shared))
+        if resource == PROCESSES and not math.isinf(row["default"]):
+            takes.append(_Take(MEMORY, **row, unit=each_bytes))
     known = {name for take in takes for name in (take.option, take.times[0])}
     for name in wanted.options:  # sizes of the stressor's own that the table has not
         if name not in known and re.fullmatch(rf"{re.escape(wanted.stressor)}-(bytes|size)", name):
