@@ -44,7 +44,6 @@ _RULES = rules(Path(__file__).with_name("rules.toml"))
 
 
 def _timings(text: str, words: Sequence[str]) -> Iterator[Claim]:
-    """One claim a timing."""
     device = ""
     for found in _RULES["hdparm"].lines(text, re.compile(r"^/[^\s:]+:|Timing ", re.M)):
         device = found.text("device") or device

@@ -207,7 +207,6 @@ class Settings:
 
     @property
     def expected_s(self) -> float:
-        """A forecast."""
         per_run_s = self.number("duration") or self.number("num") * _SLOWEST_US / 1e6
         return max(per_run_s * (len(self.benchmarks) + len(self.prepare)), 1.0)
 

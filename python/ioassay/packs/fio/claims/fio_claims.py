@@ -85,7 +85,14 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     if fio_json.looks_like(text) or not (fio_terse.looks_like(text) or fio_text.looks_like(text)):
         known = results = fio_json.parse(text, _SOURCE)  # which says what is wrong
     elif fio_terse.looks_like(text):
-        results = _with_options(fio_terse.parse(_last_terse(text, words), _SOURCE), words)
+        if fio_job_options.option(words, "status-interval") is not None:
+            # Of several reports the lines of the last: one for each process or group.
+            alone = fio_job_options.option(words, "group_reporting") is not None
+            number = "1" if alone else fio_job_options.option(words, "numjobs") or "1"
+            lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
+            kinds = len({line.split(";")[2] for line in lines})
+            text = "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
+        results = _with_options(fio_terse.parse(text, _SOURCE), words)
         known = replace(results, jobs=[_with_own_percentiles(job) for job in results.jobs])
     else:
         results, stated = fio_text.parse(text, _SOURCE)
@@ -130,17 +137,6 @@ def _with_own_percentiles(job: Job) -> Job:
             }
         made[name] = replace(direction, latencies=latencies)
     return replace(job, directions=made)
-
-
-def _last_terse(text: str, words: Sequence[str]) -> str:
-    """The lines of the last report of a run that printed several: one for each process or group."""
-    if fio_job_options.option(words, "status-interval") is None:
-        return text
-    alone = fio_job_options.option(words, "group_reporting") is not None
-    number = "1" if alone else fio_job_options.option(words, "numjobs") or "1"
-    lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
-    kinds = len({line.split(";")[2] for line in lines})
-    return "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
 
 
 def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> list[Claim]:

@@ -161,21 +161,17 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
         start = end
         if "test complete" in line or "Excel" in line or "reclen" in line:
             return
-        if re.fullmatch(r" *\d+", line[:16]) and re.fullmatch(r" +\d+", line[16:24]):
-            yield _row(line.rstrip(), tests, asked, cut)
-
-
-def _row(line: str, tests: Sequence[_Test], asked: Invocation, cut: bool) -> Row:
-    file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
-    if not record_kib:
-        raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; expected 1 or more")
-    chosen = [asked.tests is None or test.number in asked.tests for test in tests]
-    values = _fit(line, tests, chosen, cut)
-    if values is None:  # what was asked for is not what was printed: any test may be there
-        values = _fit(line, tests, [None] * len(tests), cut)
-    if values is None:
-        raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line[:160]}'")
-    return Row(file_kib, record_kib, dict(values))
+        if not (re.fullmatch(r" *\d+", line[:16]) and re.fullmatch(r" +\d+", line[16:24])):
+            continue
+        file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
+        if not record_kib:
+            raise InputError(f"IOzone's row '{line.rstrip()[:60]}' has records of 0 kB; expected 1 or more")
+        # Any test may be there where what was asked for is not what was printed.
+        chosen = [asked.tests is None or test.number in asked.tests for test in tests]
+        fits = (_fit(line.rstrip(), tests, which, cut) for which in (chosen, [None] * len(tests)))
+        if (values := next((found for found in fits if found is not None), None)) is None:
+            raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line.rstrip()[:160]}'")
+        yield Row(file_kib, record_kib, dict(values))
 
 
 def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: bool) -> Values | None:

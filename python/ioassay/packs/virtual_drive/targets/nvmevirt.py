@@ -99,7 +99,7 @@ class NvmevirtTarget(SimpleTarget):
             raise StudyError(f"{wanted.module} is no file; expected the nvmev.ko that you built", key="target.module")
         self._require_not_loaded()
         if lack := memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
-            memory = shown(wanted.memmap_start, wanted.memmap_size)
+            memory = f"{units.format_size(wanted.memmap_size)} at {units.format_size(wanted.memmap_start)}"
             raise StudyError(f"{memory}: {lack}", key="target.memmap_start")
         online = _processors(self._root / "sys/devices/system/cpu/online")
         if missing_cpus := [cpu for cpu in wanted.cpus if cpu not in online]:
@@ -315,10 +315,6 @@ def _short(size_bytes: int) -> str:
     """512M, 1G: as the kernel reads it."""
     unit = next((name for name in "gmk" if size_bytes and size_bytes % _SUFFIXES[name] == 0), "")
     return f"{size_bytes // _SUFFIXES.get(unit, 1)}{unit.upper()}"
-
-
-def shown(start_bytes: int, size_bytes: int) -> str:
-    return f"{units.format_size(size_bytes)} at {units.format_size(start_bytes)}"
 
 
 def _processors(path: Path) -> frozenset[int]:
