@@ -28,7 +28,8 @@ SOURCE = "user"
 KINDS = ("read", "write", "trim", "mixed", "keys")
 _KIND_WORDS = {form: kind for kind in KINDS for form in (kind, f"{kind}s")} | {
     **dict.fromkeys(("written", "writing"), "write"),
-    **{"reading": "read", "rw": "mixed"},
+    "reading": "read",
+    "rw": "mixed",
 }
 """What is understood in any case: `READ`, `reads` and `written`."""
 _LONGEST_PATTERN = 2000
