@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Self
 
 from ioassay import atomic_file
-from ioassay.host.block_devices import text_of
 from ioassay.process import process_table
 from ioassay.records.record import Warning_
 
@@ -35,7 +34,6 @@ AS_ROOT = 'sudo "$(command -v ioassay)"'
 """Starts this program as root: sudo does not look in a user's own folders, where pipx and uv put commands."""
 
 _EPP = "energy_performance_preference"
-_BOOT_ID = "proc/sys/kernel/random/boot_id"
 _SCHEMA = 1
 _PATTERN = "restore-*.json"
 _ALLOWED = ("/sys/", "/proc/sys/")
@@ -189,7 +187,7 @@ def _replay(folder: Path, root: Path) -> list[Restored]:
     living = [file for file in files if is_alive(file.owner, root)]
     done: list[Restored] = []
     for file in (file for file in reversed(files) if file not in living):
-        is_rebooted = file.owner.boot_id != text_of(root / _BOOT_ID)
+        is_rebooted = file.owner.boot_id != _boot_id(root)
         restored = [
             Restored(change, REBOOTED) if is_rebooted else put_back(change, living, root) for change in file.changes
         ]
@@ -372,14 +370,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 def this_process(root: Path = Path("/")) -> Owner:
     found = process_table.status(os.getpid(), root)
-    return Owner(os.getpid(), found.start_ticks if found is not None else 0, text_of(root / _BOOT_ID))
+    return Owner(os.getpid(), found.start_ticks if found is not None else 0, _boot_id(root))
 
 
 def is_alive(owner: Owner, root: Path = Path("/")) -> bool:
     """Whether that very process still runs; a zombie does not."""
     found = process_table.status(owner.pid, root)
     is_same = found is not None and found.is_alive and found.start_ticks == owner.start_ticks
-    return is_same and owner.boot_id == text_of(root / _BOOT_ID)
+    return is_same and owner.boot_id == _boot_id(root)
 
 
 def _living(folder: Path, root: Path) -> list[RestoreFile]:
@@ -397,3 +395,10 @@ def _read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             bad.append(path)
     return sorted(good, key=lambda file: file.made_unix_s), bad
+
+
+def _boot_id(root: Path) -> str:
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
