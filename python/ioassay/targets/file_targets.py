@@ -40,6 +40,8 @@ class NullTarget(SimpleTarget):
 
 
 class FileTarget:
+    """A file, by its path and size."""
+
     kind = "file"
 
     def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
