@@ -18,8 +18,8 @@ import ioassay
 PACKAGE = Path(ioassay.__file__).parent
 ROOMS = ("analysis", "narrative", "verify", "report", "packs/*/questions")
 MESSAGES = re.compile(r"(debug_log|warnings|re)\.|\w*Error$|(NoData|Undefined|Contradicted)$")
-FORMS = ("narrative/phrases.py", "analysis/measurements/passes.py")
-"""The second has names of levels, which are in tables and records."""
+FORMS = ("narrative/phrases.py", "narrative/say.py", "analysis/measurements/passes.py")
+"""The last has names of levels, which are in tables and records."""
 CODE = re.compile(r"[{>]|'none'")
 """In styles, selectors and policies of a page."""
 

@@ -1,17 +1,5 @@
 """The one tree of errors. Each class carries the exit code that the command line ends with.
 
-    IoassayError          1   the work failed
-    ├── UsageError        2   an option, a name or a combination of them is wrong
-    │   ├── StudyError    2   a study cannot be used: names file, key, value and remedy
-    │   └── InputError    2   a file given as input cannot be read or makes no sense
-    ├── ToolError         1   an outside tool is missing, too old, refused or crashed
-    │   └── StartError    1   it cannot be started; of the command that a user gives, 127 or 126
-    ├── ConditionError    1   the host does not allow a condition that a trial asks for
-    ├── RunError          1   a run folder cannot be used or a run cannot go on
-    ├── SafetyRefusal     3   going on could destroy something that is not ours
-    ├── Contradicted      4   the kernel contradicts the claim
-    └── Interrupted     130   stopped by the user; the run can be resumed
-
 A message names the thing, the value seen, the value wanted and, where one exists, the option that fixes it.
 Only `ioassay.cli` catches these to print them and to exit.
 """

@@ -68,11 +68,19 @@ def built_in() -> Mapping[str, Pack]:
     return {name: import_module(f"ioassay.packs.{name}").PACK for name in import_module("ioassay.packs").PACKS}
 
 
+def _below(pack: str, entry: Any) -> Any:
+    """An entry of a built-in pack, whose modules are named from its folder on: `.driver:Fio`."""
+    if isinstance(entry, tuple):
+        return (_below(pack, entry[0]), *entry[1:])
+    return f"ioassay.packs.{pack}{entry}" if entry.startswith(".") else entry
+
+
 def listed(group: str, core: Mapping[str, T]) -> dict[str, T]:
     """A list of the core, and what the built-in packs add to it: each before the one that it precedes."""
     found = dict(core)
-    for pack in built_in().values():
+    for package, pack in built_in().items():
         for name, entry in pack.lists.get(group, {}).items():
+            entry = _below(package, entry)
             names = list(found)
             place = names.index(pack.before[name]) if pack.before.get(name) in found else len(names)
             found = dict([*list(found.items())[:place], (name, entry), *list(found.items())[place:]])

@@ -15,7 +15,7 @@ import ioassay as ia
 from ioassay.analysis.descriptive import ConditionMean
 from ioassay.api.publication import TABLES
 from ioassay.narrative.finding import Answer
-from ioassay.report import ci_summaries
+from ioassay.report import tables
 from ioassay.roles import Trial
 from ioassay.study.model import Suite
 
@@ -245,7 +245,7 @@ def test_the_summary_has_a_row_for_each_condition_with_intervals(hidden: ia.Run)
 
 def test_text_of_files_does_not_format_the_summary() -> None:
     mean = ConditionMean("s", "a|b\n<img>", {"x": "a|b\n<img>"}, "read.bw", "bytes/s", 1e6, 1e6, None, 1)
-    text = ci_summaries.summary("*t* @someone", ["one", ""], [Answer("s", "", ["[l](u)"])], [mean])
+    text = tables.markdown("*t* @someone", ["one", ""], [Answer("s", "", ["[l](u)"])], [mean])
     assert text == (
         "## \\*t\\* @\u2060someone\n\none\n\n- \\[l\\](u)\n\n"
         "| Condition | n | Read bandwidth |\n|---|---:|---:|\n| a\\|b \\<img\\> | 1 | 1 MB/s |\n"

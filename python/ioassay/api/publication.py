@@ -186,7 +186,7 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
     """The summary of a run, which is read as a `kind`: see `Run.markdown`."""
     from ioassay.analysis.descriptive import headline
     from ioassay.host import privacy
-    from ioassay.report import ci_summaries
+    from ioassay.report import tables
     from ioassay.store import bundle
 
     with _copy(store, True) if redact else nullcontext((store, None, None)) as (source, _, redaction):
@@ -195,7 +195,7 @@ def markdown(store: RunStore, kind: type[Run], *, redact: bool) -> str:
         first = [*premises(findings), *((trust.conditions, trust.claims) if trust is not None else ())]
         first.append(f"{run.tally}.")
         answered = answers(records.studies, findings)
-        text = ci_summaries.summary(run.title, first, answered, headline(records, records.studies))
+        text = tables.markdown(run.title, first, answered, headline(records, records.studies))
         text = privacy.Redaction(privacy.of_host(), mild=True).text(text)  # as the page is
         if redaction is not None:
             with supervisor.temporary_folder("ioassay-export-") as folder:

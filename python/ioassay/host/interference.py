@@ -1,10 +1,5 @@
 """What else used the machine while a trial ran: two readings of /proc and /sys, and the differences between them.
 
-    meter = Meter(machine)
-    meter.begin()
-    …
-    meter.end(CpuTime(user_s, system_s))     # -> Environment
-
 CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), ioassay's, that of servers which belong
 to the measurement, and the kernel's threads are subtracted: what is left was used by other programs, those included
 that began and ended in between. Waiting for a processor, memory or I/O comes from /proc/pressure (PSI), which counts

@@ -3,15 +3,6 @@
 The grid does not drift: reading k is due at start + k x interval, however long the others took. Readings that would be
 too late are skipped and counted, never squeezed together. It computes nothing from what it reads.
 
-    sampler = Sampler(monitors, 0.25)
-    sampler.attach(pid)                     # monitors of processes begin with the held child
-    sampler.start()                         # the first reading; time zero is when it has been taken
-    try:
-        ...                                 # the load is let go
-        sampler.end()                       # the last reading, when the load has ended
-    finally:
-        samples, cost = sampler.stop()
-
 Texts of monitors that can give them unparsed are parsed when all is over: the load pays for the reading alone. On a
 run so long that they would fill the memory, the oldest are parsed as new ones come.
 
@@ -220,7 +211,7 @@ class _Log:
         return Samples(monitor=self._monitor.name, time_s=time_s, name=name, value=value)
 
     def _parse(self, most_bytes: int = -1) -> None:
-        """Parse the oldest texts, until those that wait have at most so many bytes; by default all."""
+        """Parse the oldest texts, until those that wait have no more bytes than that; by default all."""
         while self._of_texts is not None and self._texts and self._text_bytes > most_bytes:
             at_s, texts, size = self._texts.popleft()
             self._text_bytes -= size

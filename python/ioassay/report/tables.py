@@ -8,7 +8,8 @@ can be compared down the column.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from ioassay import units
 from ioassay.analysis.descriptive import FEW_BEYOND, LATENCIES, RATE, VOLUME, ConditionMean, Profile
 from ioassay.metrics import format_metric, metric
 from ioassay.narrative import describe_text, phrases
-from ioassay.narrative.finding import NOTHING, Table, cell_text
+from ioassay.narrative.finding import NOTHING, Answer, Table, cell_text
+from ioassay.narrative.say import say
 
 FEW_CONDITIONS = 12
 """Up to so many are told in the summary of a study that nothing answers."""
@@ -205,3 +207,48 @@ def _profile_cell(profile: Profile, name: str) -> Cell:
         return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True, value=value.mean)
     note = describe_text.half_width(profile.metric(name), value) if name == RATE else ""
     return Cell(text, True, note, value.mean)
+
+
+# Markdown: read by a forge that renders GitHub Flavored Markdown (its specification, version 0.29), as the summary or a
+# comment of a change. Names come from studies and machines, so no name may format the text or call a person: characters
+# that mean something are escaped. Figures, the distribution of what was measured and the caveats are on the page.
+
+BREAKS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+_MOST_CONDITIONS = 50
+
+
+def markdown(title: str, premises: Sequence[str], answered: Sequence[Answer], rows: Sequence[ConditionMean]) -> str:
+    """A run, with a line feed at its end; `premises` are lines on trust and on how the trials ended."""
+    blocks = [f"## {plain(title)}"]
+    blocks += ["  \n".join(plain(line) for line in premises if line)]
+    for answer in answered:
+        head = f"**{plain(answer.title)}**\n\n" if len(answered) > 1 and answer.title else ""
+        blocks.append(head + "\n".join(f"- {plain(sentence)}" for sentence in answer.sentences))
+    for study in dict.fromkeys(row.study for row in rows):
+        own = [row for row in rows if row.study == study]
+        head = f"**{plain(study)}**\n\n" if len({row.study for row in rows}) > 1 else ""
+        blocks.append(head + "\n".join(_means_table(own)))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _means_table(rows: Sequence[ConditionMean]) -> Iterator[str]:
+    found = means(rows, exact=not any(row.ci95 for row in rows))
+    if found is not None:
+        yield _table_row(column.text for column in found.columns)
+        yield "|" + "|".join("---:" if column.number else "---" for column in found.columns) + "|"
+        for cells in found.rows[:_MOST_CONDITIONS]:
+            yield _table_row(f"{cell.text} ({cell.note})" if cell.note else cell.text for cell in cells)
+        if len(found.rows) > _MOST_CONDITIONS:
+            yield f"\n… and {len(found.rows) - _MOST_CONDITIONS} more conditions"
+    if any(row.ci95 for row in rows):
+        yield f"\n{say('describe.means_95')}"
+
+
+def plain(text: object) -> str:
+    """Text on one line, without markup, HTML, control characters, mentions and references."""
+    escaped = re.sub(r"[\\`*_\[\]<>&|~#]", r"\\\g<0>", re.sub(BREAKS, " ", str(text)))
+    return re.sub(r"[@#](?=\w)", "\\g<0>\u2060", escaped)
+
+
+def _table_row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(plain, cells))} |"

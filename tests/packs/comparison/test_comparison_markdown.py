@@ -11,7 +11,7 @@ import pytest
 from ioassay.analysis.condition_comparison import Verdict
 from ioassay.packs.comparison import comparison_text, run_comparison
 from ioassay.packs.comparison.run_comparison import MACHINE, Comparison, Difference, Unmatched
-from ioassay.report import ci_summaries
+from ioassay.report import tables
 from ioassay.store.dataset import Dataset
 
 from . import compared_runs
@@ -92,7 +92,7 @@ def test_a_code_span_ends_where_its_name_ends(name: str) -> None:
 
 
 def test_plain_text_has_no_character_that_means_something() -> None:
-    shown = ci_summaries.plain("Other programs (<b>, _x_, @me, #1, [a](b)) used 5 %.\n# no")
+    shown = tables.plain("Other programs (<b>, _x_, @me, #1, [a](b)) used 5 %.\n# no")
     assert shown == "Other programs (\\<b\\>, \\_x\\_, @\u2060me, \\#\u20601, \\[a\\](b)) used 5 %. \\# no"
 
 

@@ -2,6 +2,4 @@
 
 from ioassay.pack import Pack
 
-PACK = Pack(
-    "Any program with a number in its output", drivers={"command": "ioassay.packs.command.driver:CommandDriver"}
-)
+PACK = Pack("Any program with a number in its output", drivers={"command": ".driver:CommandDriver"})

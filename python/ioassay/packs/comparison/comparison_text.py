@@ -13,8 +13,8 @@ from ioassay.analysis.condition_comparison import Row, Verdict
 from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.say import Change, Response, Say, say
 from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outcome
-from ioassay.report.ci_summaries import BREAKS
-from ioassay.report.ci_summaries import plain as escaped
+from ioassay.report.tables import BREAKS
+from ioassay.report.tables import plain as escaped
 from ioassay.stats.result import Undefined, plain
 from ioassay.store.dataset import Dataset
 
@@ -192,7 +192,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-# Markdown (`report/ci_summaries.py`): names in tables are code spans, where neither markup nor HTML nor `@user` counts.
+# Markdown (`report/tables.py`): names in tables are code spans, where neither markup nor HTML nor `@user` counts.
 
 _OPEN_ROWS, _MOST_ROWS = 15, 150
 """Rows that are shown, and those that can be unfolded. A comment of GitHub holds 65,536 characters."""

@@ -5,15 +5,15 @@ from ioassay.pack import Pack
 PACK = Pack(
     "Outputs and results of tools that others ran",
     claims={
-        "dd": "ioassay.packs.foreign.disk_tools:DD",
-        "sysbench": "ioassay.packs.foreign.database_tools:SYSBENCH",
-        "ioping": "ioassay.packs.foreign.ioping:CLAIMS",
-        "bonnie": "ioassay.packs.foreign.disk_tools:BONNIE",
-        "hdparm": "ioassay.packs.foreign.disk_tools:HDPARM",
-        "pgbench": "ioassay.packs.foreign.database_tools:PGBENCH",
-        "redis_benchmark": "ioassay.packs.foreign.database_tools:REDIS_BENCHMARK",
-        "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO",
-        "vdbench": "ioassay.packs.foreign.result_files:VDBENCH",
+        "dd": ".disk_tools:DD",
+        "sysbench": ".database_tools:SYSBENCH",
+        "ioping": ".ioping:CLAIMS",
+        "bonnie": ".disk_tools:BONNIE",
+        "hdparm": ".disk_tools:HDPARM",
+        "pgbench": ".database_tools:PGBENCH",
+        "redis_benchmark": ".database_tools:REDIS_BENCHMARK",
+        "elbencho": ".result_files:ELBENCHO",
+        "vdbench": ".result_files:VDBENCH",
     },
     programs={
         "dd": "g?dd",
@@ -22,17 +22,12 @@ PACK = Pack(
         "vdbench": r"vdbench(\.(ba)?sh)?",
     },
     formats={
-        "sysbench": "ioassay.packs.foreign.database_tools:SYSBENCH_RESULTS",
-        "elbencho": "ioassay.packs.foreign.result_files:ELBENCHO_RESULTS",
-        "vdbench": "ioassay.packs.foreign.result_files:VDBENCH_RESULTS",
-        "phoronix": "ioassay.packs.foreign.result_files:PHORONIX_RESULTS",
+        "sysbench": ".database_tools:SYSBENCH_RESULTS",
+        "elbencho": ".result_files:ELBENCHO_RESULTS",
+        "vdbench": ".result_files:VDBENCH_RESULTS",
+        "phoronix": ".result_files:PHORONIX_RESULTS",
     },
-    commands={
-        "import": (
-            "ioassay.packs.foreign.commands.import_run:import_",
-            "Turn results from elsewhere into a run with a report.",
-        )
-    },
-    api={"import_results": "ioassay.packs.foreign.importer"},
+    commands={"import": (".commands.import_run:import_", "Turn results from elsewhere into a run with a report.")},
+    api={"import_results": ".importer"},
     before={"import": "doctor"},
 )

@@ -4,13 +4,13 @@ from ioassay.pack import Pack
 
 PACK = Pack(
     "Other hosts that compute or measure, by Dask",
-    analyses={"hosts": "ioassay.packs.hosts.questions.hosts_text"},
+    analyses={"hosts": ".questions.hosts_text"},
     merged={"clients": "hosts"},
-    figures={"hosts": "ioassay.packs.hosts.figures.host_deviations"},
-    executors=dict.fromkeys(("dask", "slurm", "pbs", "lsf"), "ioassay.packs.hosts.executors:OPENER"),
+    figures={"hosts": ".figures.host_deviations"},
+    executors=dict.fromkeys(("dask", "slurm", "pbs", "lsf"), ".executors:OPENER"),
     commands={
         "worker": (
-            "ioassay.packs.hosts.commands.worker:worker",
+            ".commands.worker:worker",
             "Measure on this host for runs elsewhere, one trial at a time, until Ctrl-C.",
         )
     },

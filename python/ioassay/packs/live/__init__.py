@@ -2,4 +2,4 @@
 
 from ioassay.pack import Pack
 
-PACK = Pack("The local page that shows a run while it lasts", api={"LivePage": "ioassay.packs.live.live_page"})
+PACK = Pack("The local page that shows a run while it lasts", api={"LivePage": ".live_page"})

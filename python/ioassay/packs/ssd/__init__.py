@@ -4,37 +4,28 @@ from ioassay.pack import Pack
 
 PACK = Pack(
     "A simulated SSD, and the traces that it runs",
-    drivers={"simulate": "ioassay.packs.ssd.driver:Simulate"},
-    analyses={"reductions": "ioassay.packs.ssd.questions.reductions_text"},
+    drivers={"simulate": ".driver:Simulate"},
+    analyses={"reductions": ".questions.reductions_text"},
     commands={
         "record": (
-            "ioassay.packs.ssd.commands.record",
+            ".commands.record",
             "Run COMMAND and record each request that reaches a block device, with its issue time.",
         ),
         "simulate": (
-            "ioassay.packs.ssd.commands.simulate:simulate",
+            ".commands.simulate:simulate",
             "Run a trace on a simulated SSD and report response times and the drive's activity.",
         ),
-        "drive": (
-            "ioassay.packs.ssd.commands.drive",
-            "List and show descriptions of drives, and compare them with measurements.",
-        ),
-        "trace": ("ioassay.packs.ssd.commands.trace", "Inspect, convert and generate traces of block requests."),
+        "drive": (".commands.drive", "List and show descriptions of drives, and compare them with measurements."),
+        "trace": (".commands.trace", "Inspect, convert and generate traces of block requests."),
     },
     api={
-        "Recording": "ioassay.packs.ssd.command_recording",
-        "Simulation": "ioassay.packs.ssd.simulator.results",
-        "record": "ioassay.packs.ssd.command_recording",
-        "simulate": "ioassay.packs.ssd.simulator",
+        "Recording": ".command_recording",
+        "Simulation": ".simulator.results",
+        "record": ".command_recording",
+        "simulate": ".simulator",
         "simulator": "ioassay.packs.ssd",
-        "sweep": "ioassay.packs.ssd.simulator",
+        "sweep": ".simulator",
         "traces": "ioassay.packs.ssd",
     },
-    before={
-        "reductions": "hosts",
-        "record": "filesuite",
-        "simulate": "filesuite",
-        "drive": "filesuite",
-        "trace": "worker",
-    },
+    before={"reductions": "hosts", "trace": "worker", **dict.fromkeys(("record", "simulate", "drive"), "filesuite")},
 )

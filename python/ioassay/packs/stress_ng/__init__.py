@@ -4,7 +4,7 @@ from ioassay.pack import Pack
 
 PACK = Pack(
     "Kernel subsystems, loaded by stress-ng",
-    drivers={"stress_ng": "ioassay.packs.stress_ng.driver:StressNg"},
-    claims={"stress_ng": "ioassay.packs.stress_ng.claims.stressor_metrics:CLAIMS"},
+    drivers={"stress_ng": ".driver:StressNg"},
+    claims={"stress_ng": ".claims.stressor_metrics:CLAIMS"},
     programs={"stress_ng": "stress-ng"},
 )

@@ -4,25 +4,10 @@ from ioassay.pack import Pack
 
 PACK = Pack(
     "Virtual drives: served from the simulated SSD, or made by NVMeVirt",
-    targets={
-        "virtual": "ioassay.packs.virtual_drive.targets.virtual:VirtualTarget",
-        "nvmevirt": "ioassay.packs.virtual_drive.targets.nvmevirt:NvmevirtTarget",
-    },
-    analyses={"drive": "ioassay.packs.virtual_drive.questions.drive"},
-    paths={
-        "virtual": "ioassay.packs.virtual_drive.questions.path_costs",
-        "nvmevirt": "ioassay.packs.virtual_drive.questions.path_costs",
-    },
-    commands={
-        "device": (
-            "ioassay.packs.virtual_drive.commands.device",
-            "Serve the simulated drive, and query a served drive.",
-        )
-    },
-    api={
-        "ServedDrive": "ioassay.packs.virtual_drive.served_drive",
-        "serve": "ioassay.packs.virtual_drive.served_drive",
-        "serve_group": "ioassay.packs.virtual_drive.served_drive",
-    },
+    targets={"virtual": ".targets.virtual:VirtualTarget", "nvmevirt": ".targets.nvmevirt:NvmevirtTarget"},
+    analyses={"drive": ".questions.drive"},
+    paths={"virtual": ".questions.path_costs", "nvmevirt": ".questions.path_costs"},
+    commands={"device": (".commands.device", "Serve the simulated drive, and query a served drive.")},
+    api={"ServedDrive": ".served_drive", "serve": ".served_drive", "serve_group": ".served_drive"},
     before={"drive": "accountings", "device": "new-pack"},
 )
