@@ -28,6 +28,7 @@ from ioassay.analysis.measurements.cells import (
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import phrases
+from ioassay.narrative.say import sentence
 from ioassay.packs.comparison import comparison_text
 from ioassay.packs.comparison.run_comparison import Comparison
 from ioassay.records.record import OK
@@ -117,10 +118,10 @@ def forest(comparison: Comparison) -> Any:
     words = words.mark("text", style="value", align="left", limit=_CHANGE_PX)
     layers.append(words.encode(text="change:N", x={"value": _WIDTH_PX + _GAP_PX}))
     notes = [
-        f"{phrases.level(comparison.confidence)} intervals that hold for all rows at once",
-        f"shaded: the same to within {phrases.percent(margin)}",
+        sentence("comparison.chart_intervals", level=phrases.level(comparison.confidence)),
+        sentence("comparison.chart_shaded", margin=phrases.percent(margin)),
         f"{len(rows)} of {len(known)} rows" if len(rows) < len(known) else "",
-        "IOPS and bandwidth of one block size share a row" if len(comparison.rows) > len(comparison.results) else "",
+        sentence("comparison.chart_shared_row") if len(comparison.rows) > len(comparison.results) else "",
     ]
     left_px = int(chart.CHARACTER_PX * max(len(text) for own in lines.values() for text in own))
     described = "; ".join(
@@ -132,7 +133,7 @@ def forest(comparison: Comparison) -> Any:
         width=_WIDTH_PX,
         height=max(_ROW_PX, chart.LINE_PX * max(map(len, lines.values())) + 4) * len(rows),
         title={
-            "text": "B divided by A, worst first",
+            "text": sentence("comparison.chart_ratio"),
             "frame": "bounds",
             "subtitle": chart.broken(" · ".join(filter(None, notes)), left_px + whole_px),
         },
@@ -290,7 +291,7 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
     }
     title = f"{unit.titled(phrases.capital(comparison_text.brief(response)))} over {axis_title(factor).lower()}"
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
-    notes = [f"values with their {confidence} intervals", "logarithmic axes" if is_log else ""]
+    notes = [sentence("comparison.chart_values", confidence=confidence), "logarithmic axes" if is_log else ""]
     return _arranged(layers, title, notes, pair, len(parts))
 
 
@@ -302,8 +303,8 @@ def distributions(pair: Pair, labels: Sequence[str]) -> Any:
     named = {f"{place[0]}, {place[1]}" if conditions.count(place[0]) > 1 else place[0]: place for place in known}
     chosen = _chosen({name: [condition] for name, (condition, _) in named.items()}, labels)
     layers = {name: [_distributions(known[named[name]])] for name in chosen}
-    notes = ["total latency of all requests, logarithmic", "left and higher is better"]
-    return _arranged(layers, "Share of requests that took at most this long", notes, pair, len(named))
+    notes = [sentence("comparison.chart_latency"), sentence("comparison.chart_better")]
+    return _arranged(layers, sentence("comparison.chart_share"), notes, pair, len(named))
 
 
 def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> list[str]:
@@ -327,7 +328,7 @@ def _arranged(layers: Mapping[str, Sequence[Any]], title: str, notes: Sequence[s
         head = text.encode(text="text:N", x={"value": 0}, y={"value": -12 - chart.LINE_PX * (len(lines) - 1)})
         charts.append(chart.panel([*drawn, *([head] if name else [])], _PANEL_PX, _HEIGHT_PX))
     columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))
-    omitted = f"the {len(charts)} of {every} panels with the worst rows" if every > len(charts) else ""
+    omitted = sentence("comparison.chart_worst", shown=len(charts), every=every) if every > len(charts) else ""
     spec = FigureSpec(kind="overlay", name="overlay", width=max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX))
     details = f"Both runs of {pair.study_b.title or pair.study_b.name}"
     whole = concat(*charts, columns=columns, spacing=18)

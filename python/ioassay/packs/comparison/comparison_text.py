@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from ioassay import metrics
 from ioassay.analysis.condition_comparison import Row, Verdict
 from ioassay.narrative import conditions_text, phrases
-from ioassay.narrative.say import Change, Response, Say, say
+from ioassay.narrative.say import Change, Response, Say, say, sentence
 from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outcome
 from ioassay.report.tables import BREAKS
 from ioassay.report.tables import plain as escaped
@@ -216,7 +216,7 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
         "\n".join(f"- {letter}: {text}" for letter, text in trusted.items()),
         _compared(shown[:_OPEN_ROWS]) if shown else "",
         f"<details><summary>{more}</summary>\n\n{_compared(folded)}\n\n</details>" if folded else "",
-        f"… and {phrases.count(len(omitted), 'row')} on the page" if omitted else "",
+        sentence("comparison.more_rows", rows=phrases.count(len(omitted), "row")) if omitted else "",
         _list("Warnings", [*map(warning, comparison.differences)]),
         *(_list(f"Only in {letter}", missing) for letter, missing in only(comparison).items()),
         str(basis(comparison)),
@@ -235,7 +235,7 @@ def _compared(lines: Sequence[Line]) -> str:
 
 def _list(title: str, said: Sequence[Say]) -> str:
     """Settings and facts that differ, or what only one run has: each makes the result harder to read."""
-    more = [f"- … and {len(said) - _MOST_NOTES} more on the page"] if len(said) > _MOST_NOTES else []
+    more = [sentence("comparison.more_notes", number=len(said) - _MOST_NOTES)] if len(said) > _MOST_NOTES else []
     return "\n".join([f"{title}:", "", *(f"- {_code(str(one))}" for one in said[:_MOST_NOTES]), *more]) if said else ""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ioassay.metrics import format_metric
 from ioassay.narrative import phrases
+from ioassay.narrative.say import sentence
 from ioassay.packs.hosts.questions import host_comparison, hosts_text
 from ioassay.packs.hosts.questions.host_comparison import ResponseComparison
 from ioassay.report.figures import chart, selection
@@ -44,7 +45,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     share, better = found.scale == Scale.LOG, "lower" if found.lower else "higher"
     x = channel(
         "deviation:Q",
-        title=f"deviation from {'the other host' if len(rows) == 2 else 'the mean'} ({better} is better)",
+        title=sentence("hosts.chart_axis", base="the other host" if len(rows) == 2 else "the mean", better=better),
         axis={"format": "+.2~%" if share else "~s", "grid": True},
     )
     scale = {"paddingInner": 0, "paddingOuter": 0}
@@ -85,7 +86,7 @@ def _response(records: Dataset, study: Study, spec: Spec) -> ResponseComparison:
         return max(compared.values(), key=lambda one: max(own.clarity for own in one.hosts))
     if spec.y in compared:
         return compared[spec.y]
-    why = f"hosts are not compared in {spec.y}, which restates another or has no better direction"
+    why = sentence("hosts.chart_not_compared", metric=spec.y)
     raise NoData(f"{why}; known: {', '.join(compared)}")
 
 
@@ -108,18 +109,13 @@ def _rows(found: ResponseComparison) -> list[VegaLite]:
 
 def _notes(found: ResponseComparison, study: Study, conclusive: bool, spec: Spec) -> list[str]:
     agree, every = len(found.reference), len(found.hosts)
-    if every == 2:
-        mean = "each against the other host"
-    elif agree < every:
-        mean = f"against the mean of {f'the {agree} hosts that agree' if conclusive else f'{agree} of {every} hosts'}"
-    else:
-        mean = f"against the mean of all {every} hosts"
+    against = "all" if agree == every else "agreeing" if conclusive else "some"
     return [
         selection.metric_label(found.response) if spec.title else "",
         "worst first" if conclusive else selection.UNFIT,
-        mean,
-        f"{phrases.level(study.analysis.confidence)} intervals that hold for all hosts and responses at once",
-        "shaded: decision limits of the analysis of means" if conclusive else "",
-        f"mean over {phrases.count(found.points, 'combination')} of the other factors" if found.points > 1 else "",
-        f"left out, since they lack conditions: {phrases.listed(list(found.lacking))}" if found.lacking else "",
+        sentence(f"hosts.chart_{'other' if every == 2 else against}", agree=agree, every=every),
+        sentence("hosts.chart_intervals", level=phrases.level(study.analysis.confidence)),
+        sentence("hosts.chart_limits") if conclusive else "",
+        sentence("hosts.chart_over", points=found.points) if found.points > 1 else "",
+        sentence("hosts.chart_lacking", hosts=list(found.lacking)) if found.lacking else "",
     ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
+from ioassay.narrative.say import sentence
 from ioassay.packs.tuning.questions import tuned
 from ioassay.packs.tuning.search.request import Constraint
 from ioassay.records.record import OK, Scalar
@@ -55,7 +56,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     rows = [hconcat(*layers.over_trials(), spacing=14)]
     if spec.axes:
         rows += chart.rows(layers.over_axes(), layers.columns)
-    title = f"{selection.metric_label(layers.found.metric)} over the trials of the search"
+    title = sentence("tuned.chart_title", metric=selection.metric_label(layers.found.metric))
     return chart.figure(vconcat(*rows, spacing=16), spec, study, title, layers.notes())
 
 
@@ -124,7 +125,7 @@ class _Layers:
     def over_trials(self) -> list[Any]:
         """Value over trial, the best so far, and the default's level; beside it the confirmation."""
         scale = {"domain": [0.5, len(self.trials) + len(self.lost) + 0.5], "nice": False}
-        x = channel("x:Q", title="Trial of the search", scale=scale, axis={"tickMinStep": 1, "format": "d"})
+        x = channel("x:Q", title=sentence("tuned.chart_trial"), scale=scale, axis={"tickMinStep": 1, "format": "d"})
         drawn = []
         if default := [one.value for one in self.trials if one.kind == "default"]:
             base = chart.base([{"y": self.unit.scale(fmean(default)), "text": "default"}]).encode(y=self.y)
@@ -199,15 +200,16 @@ class _Layers:
         found = self.found
         told = f"winner: {_phrase(self.winner.point)}" if self.winner else ""
         if found.winner is not None and not found.feasible:
-            told = "no winner: the constraints are violated"
+            told = sentence("tuned.chart_no_winner")
         broken = " or ".join(constraint.text for constraint in self.constraints)
+        trials, percent = len(self.trials) + len(self.lost), f"{100 * found.confidence:g}"
         return [
-            f"{len(self.trials) + len(self.lost)} trials at {found.tried} of {found.points} points",
+            sentence("tuned.chart_trials", trials=trials, tried=found.tried, points=found.points),
             told if self.conclusive else selection.UNFIT,
-            "line: mean of the best point so far" if self.conclusive else "",
+            sentence("tuned.chart_best") if self.conclusive else "",
             "" if all(row["keeps"] for row in self.rows) else f"hollow: breaks {broken}",
             f"× failed: {len(self.lost)}" if self.lost else "",
-            f"confirmation: means with {100 * found.confidence:g} % intervals" if self.confirmed else "not confirmed",
+            sentence("tuned.chart_confirmed", percent=percent) if self.confirmed else "not confirmed",
         ]
 
 
