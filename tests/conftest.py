@@ -188,7 +188,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """End the process that answers commands before tests that look at the children of this one."""
-    if "process_table.children" in item.path.read_text():
+    if "children()" in item.path.read_text():
         end_command_server()
 
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, children, until
 
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.packs.virtual_drive import serving
 from ioassay.packs.virtual_drive.targets import virtual
-from ioassay.process import process_table
 from ioassay.roles import WRITE, Consent, Trial
 from ioassay.targets import target
 
@@ -54,7 +53,7 @@ def left(place: Path) -> list[str]:
         *mounts,
         *(file for file in loops if f"{place}/" in file),
         *os.listdir(place),
-        *map(str, process_table.children()),
+        *map(str, children()),
     ]
 
 
@@ -77,7 +76,7 @@ def test_first_writes_wait_for_memory_only_where_a_model_hides_it(settings: dict
 
 def serving_process() -> int:
     """The process of the drive."""
-    (pid,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    (pid,) = (pid for pid in children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
     return pid
 
 
@@ -195,7 +194,7 @@ def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Pat
     with drive.load(TRIAL) as load:
         served = serving_process()
         os.kill(served, signal.SIGKILL)
-        until(lambda: served not in process_table.children())
+        until(lambda: served not in children())
         with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
             load.counted()
     until(lambda: left(place) == [])
