@@ -18,15 +18,9 @@ fn main() {
     let object = Path::new(&out).join("witness.bpf.o");
     let why = compile(&object).err().unwrap_or_default();
     if !why.is_empty() {
-        assert!(
-            env::var_os("WITNESS_REQUIRED").is_none(),
-            "no BPF programs: {why}"
-        );
+        assert!(env::var_os("WITNESS_REQUIRED").is_none(), "no BPF programs: {why}");
         // A file that is not there has cargo look again at the next build.
-        println!(
-            "cargo::rerun-if-changed={}",
-            Path::new(&out).join("clang-is-missing").display()
-        );
+        println!("cargo::rerun-if-changed={}", Path::new(&out).join("clang-is-missing").display());
         // Empty rather than absent, so that `include_bytes!` has something.
         fs::write(&object, []).expect("OUT_DIR can be written");
     }
@@ -40,29 +34,14 @@ fn compile(object: &Path) -> Result<(), String> {
         Ok("x86_64") => "x86",
         Ok("aarch64") => "arm64",
         other => {
-            return Err(format!(
-                "no programs for the architecture {}",
-                other.unwrap_or("?")
-            ));
+            return Err(format!("no programs for the architecture {}", other.unwrap_or("?")));
         }
     };
     // In the folder and by a relative name: the object then holds no path of the machine that built it.
     let output = Command::new(&clang)
         .current_dir(FOLDER)
-        .args([
-            "-target",
-            "bpf",
-            "-mcpu=v3",
-            "-O2",
-            "-g",
-            "-fdebug-compilation-dir=.",
-        ])
-        .args([
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            &format!("-D__TARGET_ARCH_{architecture}"),
-        ])
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fdebug-compilation-dir=."])
+        .args(["-Wall", "-Wextra", "-Werror", &format!("-D__TARGET_ARCH_{architecture}")])
         .args(["-c", SOURCE, "-o"])
         .arg(object)
         .output()
@@ -71,12 +50,6 @@ fn compile(object: &Path) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let first = said
-        .lines()
-        .find(|line| line.contains("error"))
-        .unwrap_or("it said nothing");
-    Err(format!(
-        "'{clang}' could not compile the programs ({})",
-        first.trim()
-    ))
+    let first = said.lines().find(|line| line.contains("error")).unwrap_or("it said nothing");
+    Err(format!("'{clang}' could not compile the programs ({})", first.trim()))
 }

@@ -8,11 +8,11 @@
 use std::collections::BTreeSet;
 
 use ioassay_block::{Kind, Request};
-use ioassay_sim::{Error, Preconditioning, precondition};
 use ioassay_sim::drive::{Controller, Drive, GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler, WriteBehind};
 use ioassay_sim::engine::{WriteBuffer, run};
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
+use ioassay_sim::{Error, Preconditioning, precondition};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes that are used up; zeros behind their end.
@@ -51,16 +51,8 @@ fn spec(bytes: &mut Bytes<'_>) -> Spec {
         min_free: share(low),
         channels: 1 + bytes.next() % elements,
         copy_back: bytes.flag(),
-        pool: if bytes.flag() {
-            Pool::Plane
-        } else {
-            Pool::Element
-        },
-        gc_policy: if bytes.flag() {
-            GcPolicy::CostBenefit
-        } else {
-            GcPolicy::Greedy
-        },
+        pool: if bytes.flag() { Pool::Plane } else { Pool::Element },
+        gc_policy: if bytes.flag() { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
         wear_levelling: match bytes.next() % 4 {
             0 | 1 => WearLevelling::Off,
             2 => WearLevelling::Dynamic,
@@ -219,55 +211,28 @@ fn options(bytes: &mut Bytes<'_>) -> RunOptions {
             0 => IssueMode::OpenLoop,
             1 => IssueMode::ScaledOpenLoop(0.1),
             2 => IssueMode::ClosedLoop(1 + bytes.next() % 20),
-            _ => IssueMode::Bursts {
-                size: 1 + bytes.next() % 20,
-                gap_ps: 1_000_000_000,
-            },
+            _ => IssueMode::Bursts { size: 1 + bytes.next() % 20, gap_ps: 1_000_000_000 },
         },
         window: bytes.flag().then_some(1 + bytes.next() % 8),
-        scheduler: if bytes.flag() {
-            Scheduler::Fcfs
-        } else {
-            Scheduler::Clook
-        },
-        end: if bytes.flag() {
-            End::LastIssued
-        } else {
-            End::Drained
-        },
+        scheduler: if bytes.flag() { Scheduler::Fcfs } else { Scheduler::Clook },
+        end: if bytes.flag() { End::LastIssued } else { End::Drained },
         series_rows: 8,
         ..RunOptions::default()
     }
 }
 
 fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
-    let layout = Layout {
-        elements: spec.elements,
-        pages_per_block: spec.pages_per_block,
-        pages: spec.pages(),
-    };
+    let layout = Layout { elements: spec.elements, pages_per_block: spec.pages_per_block, pages: spec.pages() };
     let name = POLICIES[bytes.next() as usize % POLICIES.len()].name;
     let mut settings = Settings::new(layout, 1 + bytes.next() as usize % 32);
     settings.padding = bytes.flag();
     settings.block_requests = bytes.flag();
     let policy = make(name, &settings).ok()?;
-    let mode = if bytes.flag() && spec.controller.is_none() {
-        BufferMode::Inline
-    } else {
-        BufferMode::Reshape
-    };
-    let destaging = Destaging {
-        write_behind: WriteBehind::NAMES[bytes.next() as usize % 4].1,
-        ..Destaging::default()
-    };
+    let mode = if bytes.flag() && spec.controller.is_none() { BufferMode::Inline } else { BufferMode::Reshape };
+    let destaging = Destaging { write_behind: WriteBehind::NAMES[bytes.next() as usize % 4].1, ..Destaging::default() };
     let (eager, slots) = (policy.writes_behind(), policy.capacity());
     let destager = destaging.destager(mode, eager, slots, spec.elements).ok()?;
-    (slots > 0).then(|| WriteBuffer {
-        policy,
-        destager,
-        mode,
-        pad_reads: bytes.flag(),
-    })
+    (slots > 0).then(|| WriteBuffer { policy, destager, mode, pad_reads: bytes.flag() })
 }
 
 fuzz_target!(|bytes: &[u8]| {

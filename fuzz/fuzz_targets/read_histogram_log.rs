@@ -8,11 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|log: &[u8]| {
     for cumulative in [false, true] {
-        let options = |strict| HistogramLogOptions {
-            strict,
-            cumulative,
-            ..Default::default()
-        };
+        let options = |strict| HistogramLogOptions { strict, cumulative, ..Default::default() };
         let strict = read_histogram_log(log, &options(true));
         let lenient = read_histogram_log(log, &options(false));
         match (strict, lenient) {

@@ -7,9 +7,7 @@ use std::cell::RefCell;
 use std::io::{self, Cursor, Write};
 use std::rc::Rc;
 
-use ioassay_block::trace::{
-    self, BlkEvent, FORMATS, Format, OutOfOrder, ReadOptions, WriteOptions, ZeroLength,
-};
+use ioassay_block::trace::{self, BlkEvent, FORMATS, Format, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Request, Source as _};
 use libfuzzer_sys::fuzz_target;
 
@@ -28,11 +26,7 @@ impl Write for Shared {
 }
 
 /// The requests before the first fault, and the fault.
-fn requests(
-    format: &'static Format,
-    bytes: &[u8],
-    options: &ReadOptions,
-) -> (Vec<Request>, Result<(), Error>) {
+fn requests(format: &'static Format, bytes: &[u8], options: &ReadOptions) -> (Vec<Request>, Result<(), Error>) {
     let mut all = Vec::new();
     let mut batch = Vec::new();
     let mut source = match trace::read(format, Cursor::new(bytes.to_vec()), options) {
@@ -93,16 +87,8 @@ fuzz_target!(|bytes: &[u8]| {
             1 => OutOfOrder::Sort(2),
             _ => OutOfOrder::Keep,
         },
-        zero_length: if choice & 16 == 0 {
-            ZeroLength::Refuse
-        } else {
-            ZeroLength::Skip
-        },
-        blkparse_event: if choice & 32 == 0 {
-            BlkEvent::Queued
-        } else {
-            BlkEvent::Completed
-        },
+        zero_length: if choice & 16 == 0 { ZeroLength::Refuse } else { ZeroLength::Skip },
+        blkparse_event: if choice & 32 == 0 { BlkEvent::Queued } else { BlkEvent::Completed },
         ..ReadOptions::default()
     };
     let (seen, _) = requests(format, bytes, &options);
@@ -111,17 +97,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(written) = write(format, &seen) else {
         // iolog2 has only waits, and cannot go back in time.
-        assert!(
-            format.name == "iolog2",
-            "{} cannot write what it read",
-            format.name
-        );
+        assert!(format.name == "iolog2", "{} cannot write what it read", format.name);
         return;
     };
-    let options = ReadOptions {
-        out_of_order: OutOfOrder::Keep,
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { out_of_order: OutOfOrder::Keep, ..ReadOptions::default() };
     let (again, end) = requests(format, &written, &options);
     assert!(end.is_ok(), "{}: {:?}", format.name, end.err());
     assert_eq!(again, kept(format, &seen), "{}", format.name);

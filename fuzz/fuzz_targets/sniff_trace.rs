@@ -18,9 +18,7 @@ fuzz_target!(|head: &[u8]| {
         let mut source = read(format, input, &ReadOptions::default()).expect("no options");
         let (mut batch, mut requests) = (Vec::new(), 0);
         loop {
-            source
-                .next_batch(&mut batch)
-                .expect("what was sniffed to be right");
+            source.next_batch(&mut batch).expect("what was sniffed to be right");
             if batch.is_empty() {
                 break;
             }

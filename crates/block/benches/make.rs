@@ -11,35 +11,20 @@ use ioassay_block::{Request, Source};
 const REQUESTS: u64 = 20_000_000;
 
 fn main() {
-    let usual = Recipe {
-        requests: REQUESTS,
-        reads: 0.3,
-        ..Recipe::default()
-    };
-    let of = |addresses| Recipe {
-        addresses,
-        ..usual.clone()
-    };
+    let usual = Recipe { requests: REQUESTS, reads: 0.3, ..Recipe::default() };
+    let of = |addresses| Recipe { addresses, ..usual.clone() };
     report("uniform, Poisson", &usual);
     report("normal, Poisson", &of(Addresses::Normal));
     report("zipf 0.99, Poisson", &of(Addresses::Zipf { theta: 0.99 }));
     let mixed = Recipe {
         sizes: Sizes::Exponential { mean_bytes: 8192 },
-        arrivals: Arrivals::Bursts {
-            per_second: 1e3,
-            length: 8.0,
-            peak_per_second: 1e5,
-        },
+        arrivals: Arrivals::Bursts { per_second: 1e3, length: 8.0, peak_per_second: 1e5 },
         ..usual.clone()
     };
     report("uniform, bursts, exponential sizes", &mixed);
     let source = usual.source().expect("a recipe that can be");
-    let preparation = Preparation {
-        sizes: Sizing::RoundOut,
-        limit_bytes: Some(1 << 30),
-        rebase: true,
-        ..Preparation::default()
-    };
+    let preparation =
+        Preparation { sizes: Sizing::RoundOut, limit_bytes: Some(1 << 30), rebase: true, ..Preparation::default() };
     let prepared = Prepared::new(source, preparation).expect("a preparation that can be");
     timed("uniform, Poisson, prepared", prepared, |batch| {
         black_box(batch);

@@ -32,19 +32,13 @@ fn requests() -> Vec<Request> {
     let mut state = 1_u64;
     (0..LINES)
         .map(|number| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             Request {
                 at_ns: number * 100_000 + (state >> 50),
                 offset_bytes: (state >> 33) % (1 << 22) * 4096,
                 length_bytes: 4096,
                 device: 0,
-                kind: if state >> 63 == 0 {
-                    Kind::Write
-                } else {
-                    Kind::Read
-                },
+                kind: if state >> 63 == 0 { Kind::Write } else { Kind::Read },
             }
         })
         .collect()
@@ -53,8 +47,7 @@ fn requests() -> Vec<Request> {
 fn written(name: &str, requests: &[Request]) -> Vec<u8> {
     let output = Shared::default();
     let format = trace::format(name).expect("a format");
-    let mut sink =
-        trace::write(format, output.clone(), &WriteOptions::default()).expect("right options");
+    let mut sink = trace::write(format, output.clone(), &WriteOptions::default()).expect("right options");
     sink.put(requests).expect("requests that fit");
     sink.finish().expect("memory");
     std::mem::take(&mut *output.0.lock().expect("one thread"))
@@ -89,10 +82,7 @@ fn columns() {
     let mut writer = ColumnWriter::new(Cursor::new(Vec::new()), "csv").expect("memory");
     writer.put(&requests).expect("memory");
     let bytes: &'static [u8] = writer.finish().expect("memory").into_inner().leak();
-    println!(
-        "columns: {:.2} bytes a request",
-        bytes.len() as f64 / LINES as f64
-    );
+    println!("columns: {:.2} bytes a request", bytes.len() as f64 / LINES as f64);
     report("columns, read", "requests", LINES, || {
         drain(ColumnReader::new(black_box(bytes)).expect("a whole file"));
     });

@@ -141,49 +141,29 @@ pub enum Fault {
 impl Fault {
     #[cold]
     pub(crate) fn field(column: &'static str, seen: &[u8], wanted: &'static str) -> Self {
-        Self::Field {
-            column,
-            seen: excerpt(seen),
-            wanted,
-        }
+        Self::Field { column, seen: excerpt(seen), wanted }
     }
 
     #[cold]
     pub(crate) fn overflow(column: &'static str, seen: &[u8], limit: &'static str) -> Self {
-        Self::Overflow {
-            column,
-            seen: excerpt(seen),
-            limit,
-        }
+        Self::Overflow { column, seen: excerpt(seen), limit }
     }
 
     #[cold]
     pub(crate) fn form(seen: &[u8], wanted: &'static str) -> Self {
-        Self::Form {
-            seen: excerpt(seen),
-            wanted,
-        }
+        Self::Form { seen: excerpt(seen), wanted }
     }
 
     pub(crate) fn at_line(self, line: u64) -> Error {
-        Error::At {
-            place: format!("line {line}"),
-            fault: self,
-        }
+        Error::At { place: format!("line {line}"), fault: self }
     }
 
     pub(crate) fn at_byte(self, byte: u64) -> Error {
-        Error::At {
-            place: format!("byte {byte}"),
-            fault: self,
-        }
+        Error::At { place: format!("byte {byte}"), fault: self }
     }
 
     pub(crate) fn at_request(self, request: u64) -> Error {
-        Error::At {
-            place: format!("request {request}"),
-            fault: self,
-        }
+        Error::At { place: format!("request {request}"), fault: self }
     }
 }
 

@@ -7,10 +7,7 @@
 //! The crate is pure: it opens no file, reads no clock, prints nothing, and all that is random in
 //! it comes from a seed. It knows nothing of drives.
 
-#![allow(
-    clippy::inline_always,
-    reason = "measured: lines are parsed in one piece, or half as fast"
-)]
+#![allow(clippy::inline_always, reason = "measured: lines are parsed in one piece, or half as fast")]
 
 mod error;
 pub mod info;

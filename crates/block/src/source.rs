@@ -8,8 +8,7 @@ pub const BATCH: usize = 1024;
 
 /// Gives requests, in the order of the trace, in batches.
 pub trait Source {
-    /// Replaces what `batch` holds by the next requests: at most [`BATCH`], none at the end and at
-    /// every call after it.
+    /// Replaces what `batch` holds by the next requests: at most [`BATCH`], none at the end and at every call after it.
     ///
     /// # Errors
     /// What stands there cannot be read. The requests before it were given.

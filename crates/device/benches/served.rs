@@ -28,21 +28,10 @@ struct Case {
 }
 
 fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> EmulatedDrive {
-    let buffer = BufferOptions {
-        policy: case.policy.into(),
-        ..BufferOptions::default()
-    };
-    let model = Model::new(
-        case.model,
-        SIZE_BYTES,
-        &Geometry::default(),
-        &buffer,
-        u64::MAX,
-    );
+    let buffer = BufferOptions { policy: case.policy.into(), ..BufferOptions::default() };
+    let model = Model::new(case.model, SIZE_BYTES, &Geometry::default(), &buffer, u64::MAX);
     let path = folder.path().join("backing");
-    let backing = case
-        .backed
-        .then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
+    let backing = case.backed.then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
     let facts = Facts {
         size_bytes: SIZE_BYTES,
         block_bytes: 512,
@@ -72,22 +61,10 @@ fn cost_ns(case: &Case, commands: u64) -> f64 {
     let begin_ns = thread_ns();
     while answered < commands {
         while drive.in_flight() < DEPTH {
-            chance = chance
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let page = (chance >> 33) % (SIZE_BYTES / PAGE);
-            let tag = Tag {
-                transport: 0,
-                queue: 0,
-                command: 0,
-            };
-            let command = Command {
-                tag,
-                op: case.op,
-                offset_bytes: page * PAGE,
-                length_bytes: PAGE,
-                fua: false,
-            };
+            let tag = Tag { transport: 0, queue: 0, command: 0 };
+            let command = Command { tag, op: case.op, offset_bytes: page * PAGE, length_bytes: PAGE, fua: false };
             drive.submit(command, data);
         }
         if let Some(next_ps) = drive.next_ps() {
@@ -111,13 +88,7 @@ fn main() {
     let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
     let commands = numbers.next().unwrap_or(500) * 1000;
     let rounds = numbers.next().unwrap_or(3);
-    let case = |name, model, policy, op, backed| Case {
-        name,
-        model,
-        policy,
-        op,
-        backed,
-    };
+    let case = |name, model, policy, op, backed| Case { name, model, policy, op, backed };
     let cases = [
         case("no model, read", "none", "none", Op::Read, false),
         case("no model, write", "none", "none", Op::Write, false),
@@ -125,26 +96,12 @@ fn main() {
         case("thesis, read", "thesis", "none", Op::Read, false),
         case("thesis, write", "thesis", "none", Op::Write, false),
         case("thesis with lru, write", "thesis", "lru", Op::Write, false),
-        case(
-            "thesis with idle-cold, write",
-            "thesis",
-            "idle-cold",
-            Op::Write,
-            false,
-        ),
-        case(
-            "thesis with lru, write, backed",
-            "thesis",
-            "lru",
-            Op::Write,
-            true,
-        ),
+        case("thesis with idle-cold, write", "thesis", "idle-cold", Op::Write, false),
+        case("thesis with lru, write, backed", "thesis", "lru", Op::Write, true),
     ];
     println!("{commands} commands of 4 KiB at depth {DEPTH}: processor time, least of {rounds}");
     for case in &cases {
-        let least = (0..rounds)
-            .map(|_| cost_ns(case, commands))
-            .fold(f64::MAX, f64::min);
+        let least = (0..rounds).map(|_| cost_ns(case, commands)).fold(f64::MAX, f64::min);
         println!("{:<32} {least:8.0} ns a command", case.name);
     }
 }

@@ -78,10 +78,7 @@ impl Served {
 fn connect(over: &str, address: &str) -> Box<dyn Initiator + Send> {
     if over == "nvme" {
         let at = address.parse().expect("an address");
-        let settings = Settings {
-            waiting: Waiting::Spins,
-            ..Settings::default()
-        };
+        let settings = Settings { waiting: Waiting::Spins, ..Settings::default() };
         let (admin, queue) = nvme_tcp::connect(&at, NAME, &settings).expect("a queue");
         std::mem::forget(admin); // the bench ends before the keep alive time
         return Box::new(queue);
@@ -109,10 +106,7 @@ struct Offsets(u64);
 
 impl Offsets {
     fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % (SIZE_BYTES / 4096) * 4096
     }
 }
@@ -148,9 +142,7 @@ impl Bare {
             for &page in &pages {
                 store.fetch(page, PAGE_BYTES as u64);
             }
-            let answers = pages
-                .iter()
-                .flat_map(|&page| [&header[..], store.present(page, PAGE_BYTES as u64)]);
+            let answers = pages.iter().flat_map(|&page| [&header[..], store.present(page, PAGE_BYTES as u64)]);
             let mut slices: Vec<IoSlice<'_>> = answers.map(IoSlice::new).collect();
             let mut left = &mut slices[..];
             took_ns += thread_ns() - begin_ns;
@@ -179,15 +171,8 @@ fn cost_ns(served: &mut Served, client: &mut dyn Initiator, reads: bool, command
     while answered < commands {
         for tag in 0..DEPTH {
             let offset_bytes = offsets.next();
-            let read = Request::Read {
-                offset_bytes,
-                length_bytes: 4096,
-            };
-            let write = Request::Write {
-                offset_bytes,
-                data: &data,
-                fua: false,
-            };
+            let read = Request::Read { offset_bytes, length_bytes: 4096 };
+            let write = Request::Write { offset_bytes, data: &data, fua: false };
             client.submit(tag, if reads { read } else { write });
         }
         let (mut served_now, mut reaped) = (0, 0);
@@ -234,11 +219,7 @@ fn main() {
     let cases = [
         ("NBD, Unix socket", "nbd", unix),
         ("NBD, TCP", "nbd", "nbd:tcp:127.0.0.1:0".to_owned()),
-        (
-            "NVMe/TCP",
-            "nvme",
-            format!("nvme-tcp:127.0.0.1:0,nqn={NAME}"),
-        ),
+        ("NVMe/TCP", "nvme", format!("nvme-tcp:127.0.0.1:0,nqn={NAME}")),
     ];
     println!("{commands} commands of 4 KiB at depth {DEPTH}: CPU time, median of {rounds} (least)");
     let (content, mut bare) = (written(), Bare::connect().expect("loopback"));
@@ -257,8 +238,7 @@ fn main() {
             let (median, least) = middle_and_least(&mut costs);
             print!("{name:<20} {direction:<6} {median:8.0} ns a command ({least:.0})");
             if reads && name.contains("TCP") {
-                let ((bare, _), (ratio, _)) =
-                    (middle_and_least(&mut bares), middle_and_least(&mut of_bare));
+                let ((bare, _), (ratio, _)) = (middle_and_least(&mut bares), middle_and_least(&mut of_bare));
                 print!("   bare TCP {bare:.0} ns: {ratio:.2} times it");
             }
             println!();

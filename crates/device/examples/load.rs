@@ -17,14 +17,8 @@ use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, usual: u64| {
-        arguments
-            .get(at)
-            .map_or(Ok(usual), |text| text.parse::<u64>())
-    };
-    let place = arguments
-        .first()
-        .ok_or("wanted: PLACE DEPTH MILLISECONDS [BYTES [READS_PERCENT [spins|sleeps]]]")?;
+    let number = |at: usize, usual: u64| arguments.get(at).map_or(Ok(usual), |text| text.parse::<u64>());
+    let place = arguments.first().ok_or("wanted: PLACE DEPTH MILLISECONDS [BYTES [READS_PERCENT [spins|sleeps]]]")?;
     let waiting = match arguments.get(5).map(String::as_str) {
         None | Some("spins") => Waiting::Spins,
         Some("sleeps") => Waiting::Sleeps,
@@ -43,15 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             run(&mut client, &load)?
         }
         Some(("nvme-tcp", at)) => {
-            let (at, name) = at
-                .split_once(",nqn=")
-                .ok_or("wanted: nvme-tcp:ADDRESS:PORT,nqn=NAME")?;
+            let (at, name) = at.split_once(",nqn=").ok_or("wanted: nvme-tcp:ADDRESS:PORT,nqn=NAME")?;
             let entries = load.depth.saturating_add(1).max(32);
-            let settings = Settings {
-                waiting,
-                entries,
-                ..Settings::default()
-            };
+            let settings = Settings { waiting, entries, ..Settings::default() };
             let (_admin, mut queue) = connect(&at.parse()?, name, &settings)?;
             let queue: &mut dyn Initiator = &mut queue;
             run(queue, &load)?

@@ -8,9 +8,7 @@ use std::io::Write;
 use ioassay_device::server::{Options, serve};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let text = std::env::args()
-        .nth(1)
-        .ok_or("expected the options, as JSON")?;
+    let text = std::env::args().nth(1).ok_or("expected the options, as JSON")?;
     let options: Options = serde_json::from_str(&text)?;
     let mut out = std::io::stdout();
     let summary = serve(&options, |ready| {

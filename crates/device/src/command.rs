@@ -148,11 +148,7 @@ pub trait Drive {
 
     /// A namespace of it; `None` if it has none of this number. They stay as they are while it is served.
     fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
-        (id == FIRST_NAMESPACE).then(|| Namespace {
-            id,
-            start_bytes: 0,
-            facts: self.facts(),
-        })
+        (id == FIRST_NAMESPACE).then(|| Namespace { id, start_bytes: 0, facts: self.facts() })
     }
 
     /// How many namespaces it has: their numbers are 1 and up.
@@ -171,9 +167,8 @@ pub trait Drive {
         false
     }
 
-    /// The present content of a range that lies within the drive: what a read that is
-    /// [done](Status::Done) answers with. Of what no read was answered for it is only right after
-    /// [`Drive::load`].
+    /// The present content of a range that lies within the drive: what a read that is [done](Status::Done) answers
+    /// with. Of what no read was answered for it is only right after [`Drive::load`].
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8];
 
     /// The content of a range that lies within the drive is about to be looked at without a read.
@@ -184,13 +179,9 @@ pub trait Drive {
         Ok(())
     }
 
-    /// How much of a range is alike from its beginning on. The range lies within the drive and is not
-    /// empty.
+    /// How much of a range is alike from its beginning on. The range lies within the drive and is not empty.
     fn extent(&self, _offset_bytes: u64, length_bytes: u64) -> Extent {
-        Extent {
-            length_bytes,
-            is_allocated: true,
-        }
+        Extent { length_bytes, is_allocated: true }
     }
 
     /// Numbers for health log pages.

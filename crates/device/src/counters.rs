@@ -93,8 +93,7 @@ pub struct Completion {
 impl CommandCounters {
     /// An answer was given to the system at `at_ps`.
     pub fn record(&mut self, completion: &Completion, at_ps: u64) {
-        self.late_ns
-            .record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
+        self.late_ns.record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
         let counters = match completion.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
@@ -104,9 +103,7 @@ impl CommandCounters {
         if completion.status == Status::Done {
             counters.commands += 1;
             counters.bytes += completion.command.length_bytes;
-            counters
-                .latency_ns
-                .record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
+            counters.latency_ns.record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
         } else {
             counters.errors += 1;
         }

@@ -80,30 +80,16 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn option(
-        name: &'static str,
-        value: impl Copy + ToString,
-        wanted: impl Into<String>,
-    ) -> Self {
-        Self::Option {
-            name,
-            value: value.to_string(),
-            wanted: wanted.into(),
-        }
+    pub(crate) fn option(name: &'static str, value: impl Copy + ToString, wanted: impl Into<String>) -> Self {
+        Self::Option { name, value: value.to_string(), wanted: wanted.into() }
     }
 
     /// Says of an error which drive it concerns.
     pub(crate) fn of_drive(number: usize) -> impl Fn(Self) -> Self {
-        move |error| Self::OfDrive {
-            number,
-            source: Box::new(error),
-        }
+        move |error| Self::OfDrive { number, source: Box::new(error) }
     }
 
     pub(crate) fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
-        Self::System {
-            what: what.into(),
-            source: source.into(),
-        }
+        Self::System { what: what.into(), source: source.into() }
     }
 }

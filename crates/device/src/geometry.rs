@@ -93,9 +93,8 @@ impl Default for BufferOptions {
 }
 
 impl Geometry {
-    /// A drive that exports at least `size_bytes`. Unless options say otherwise, its elements keep
-    /// their number, so that it is as parallel as the reference drive: planes, and then blocks, are
-    /// as few as do.
+    /// A drive that exports at least `size_bytes`. Unless options say otherwise, its elements keep their number, so
+    /// that it is as parallel as the reference drive: planes, and then blocks, are as few as do.
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Model`].
@@ -107,20 +106,14 @@ impl Geometry {
             return Err(Error::option(
                 "size",
                 size_bytes,
-                format!(
-                    "at most the {} bytes of the modelled drive, or more blocks",
-                    spec.capacity_bytes()
-                ),
+                format!("at most the {} bytes of the modelled drive, or more blocks", spec.capacity_bytes()),
             ));
         }
         Ok(spec)
     }
 
     fn described(&self) -> Result<Spec, Error> {
-        let mut spec = Spec {
-            endurance: 0,
-            ..Spec::default()
-        };
+        let mut spec = Spec { endurance: 0, ..Spec::default() };
         for (place, value) in [
             (&mut spec.elements, self.elements),
             (&mut spec.dies, self.dies),
@@ -138,16 +131,8 @@ impl Geometry {
             ("read_us", &mut spec.read_ps, self.read_us),
             ("program_us", &mut spec.program_ps, self.program_us),
             ("erase_us", &mut spec.erase_ps, self.erase_us),
-            (
-                "transfer_us_per_byte",
-                &mut spec.transfer_ps_per_byte,
-                self.transfer_us_per_byte,
-            ),
-            (
-                "channel_us_per_sector",
-                &mut spec.channel_ps_per_sector,
-                self.channel_us_per_sector,
-            ),
+            ("transfer_us_per_byte", &mut spec.transfer_ps_per_byte, self.transfer_us_per_byte),
+            ("channel_us_per_sector", &mut spec.channel_ps_per_sector, self.channel_us_per_sector),
         ] {
             set(place, value_us.map(|us| ps(name, us)).transpose()?);
         }
@@ -165,34 +150,19 @@ impl Geometry {
     fn rules(&self, spec: &mut Spec) -> Result<(), Error> {
         let pools = [("element", Pool::Element), ("plane", Pool::Plane)];
         one_of("pool", self.pool.as_deref(), &pools, &mut spec.pool)?;
-        let cleanings = [
-            ("greedy", GcPolicy::Greedy),
-            ("cost-benefit", GcPolicy::CostBenefit),
-        ];
+        let cleanings = [("greedy", GcPolicy::Greedy), ("cost-benefit", GcPolicy::CostBenefit)];
         let cleaning = self.cleaning.as_deref();
         one_of("cleaning", cleaning, &cleanings, &mut spec.gc_policy)?;
-        let overlaps = [
-            ("off", Overlap::Off),
-            ("dies", Overlap::Dies),
-            ("planes", Overlap::Planes),
-        ];
+        let overlaps = [("off", Overlap::Off), ("dies", Overlap::Dies), ("planes", Overlap::Planes)];
         let overlap = self.overlap.as_deref();
         one_of("overlap", overlap, &overlaps, &mut spec.overlap)?;
         let levellings = [
             ("off", WearLevelling::Off),
             ("dynamic", WearLevelling::Dynamic),
-            (
-                "static",
-                WearLevelling::Static(self.wear_spread.unwrap_or(8)),
-            ),
+            ("static", WearLevelling::Static(self.wear_spread.unwrap_or(8))),
         ];
         let levelling = self.wear_levelling.as_deref();
-        one_of(
-            "wear_levelling",
-            levelling,
-            &levellings,
-            &mut spec.wear_levelling,
-        )
+        one_of("wear_levelling", levelling, &levellings, &mut spec.wear_levelling)
     }
 
     fn scale(&self, spec: &mut Spec, size_bytes: u64) {
@@ -228,20 +198,14 @@ impl Geometry {
 const MOST_BLOCKS: u32 = 1 << 22;
 
 fn exported_bytes(spec: &Spec, blocks: u32) -> u64 {
-    let spec = Spec {
-        blocks_per_plane: blocks,
-        ..spec.clone()
-    };
+    let spec = Spec { blocks_per_plane: blocks, ..spec.clone() };
     spec.capacity_bytes()
 }
 
 /// The fewest blocks of a plane with which the shares of reserve and free blocks work.
 fn fewest_blocks(spec: &Spec) -> u32 {
     let works = |blocks: &u32| {
-        let spec = Spec {
-            blocks_per_plane: *blocks,
-            ..spec.clone()
-        };
+        let spec = Spec { blocks_per_plane: *blocks, ..spec.clone() };
         spec.check().is_ok()
     };
     // If none works, the fault is elsewhere: with many, the check names that.
@@ -257,11 +221,7 @@ impl BufferOptions {
         if self.policy == "none" || self.bytes == 0 {
             return Ok(None);
         }
-        let layout = Layout {
-            elements: drive.elements,
-            pages_per_block: drive.pages_per_block,
-            pages: drive.pages(),
-        };
+        let layout = Layout { elements: drive.elements, pages_per_block: drive.pages_per_block, pages: drive.pages() };
         let pages = self.bytes / u64::from(drive.page_bytes);
         let mut settings = Settings::new(layout, usize::try_from(pages).unwrap_or(usize::MAX));
         settings.padding = self.padding;
@@ -277,12 +237,7 @@ impl BufferOptions {
             ..Destaging::default()
         };
         let write_behind = Some(self.write_behind.as_str());
-        one_of(
-            "write_behind",
-            write_behind,
-            &WriteBehind::NAMES,
-            &mut destaging.write_behind,
-        )?;
+        one_of("write_behind", write_behind, &WriteBehind::NAMES, &mut destaging.write_behind)?;
         Ok(Some(BufferSpec {
             destaging,
             policy: self.policy.clone(),
@@ -304,11 +259,7 @@ fn ps(name: &'static str, value_us: f64) -> Result<u64, Error> {
     if (0.0..=1e6).contains(&value_us) {
         return Ok((value_us * 1e6).round() as u64);
     }
-    Err(Error::option(
-        name,
-        value_us,
-        "0 to a second (1000000 microseconds)",
-    ))
+    Err(Error::option(name, value_us, "0 to a second (1000000 microseconds)"))
 }
 
 fn one_of<T: Copy>(
@@ -356,24 +307,15 @@ mod tests {
         assert_eq!((spec.elements, spec.planes, spec.dies), (4, 2, 1));
         assert_eq!((spec.read_ps, spec.overlap), (10_000_000, Overlap::Planes));
         assert_eq!(spec.endurance, 7);
-        let few = Geometry {
-            blocks: Some(32),
-            ..geometry
-        };
+        let few = Geometry { blocks: Some(32), ..geometry };
         assert!(few.spec(1 << 30).is_err());
     }
 
     #[test]
     fn unknown_names_are_refused() {
         assert!(serde_json::from_str::<Geometry>(r#"{"element": 4}"#).is_err());
-        let geometry = Geometry {
-            pool: Some("swimming".into()),
-            ..Geometry::default()
-        };
-        let message = geometry
-            .spec(1 << 30)
-            .expect_err("no such pool")
-            .to_string();
+        let geometry = Geometry { pool: Some("swimming".into()), ..Geometry::default() };
+        let message = geometry.spec(1 << 30).expect_err("no such pool").to_string();
         assert_eq!(message, "pool is swimming, expected element or plane");
     }
 }

@@ -27,10 +27,7 @@ pub const MODELS: &[Entry] = &[
         name: "thesis",
         about: "48 elements of flash behind one channel, as simulated by DiskSim 4.0 with its SSD extension",
     },
-    Entry {
-        name: "none",
-        about: "no model: the drive answers at once",
-    },
+    Entry { name: "none", about: "no model: the drive answers at once" },
 ];
 
 /// After so long a rest its clock begins anew: its time is bounded.
@@ -91,15 +88,8 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Model`].
-    pub fn precondition(
-        &mut self,
-        share: f64,
-        proceed: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Error> {
-        let how = Preconditioning {
-            share,
-            ..Preconditioning::default()
-        };
+    pub fn precondition(&mut self, share: f64, proceed: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let how = Preconditioning { share, ..Preconditioning::default() };
         let done = precondition(self.simulation.drive_mut(), &how, proceed)?;
         self.preconditioned = Some(done);
         Ok(())
@@ -130,19 +120,13 @@ impl Model {
         let sectors = u64::from(spec.page_sectors());
         let channel_ps = sectors * spec.channel_ps_per_sector;
         let mut alone = OnlineDrive::new(Drive::new(spec, u64::MAX)?, None)?;
-        let page = |kind| Request {
-            at_ns: 0,
-            offset_bytes: 0,
-            length_bytes: u64::from(spec.page_bytes),
-            device: 0,
-            kind,
-        };
+        let page =
+            |kind| Request { at_ns: 0, offset_bytes: 0, length_bytes: u64::from(spec.page_bytes), device: 0, kind };
         let mut events = Vec::new();
         alone.submit(0, &page(Kind::Read))?;
         alone.advance_to(u64::MAX - 1, &mut events)?;
         let read_ps = completion_ps(&events);
-        let has_inline_buffer =
-            self.simulation.buffer_capacity_pages() > 0 && spec.controller.is_none();
+        let has_inline_buffer = self.simulation.buffer_capacity_pages() > 0 && spec.controller.is_none();
         let write_ps = if has_inline_buffer {
             channel_ps
         } else {
@@ -184,13 +168,7 @@ impl Model {
         if now_ps - self.origin_ps > CLOCK_RESET_PS && self.simulation.reset_clock() {
             self.origin_ps = now_ps;
         }
-        let request = Request {
-            at_ns: 0,
-            offset_bytes,
-            length_bytes,
-            device: 0,
-            kind,
-        };
+        let request = Request { at_ns: 0, offset_bytes, length_bytes, device: 0, kind };
         let at_ps = now_ps - self.origin_ps;
         Ok(if bypass {
             self.simulation.submit_bypass(at_ps, &request)?

@@ -40,10 +40,7 @@ impl Namespaces {
     /// The whole drive is one namespace.
     #[must_use]
     pub fn whole(drive: &Facts) -> Self {
-        Self {
-            drive_bytes: drive.size_bytes,
-            parts: vec![(0, drive.clone())],
-        }
+        Self { drive_bytes: drive.size_bytes, parts: vec![(0, drive.clone())] }
     }
 
     /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
@@ -53,11 +50,7 @@ impl Namespaces {
     /// [`Error::Option`] for sizes that cannot be.
     pub fn of_sizes(drive: &Facts, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
         let wrong = |value: &dyn ToString, wanted: String| {
-            Err(Error::Option {
-                name: "namespaces",
-                value: value.to_string(),
-                wanted,
-            })
+            Err(Error::Option { name: "namespaces", value: value.to_string(), wanted })
         };
         if sizes_bytes.is_empty() || sizes_bytes.len() > MOST_NAMESPACES {
             let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
@@ -68,11 +61,7 @@ impl Namespaces {
         let mut end_bytes = 0_u64;
         for (number, &size_bytes) in sizes_bytes.iter().enumerate() {
             let is_last = number + 1 == sizes_bytes.len();
-            let unit_bytes = if is_last {
-                block_bytes
-            } else {
-                page_bytes.max(block_bytes)
-            };
+            let unit_bytes = if is_last { block_bytes } else { page_bytes.max(block_bytes) };
             if size_bytes == 0 || size_bytes % unit_bytes != 0 {
                 let what = if is_last { "blocks" } else { "pages" };
                 let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
@@ -80,20 +69,14 @@ impl Namespaces {
             }
             let start_bytes = end_bytes;
             end_bytes = end_bytes.saturating_add(size_bytes);
-            let facts = Facts {
-                size_bytes,
-                ..drive.clone()
-            };
+            let facts = Facts { size_bytes, ..drive.clone() };
             parts.push((start_bytes, facts));
         }
         if end_bytes > drive.size_bytes {
             let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
             return wrong(&end_bytes, wanted);
         }
-        Ok(Self {
-            drive_bytes: drive.size_bytes,
-            parts,
-        })
+        Ok(Self { drive_bytes: drive.size_bytes, parts })
     }
 
     /// Their number.
@@ -112,11 +95,7 @@ impl Namespaces {
     #[must_use]
     pub fn get(&self, id: u32) -> Option<Namespace<'_>> {
         let (start_bytes, facts) = self.parts.get(id.checked_sub(FIRST)? as usize)?;
-        Some(Namespace {
-            id,
-            start_bytes: *start_bytes,
-            facts,
-        })
+        Some(Namespace { id, start_bytes: *start_bytes, facts })
     }
 
     /// All of them, by their numbers.
@@ -156,12 +135,7 @@ impl<'a> NamespaceDrive<'a> {
     pub fn new(drive: &'a mut dyn Drive, id: u32) -> Option<Self> {
         let namespace = drive.namespace(id)?;
         let (start_bytes, size_bytes) = (namespace.start_bytes, namespace.facts.size_bytes);
-        Some(Self {
-            drive,
-            id,
-            start_bytes,
-            size_bytes,
-        })
+        Some(Self { drive, id, start_bytes, size_bytes })
     }
 
     /// The place of a range on the drive, if it lies within the namespace.
@@ -193,10 +167,7 @@ impl Drive for NamespaceDrive<'_> {
             _ => self.placed(command.offset_bytes, command.length_bytes),
         };
         let offset_bytes = placed.unwrap_or(NOWHERE); // the drive answers that it is out of range
-        let command = Command {
-            offset_bytes,
-            ..command
-        };
+        let command = Command { offset_bytes, ..command };
         self.drive.submit(command, data);
     }
 
@@ -220,10 +191,7 @@ impl Drive for NamespaceDrive<'_> {
     fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
         match self.placed(offset_bytes, length_bytes) {
             Some(at) => self.drive.extent(at, length_bytes),
-            None => Extent {
-                length_bytes,
-                is_allocated: false,
-            },
+            None => Extent { length_bytes, is_allocated: false },
         }
     }
 
@@ -265,28 +233,15 @@ mod tests {
         let ranges: Vec<_> = three.iter().map(|namespace| namespace.range()).collect();
         assert_eq!(ranges, [0..8192, 8192..12_288, 12_288..13_312]);
         assert_eq!(three.count(), 3);
-        for (offset_bytes, index) in [
-            (0, Some(0)),
-            (8191, Some(0)),
-            (8192, Some(1)),
-            (13_311, Some(2)),
-            (13_312, None),
-            (NOWHERE, None),
-        ] {
+        for (offset_bytes, index) in
+            [(0, Some(0)), (8191, Some(0)), (8192, Some(1)), (13_311, Some(2)), (13_312, None), (NOWHERE, None)]
+        {
             assert_eq!(three.index_at(offset_bytes), index, "{offset_bytes}");
         }
-        assert!(
-            three.get(0).is_none() && three.get(4).is_none() && three.get(NOWHERE as u32).is_none()
-        );
-        for sizes in [
-            &[][..],
-            &[0],
-            &[512, 4096],
-            &[4096, 100],
-            &[1 << 20, 512],
-            &[!4095, 4096],
-            &[4096; MOST_NAMESPACES + 1],
-        ] {
+        assert!(three.get(0).is_none() && three.get(4).is_none() && three.get(NOWHERE as u32).is_none());
+        for sizes in
+            [&[][..], &[0], &[512, 4096], &[4096, 100], &[1 << 20, 512], &[!4095, 4096], &[4096; MOST_NAMESPACES + 1]]
+        {
             assert!(of(sizes).is_err(), "{sizes:?}");
         }
     }

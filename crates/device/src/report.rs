@@ -88,16 +88,11 @@ impl NamespaceReport {
     /// That of a namespace.
     #[must_use]
     pub fn of(namespace: Namespace<'_>, counters: &NamespaceCounters) -> Self {
-        Self {
-            id: namespace.id,
-            size_bytes: namespace.facts.size_bytes,
-            counters: *counters,
-        }
+        Self { id: namespace.id, size_bytes: namespace.facts.size_bytes, counters: *counters }
     }
 }
 
-/// All counters at one time: quick to take, so that no command waits. Another thread makes the report
-/// of it.
+/// All counters at one time: quick to take, so that no command waits. Another thread makes the report of it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The drive.

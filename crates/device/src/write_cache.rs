@@ -1,11 +1,10 @@
 //! The volatile content of the drive, which a power loss takes: pages on their way to flash, exactly as
 //! the drive's model holds them.
 //!
-//! The present content is in the store, and is what reads return. For each page that was written and is
-//! not in flash, the write cache has its durable content and the versions on their way there: one that
-//! crosses the channel, one in the buffer, several that are being programmed. All versions but the
-//! newest are copies, made when the page is written again; the newest is in the store only. A version
-//! that becomes durable replaces all older ones.
+//! The present content is in the store, and is what reads return. For each page that was written and is not in flash,
+//! the write cache has its durable content and the versions on their way there: one that crosses the channel, one in
+//! the buffer, several that are being programmed. All versions but the newest are copies, made when the page is written
+//! again; the newest is in the store only. A version that becomes durable replaces all older ones.
 //!
 //! A page is one of the model's. Trims are durable at once, as they are in the model.
 
@@ -106,16 +105,12 @@ impl WriteCache {
     /// A request is about to write a page, whose present content is `present`.
     pub fn write(&mut self, page: u32, request: u64, present: &[u8]) {
         let copy = self.copy(present);
-        let entry = self.pages.entry(page).or_insert_with(|| Entry {
-            durable: PageContent::Present,
-            versions: VecDeque::new(),
-        });
+        let entry = self
+            .pages
+            .entry(page)
+            .or_insert_with(|| Entry { durable: PageContent::Present, versions: VecDeque::new() });
         *entry.present() = PageContent::Copy(copy);
-        entry.versions.push_back(Version {
-            request,
-            stage: Stage::Transferring,
-            content: PageContent::Present,
-        });
+        entry.versions.push_back(Version { request, stage: Stage::Transferring, content: PageContent::Present });
     }
 
     /// Pages are discarded: their zeroes are durable, and versions on their way are dead.
@@ -184,19 +179,12 @@ impl WriteCache {
             None => version.stage == Stage::Buffered,
         });
         if let Some(place) = place {
-            entry.versions[place].stage = Stage::Programming {
-                from_buffer: request.is_none(),
-            };
+            entry.versions[place].stage = Stage::Programming { from_buffer: request.is_none() };
         }
     }
 
     /// A page is programmed: the content that became durable is given to `keep`.
-    pub fn on_programmed(
-        &mut self,
-        page: u32,
-        request: Option<u64>,
-        keep: impl FnOnce(Durable<'_>),
-    ) {
+    pub fn on_programmed(&mut self, page: u32, request: Option<u64>, keep: impl FnOnce(Durable<'_>)) {
         let Some(entry) = self.pages.get_mut(&page) else {
             return keep(Durable::Nothing);
         };
@@ -257,8 +245,7 @@ impl WriteCache {
     }
 
     fn remove_if_durable(&mut self, page: u32) {
-        let durable =
-            |entry: &Entry| entry.versions.is_empty() && entry.durable == PageContent::Present;
+        let durable = |entry: &Entry| entry.versions.is_empty() && entry.durable == PageContent::Present;
         if self.pages.get(&page).is_some_and(durable) {
             self.pages.remove(&page);
         }

@@ -13,10 +13,7 @@ pub fn check(first: Option<u32>) -> Result<(), Error> {
         return Ok(());
     }
     let names: Vec<_> = allowed.iter().map(u32::to_string).collect();
-    let wanted = format!(
-        "one of those that this process may use: {}",
-        names.join(", ")
-    );
+    let wanted = format!("one of those that this process may use: {}", names.join(", "));
     Err(Error::option("processor (-P)", first.to_string(), wanted))
 }
 

@@ -23,11 +23,7 @@ impl Aligned {
     fn zeros(length: usize) -> Self {
         let bytes = vec![0_u8; length + PAGE];
         let start = bytes.as_ptr().align_offset(PAGE);
-        Self {
-            bytes,
-            start,
-            length,
-        }
+        Self { bytes, start, length }
     }
 
     fn all(&self) -> &[u8] {
@@ -195,12 +191,7 @@ mod tests {
     use super::{Buffers, PAGE};
     use crate::setup::{Check, Content};
 
-    const ALL: [Content; 4] = [
-        Content::Iozone,
-        Content::Random,
-        Content::Zeros,
-        Content::Fill(7),
-    ];
+    const ALL: [Content; 4] = [Content::Iozone, Content::Random, Content::Zeros, Content::Fill(7)];
 
     #[test]
     fn what_was_written_is_accepted_and_found_whole() {
@@ -265,9 +256,7 @@ mod tests {
     #[test]
     fn random_pages_do_not_repeat_within_a_file() {
         let mut buffers = Buffers::new(Content::Random, Check::Off, 3, PAGE);
-        let mut pages: Vec<Vec<u8>> = (0..200)
-            .map(|record| buffers.outgoing(record).to_vec())
-            .collect();
+        let mut pages: Vec<Vec<u8>> = (0..200).map(|record| buffers.outgoing(record).to_vec()).collect();
         pages.sort_unstable();
         pages.dedup();
         assert_eq!(pages.len(), 200);

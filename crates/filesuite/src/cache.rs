@@ -13,17 +13,10 @@ use crate::test_file::TestFile;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bring the cache into the state that is asked for. `file` is open and has been synced.
-pub fn ready(
-    cache: Cache,
-    file: BorrowedFd<'_>,
-    own: &mut TestFile,
-    bytes: u64,
-) -> Result<(), Fault> {
+pub fn ready(cache: Cache, file: BorrowedFd<'_>, own: &mut TestFile, bytes: u64) -> Result<(), Fault> {
     match cache {
         Cache::Leave => Ok(()),
-        Cache::Drop => {
-            drop_pages(file).map_err(|errno| Fault::step("drop the cache", errno, false))
-        }
+        Cache::Drop => drop_pages(file).map_err(|errno| Fault::step("drop the cache", errno, false)),
         Cache::DropAll => {
             let dropped = std::fs::write("/proc/sys/vm/drop_caches", "1\n");
             dropped.map_err(|error| {
@@ -31,9 +24,7 @@ pub fn ready(
                 Fault::step("write /proc/sys/vm/drop_caches", errno, false)
             })
         }
-        Cache::Warm => {
-            warm(own, bytes).map_err(|errno| Fault::step("warm the cache", errno, false))
-        }
+        Cache::Warm => warm(own, bytes).map_err(|errno| Fault::step("warm the cache", errno, false)),
     }
 }
 

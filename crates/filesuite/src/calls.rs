@@ -129,12 +129,7 @@ impl Calls<'_> {
     }
 
     /// All copies of an access between the buffers and a mapping of the file.
-    pub fn mapped(
-        &mut self,
-        access: Access,
-        mapping: &mut Mapping,
-        msync: Msync,
-    ) -> Result<(), Fault> {
+    pub fn mapped(&mut self, access: Access, mapping: &mut Mapping, msync: Msync) -> Result<(), Fault> {
         let (order, size, records) = (self.order, self.cell.record_bytes, self.cell.records());
         let at = |number| place(access, number, records, order);
         match self.kind {
@@ -170,9 +165,9 @@ impl Calls<'_> {
                 rustix::fs::seek(file, SeekFrom::Start(0))?;
                 Ok(moved)
             }),
-            Access::Positioned => self.each(|buffers, record| {
-                rustix::io::pwrite(file, buffers.outgoing(record), record * size)
-            }),
+            Access::Positioned => {
+                self.each(|buffers, record| rustix::io::pwrite(file, buffers.outgoing(record), record * size))
+            }
             Access::Vectored => self.each(|buffers, record| {
                 let vector = [IoSlice::new(buffers.outgoing(record))];
                 rustix::io::pwritev(file, &vector, record * size)
@@ -197,10 +192,7 @@ impl Calls<'_> {
 
     /// As many calls as there are records; the first that fails or moves less ends it.
     #[inline]
-    fn each(
-        &mut self,
-        mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>,
-    ) -> Result<(), Fault> {
+    fn each(&mut self, mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>) -> Result<(), Fault> {
         let Some(mut latencies_ns) = self.latencies_ns.take() else {
             return self.all(call);
         };
@@ -215,10 +207,7 @@ impl Calls<'_> {
     }
 
     #[inline]
-    fn all(
-        &mut self,
-        mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>,
-    ) -> Result<(), Fault> {
+    fn all(&mut self, mut call: impl FnMut(&mut Buffers, u64) -> Result<usize, Errno>) -> Result<(), Fault> {
         let wanted = self.cell.record_bytes as usize;
         for number in 0..self.cell.records() {
             if self.stop.load(Ordering::Relaxed) {
@@ -241,25 +230,13 @@ impl Calls<'_> {
     #[cold]
     fn short(&self, number: u64, moved: usize) -> Fault {
         let (step, of) = (self.kind.name(), self.cell.records());
-        Fault::Short {
-            step,
-            number: number + 1,
-            of,
-            moved,
-            wanted: self.cell.record_bytes as usize,
-        }
+        Fault::Short { step, number: number + 1, of, moved, wanted: self.cell.record_bytes as usize }
     }
 
     #[cold]
     fn failed(&self, number: u64, errno: Errno) -> Fault {
         let (step, of) = (self.kind.name(), self.cell.records());
-        Fault::Call {
-            step,
-            number: number + 1,
-            of,
-            errno,
-            advice: advice(errno, self.direct),
-        }
+        Fault::Call { step, number: number + 1, of, errno, advice: advice(errno, self.direct) }
     }
 }
 

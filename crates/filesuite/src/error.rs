@@ -38,16 +38,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn option(
-        name: &'static str,
-        value: impl Into<String>,
-        wanted: impl Into<String>,
-    ) -> Self {
-        Self::Option {
-            name,
-            value: value.into(),
-            wanted: wanted.into(),
-        }
+    pub(crate) fn option(name: &'static str, value: impl Into<String>, wanted: impl Into<String>) -> Self {
+        Self::Option { name, value: value.into(), wanted: wanted.into() }
     }
 }
 
@@ -108,11 +100,7 @@ pub enum Fault {
 
 impl Fault {
     pub(crate) fn step(step: &'static str, errno: Errno, direct: bool) -> Self {
-        Self::Step {
-            step,
-            errno,
-            advice: advice(errno, direct),
-        }
+        Self::Step { step, errno, advice: advice(errno, direct) }
     }
 }
 
@@ -120,10 +108,7 @@ impl Fault {
 #[must_use]
 pub fn said(errno: Errno) -> String {
     let text = errno.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The next step where the system's word for it is not enough.

@@ -4,10 +4,7 @@
 //! [`run`] does what a [`Setup`] says and hands out each result as it comes; [`table`] shows results as
 //! IOzone does. Nothing is printed here. docs/filesuite.md says what is measured, and what is different.
 
-#![allow(
-    clippy::doc_markdown,
-    reason = "`IOzone` is a name in prose, not an item"
-)]
+#![allow(clippy::doc_markdown, reason = "`IOzone` is a name in prose, not an item")]
 
 mod affinity;
 mod buffer;

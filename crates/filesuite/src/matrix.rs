@@ -63,35 +63,14 @@ impl Matrix {
     /// `Error::Option` for sizes that cannot be, and where no record fits into a file.
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
         self.check()?;
-        let files = axis(
-            &self.files,
-            self.auto,
-            self.files_from_to,
-            AUTO_FILES,
-            SINGLE.0,
-        );
-        let records = axis(
-            &self.records,
-            self.auto,
-            self.records_from_to,
-            AUTO_RECORDS,
-            SINGLE.1,
-        );
+        let files = axis(&self.files, self.auto, self.files_from_to, AUTO_FILES, SINGLE.0);
+        let records = axis(&self.records, self.auto, self.records_from_to, AUTO_RECORDS, SINGLE.1);
         let crossover = self.has_crossover();
         let mut cells = Vec::new();
         for &file_bytes in &files {
-            let least = if crossover && file_bytes > CROSSOVER_BYTES {
-                CROSSOVER_RECORD
-            } else {
-                1
-            };
-            let fitting = records
-                .iter()
-                .filter(|&&record| least <= record && record <= file_bytes);
-            cells.extend(fitting.map(|&record_bytes| Cell {
-                file_bytes,
-                record_bytes,
-            }));
+            let least = if crossover && file_bytes > CROSSOVER_BYTES { CROSSOVER_RECORD } else { 1 };
+            let fitting = records.iter().filter(|&&record| least <= record && record <= file_bytes);
+            cells.extend(fitting.map(|&record_bytes| Cell { file_bytes, record_bytes }));
         }
         if cells.is_empty() {
             let (record, file) = (records.first().unwrap_or(&0), files.last().unwrap_or(&0));
@@ -104,9 +83,7 @@ impl Matrix {
     /// Whether large files leave small records out: only in a matrix whose records nobody chose.
     #[must_use]
     pub fn has_crossover(&self) -> bool {
-        let chosen = !self.records.is_empty()
-            || !self.files.is_empty()
-            || self.records_from_to != (None, None);
+        let chosen = !self.records.is_empty() || !self.files.is_empty() || self.records_from_to != (None, None);
         self.auto && !self.no_crossover && !chosen
     }
 
@@ -142,13 +119,7 @@ impl Matrix {
     }
 }
 
-fn axis(
-    given: &[u64],
-    auto: bool,
-    (from, to): (Option<u64>, Option<u64>),
-    usual: (u64, u64),
-    single: u64,
-) -> Vec<u64> {
+fn axis(given: &[u64], auto: bool, (from, to): (Option<u64>, Option<u64>), usual: (u64, u64), single: u64) -> Vec<u64> {
     if !given.is_empty() {
         let mut sizes = given.to_vec();
         sizes.sort_unstable();
@@ -169,10 +140,7 @@ mod tests {
     use super::{Cell, KIB, MIB, Matrix};
 
     fn auto() -> Matrix {
-        Matrix {
-            auto: true,
-            ..Matrix::default()
-        }
+        Matrix { auto: true, ..Matrix::default() }
     }
 
     fn count(cells: &[Cell], wanted: impl Fn(u64) -> bool) -> usize {
@@ -191,66 +159,34 @@ mod tests {
     fn small_records_are_left_out_from_32_mib_on() {
         let least = |matrix: &Matrix, file| {
             let cells = matrix.cells().unwrap();
-            cells
-                .iter()
-                .filter(|cell| cell.file_bytes == file)
-                .map(|cell| cell.record_bytes)
-                .min()
+            cells.iter().filter(|cell| cell.file_bytes == file).map(|cell| cell.record_bytes).min()
         };
         assert_eq!(least(&auto(), 16 * MIB), Some(4 * KIB));
         assert_eq!(least(&auto(), 32 * MIB), Some(64 * KIB));
         let kept = [
-            Matrix {
-                no_crossover: true,
-                ..auto()
-            },
-            Matrix {
-                files: vec![32 * MIB],
-                ..auto()
-            },
-            Matrix {
-                records: vec![4 * KIB],
-                ..auto()
-            },
-            Matrix {
-                records_from_to: (Some(4 * KIB), None),
-                ..auto()
-            },
-            Matrix {
-                records_from_to: (None, Some(MIB)),
-                ..auto()
-            },
+            Matrix { no_crossover: true, ..auto() },
+            Matrix { files: vec![32 * MIB], ..auto() },
+            Matrix { records: vec![4 * KIB], ..auto() },
+            Matrix { records_from_to: (Some(4 * KIB), None), ..auto() },
+            Matrix { records_from_to: (None, Some(MIB)), ..auto() },
         ];
         for matrix in kept {
             assert_eq!(least(&matrix, 32 * MIB), Some(4 * KIB), "{matrix:?}");
         }
-        let bounded = Matrix {
-            files_from_to: (Some(8 * MIB), Some(64 * MIB)),
-            ..auto()
-        };
+        let bounded = Matrix { files_from_to: (Some(8 * MIB), Some(64 * MIB)), ..auto() };
         assert_eq!(bounded.cells().unwrap().len(), 12 + 13 + 9 + 9);
     }
 
     #[test]
     fn without_anything_given_it_is_one_cell() {
         let cells = Matrix::default().cells().unwrap();
-        assert_eq!(
-            cells,
-            [Cell {
-                file_bytes: 512 * KIB,
-                record_bytes: 4 * KIB
-            }]
-        );
+        assert_eq!(cells, [Cell { file_bytes: 512 * KIB, record_bytes: 4 * KIB }]);
         assert_eq!((cells[0].records(), cells[0].bytes()), (128, 512 * KIB));
     }
 
     #[test]
     fn lists_are_crossed_and_an_odd_end_is_dropped() {
-        let matrix = Matrix {
-            files: vec![10_000, 64 * KIB],
-            records: vec![4096, 16_384],
-            ..auto()
-        };
+        let matrix = Matrix { files: vec![10_000, 64 * KIB], records: vec![4096, 16_384], ..auto() };
         let cells = matrix.cells().unwrap();
         assert_eq!(cells.len(), 3);
         assert_eq!((cells[0].records(), cells[0].bytes()), (2, 8192));
@@ -260,42 +196,10 @@ mod tests {
     fn what_cannot_be_is_said() {
         let said = |matrix: Matrix| matrix.cells().unwrap_err().to_string();
         let none = Matrix::default;
-        assert!(
-            said(Matrix {
-                files: vec![0],
-                ..none()
-            })
-            .contains("at least one byte")
-        );
-        assert!(
-            said(Matrix {
-                files: vec![4096],
-                records: vec![8192],
-                ..none()
-            })
-            .contains("at most the file")
-        );
-        assert!(
-            said(Matrix {
-                files_from_to: (Some(1), None),
-                ..none()
-            })
-            .contains("--auto")
-        );
-        assert!(
-            said(Matrix {
-                files_from_to: (Some(MIB), Some(KIB)),
-                ..auto()
-            })
-            .contains("ends no earlier")
-        );
-        assert!(
-            said(Matrix {
-                files: vec![1],
-                files_from_to: (Some(1), None),
-                ..auto()
-            })
-            .contains("one of them")
-        );
+        assert!(said(Matrix { files: vec![0], ..none() }).contains("at least one byte"));
+        assert!(said(Matrix { files: vec![4096], records: vec![8192], ..none() }).contains("at most the file"));
+        assert!(said(Matrix { files_from_to: (Some(1), None), ..none() }).contains("--auto"));
+        assert!(said(Matrix { files_from_to: (Some(MIB), Some(KIB)), ..auto() }).contains("ends no earlier"));
+        assert!(said(Matrix { files: vec![1], files_from_to: (Some(1), None), ..auto() }).contains("one of them"));
     }
 }

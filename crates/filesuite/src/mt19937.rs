@@ -32,8 +32,7 @@ impl Mt19937 {
             i = onward(&mut state, i);
         }
         for _ in 0..N - 1 {
-            state[i] = (state[i] ^ folded(state[i - 1]).wrapping_mul(2_862_933_555_777_941_757))
-                .wrapping_sub(i as u64);
+            state[i] = (state[i] ^ folded(state[i - 1]).wrapping_mul(2_862_933_555_777_941_757)).wrapping_sub(i as u64);
             i = onward(&mut state, i);
         }
         state[0] = 1 << 63;
@@ -43,9 +42,7 @@ impl Mt19937 {
     fn linear(seed: u64) -> [u64; N] {
         let mut state = [seed; N];
         for i in 1..N {
-            state[i] = folded(state[i - 1])
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(i as u64);
+            state[i] = folded(state[i - 1]).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i as u64);
         }
         state
     }

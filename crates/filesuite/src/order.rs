@@ -62,9 +62,7 @@ mod tests {
     fn is_whole(order: &[u64]) -> bool {
         let mut seen = order.to_vec();
         seen.sort_unstable();
-        seen.iter()
-            .enumerate()
-            .all(|(i, &record)| i as u64 == record)
+        seen.iter().enumerate().all(|(i, &record)| i as u64 == record)
     }
 
     #[test]
@@ -88,11 +86,7 @@ mod tests {
     #[test]
     fn each_version_has_its_order() {
         let of = |shuffle| shuffled(8, &USUAL_SEED, shuffle);
-        assert_eq!(
-            of(Shuffle::Durstenfeld),
-            [3, 1, 5, 2, 0, 4, 6, 7],
-            "traced of 3.489"
-        );
+        assert_eq!(of(Shuffle::Durstenfeld), [3, 1, 5, 2, 0, 4, 6, 7], "traced of 3.489");
         assert_eq!(of(Shuffle::Swap), [3, 7, 2, 5, 6, 1, 0, 4]);
     }
 
@@ -106,11 +100,7 @@ mod tests {
     #[test]
     fn a_stride_turns_back_two_records_before_the_end() {
         let first_sweep = strided(256, STRIDE);
-        assert_eq!(
-            first_sweep[13..17],
-            [221, 238, 1, 18],
-            "record 255 is not read"
-        );
+        assert_eq!(first_sweep[13..17], [221, 238, 1, 18], "record 255 is not read");
         assert_eq!(strided(5, 1), [0, 1, 2, 1, 2, 2]);
         assert_eq!(strided(4, 1), [0, 1, 1, 2, 3]);
         assert_eq!(strided(20, STRIDE)[..5], [0, 17, 1, 2, 3]);
@@ -122,10 +112,7 @@ mod tests {
         for records in 1..200 {
             for stride in 1..40 {
                 let order = strided(records, stride);
-                assert!(
-                    order[..records as usize].iter().all(|&at| at < records),
-                    "{records} records, every {stride}"
-                );
+                assert!(order[..records as usize].iter().all(|&at| at < records), "{records} records, every {stride}");
             }
         }
     }

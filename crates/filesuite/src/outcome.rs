@@ -84,10 +84,7 @@ impl Outcome {
     /// Calls and steps that failed.
     #[must_use]
     pub fn errors(&self) -> u64 {
-        u64::from(matches!(
-            self.fault,
-            Some(Fault::Step { .. } | Fault::Call { .. } | Fault::Differs { .. })
-        ))
+        u64::from(matches!(self.fault, Some(Fault::Step { .. } | Fault::Call { .. } | Fault::Differs { .. })))
     }
 }
 

@@ -1,6 +1,5 @@
-//! One pass over a file: opened, timed, closed. The interval begins after the open, an untimed `fsync` of
-//! the fresh descriptor and a touch of the buffers, and ends before `fsync` and `close`, unless they are
-//! asked to belong to it.
+//! One pass over a file: opened, timed, closed. The interval begins after the open, an untimed `fsync` of the fresh
+//! descriptor and a touch of the buffers, and ends before `fsync` and `close`, unless they are asked to belong to it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Barrier;
@@ -31,9 +30,7 @@ impl<'a> Gate<'a> {
     /// A gate that opens when all have come to the barrier.
     #[must_use]
     pub fn of(barrier: &'a Barrier) -> Self {
-        Self {
-            barrier: Some(barrier),
-        }
+        Self { barrier: Some(barrier) }
     }
 
     /// Wait, the first time. A worker that fails earlier must come here as well.
@@ -71,11 +68,7 @@ impl Bench<'_> {
         }
     }
 
-    fn through_descriptor(
-        &mut self,
-        outcome: &mut Outcome,
-        gate: &mut Gate<'_>,
-    ) -> Result<(), Fault> {
+    fn through_descriptor(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
         let setup = self.setup;
         let access = outcome.pass.access;
         outcome.direct = setup.direct;
@@ -84,8 +77,7 @@ impl Bench<'_> {
         let file = self.open(outcome, true)?;
         let mut mapping = self.mapping(file.as_fd(), outcome)?;
         if setup.workers == 0 && has_fresh_sync(outcome) {
-            rustix::fs::fsync(&file)
-                .map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
+            rustix::fs::fsync(&file).map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
         }
         self.cached(file.as_fd(), outcome)?;
         if outcome.primed {
@@ -114,11 +106,7 @@ impl Bench<'_> {
     }
 
     /// The file's mapping, where that is asked for. Before it is written, the file gets its size by its last record.
-    fn mapping(
-        &mut self,
-        file: BorrowedFd<'_>,
-        outcome: &Outcome,
-    ) -> Result<Option<Mapping>, Fault> {
+    fn mapping(&mut self, file: BorrowedFd<'_>, outcome: &Outcome) -> Result<Option<Mapping>, Fault> {
         if self.setup.mapped.is_none() {
             return Ok(None);
         }
@@ -134,20 +122,16 @@ impl Bench<'_> {
             seek(file, 0)?;
         }
         let writable = outcome.kind == Kind::Write || shuffled;
-        Mapping::of(file, self.cell.bytes(), writable)
-            .map(Some)
-            .map_err(failed)
+        Mapping::of(file, self.cell.bytes(), writable).map(Some).map_err(failed)
     }
 
     fn through_stream(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
         let setup = self.setup;
         let file = self.open(outcome, false)?;
         let size = self.cell.record_bytes as usize;
-        let mut stream = Stream::over(file, size, outcome.kind)
-            .map_err(|errno| Fault::step("fdopen", errno, false))?;
+        let mut stream = Stream::over(file, size, outcome.kind).map_err(|errno| Fault::step("fdopen", errno, false))?;
         if outcome.kind == Kind::Write {
-            rustix::fs::fsync(stream.descriptor())
-                .map_err(|errno| Fault::step("fsync", errno, false))?;
+            rustix::fs::fsync(stream.descriptor()).map_err(|errno| Fault::step("fsync", errno, false))?;
         } else {
             self.settle_stream(outcome)?;
         }
@@ -165,10 +149,7 @@ impl Bench<'_> {
     /// A second descriptor of the file that a stream reads, synced and closed again: as IOzone does.
     fn settle_stream(&mut self, outcome: &Outcome) -> Result<(), Fault> {
         let failed = |errno| Fault::step("fsync of a second descriptor", errno, false);
-        let second = self
-            .own
-            .open(Opening::Existing, OFlags::RDONLY)
-            .map_err(failed)?;
+        let second = self.own.open(Opening::Existing, OFlags::RDONLY).map_err(failed)?;
         rustix::fs::fsync(&second).map_err(failed)?;
         self.cached(second.as_fd(), outcome)
     }
@@ -222,10 +203,7 @@ impl Bench<'_> {
             stop: self.stop,
             direct: outcome.direct,
             jitter: self.setup.jitter && outcome.kind == Kind::Read,
-            latencies_ns: self
-                .setup
-                .latencies
-                .then(|| Vec::with_capacity(self.cell.records() as usize)),
+            latencies_ns: self.setup.latencies.then(|| Vec::with_capacity(self.cell.records() as usize)),
             done: crate::calls::Done::default(),
         }
     }
@@ -269,9 +247,7 @@ impl Open {
             Self::Descriptor(file) => rustix::fs::fsync(file),
             Self::Mapped(mapping, _) => mapping.sync_all(),
             Self::Stream(stream) => {
-                stream
-                    .flush()
-                    .map_err(|errno| Fault::step("fflush", errno, false))?;
+                stream.flush().map_err(|errno| Fault::step("fflush", errno, false))?;
                 rustix::fs::fsync(stream.descriptor())
             }
         };

@@ -19,11 +19,7 @@ use crate::{Error, affinity, throughput};
 pub fn run(setup: &Setup, stop: &AtomicBool, hand_out: &mut dyn FnMut(Event)) -> Result<(), Error> {
     setup.check()?;
     affinity::check(setup.processor)?;
-    let remount = setup
-        .remount
-        .as_ref()
-        .map(|at| Remount::of(at, &setup.path))
-        .transpose()?;
+    let remount = setup.remount.as_ref().map(|at| Remount::of(at, &setup.path)).transpose()?;
     let cells = setup.matrix.cells()?;
     let numbers_of_workers = setup.workers_from.unwrap_or(setup.workers)..=setup.workers;
     let mut positions = Vec::new();

@@ -119,11 +119,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            tests: TESTS
-                .iter()
-                .filter(|test| test.auto)
-                .map(|test| test.number)
-                .collect(),
+            tests: TESTS.iter().filter(|test| test.auto).map(|test| test.number).collect(),
             matrix: Matrix::default(),
             path: PathBuf::from("ioassay-filesuite.tmp"),
             overwrite: false,
@@ -165,9 +161,7 @@ impl Setup {
             return Err(Error::option("test", number.to_string(), wanted));
         }
         let mixes = self.workers > 0;
-        let wanted = |test: &&Test| {
-            self.tests.contains(&test.number) && (mixes || test.number != RANDOM_MIX)
-        };
+        let wanted = |test: &&Test| self.tests.contains(&test.number) && (mixes || test.number != RANDOM_MIX);
         let chosen: Vec<_> = TESTS.iter().filter(wanted).collect();
         if chosen.is_empty() {
             let wanted = "also another one, or workers (-t): alone it does nothing";
@@ -187,11 +181,7 @@ impl Setup {
             return Err(Error::option("repetitions", "0", "at least 1"));
         }
         if self.workers > 1024 {
-            return Err(Error::option(
-                "workers",
-                self.workers.to_string(),
-                "at most 1024",
-            ));
+            return Err(Error::option("workers", self.workers.to_string(), "at most 1024"));
         }
         self.check_workers()?;
         self.check_mapping()?;
@@ -200,25 +190,17 @@ impl Setup {
         }
         if self.jitter && (self.direct || self.mapped.is_some()) {
             let (value, why) = if self.direct {
-                (
-                    "given with direct (-I)",
-                    "single bytes cannot be read with O_DIRECT",
-                )
+                ("given with direct (-I)", "single bytes cannot be read with O_DIRECT")
             } else {
                 ("given with mmap (-B)", "a mapping is not read by calls")
             };
-            return Err(Error::option(
-                "jitter (-K)",
-                value,
-                format!("one of them: {why}"),
-            ));
+            return Err(Error::option("jitter (-K)", value, format!("one of them: {why}")));
         }
         if self.order_key.is_empty() {
             return Err(Error::option("order key", "empty", "at least one number"));
         }
         if self.cache == Cache::DropAll && !rustix::process::geteuid().is_root() {
-            let wanted =
-                "root, who may write /proc/sys/vm/drop_caches; or drop, which drops this file";
+            let wanted = "root, who may write /proc/sys/vm/drop_caches; or drop, which drops this file";
             return Err(Error::option("cache", "drop-all", wanted));
         }
         Ok(())
@@ -228,11 +210,7 @@ impl Setup {
         if let Some(from) = self.workers_from {
             if from == 0 || from > self.workers {
                 let wanted = format!("1 to the most workers, {}", self.workers);
-                return Err(Error::option(
-                    "fewest workers (-l)",
-                    from.to_string(),
-                    wanted,
-                ));
+                return Err(Error::option("fewest workers (-l)", from.to_string(), wanted));
             }
         }
         if self.paths.is_empty() {
@@ -281,12 +259,8 @@ impl Setup {
     /// Whether a chosen test writes into the file.
     #[must_use]
     pub fn writes(&self) -> bool {
-        let of = |test: &&Test| {
-            test.number == RANDOM_MIX || test.passes.iter().any(|pass| pass.kind == Kind::Write)
-        };
-        let chosen = TESTS
-            .iter()
-            .filter(|test| self.tests.contains(&test.number));
+        let of = |test: &&Test| test.number == RANDOM_MIX || test.passes.iter().any(|pass| pass.kind == Kind::Write);
+        let chosen = TESTS.iter().filter(|test| self.tests.contains(&test.number));
         chosen.filter(of).count() > 0
     }
 }

@@ -96,26 +96,12 @@ const fn pass(
     opening: Opening,
     width: usize,
 ) -> Pass {
-    Pass {
-        name,
-        title,
-        kind,
-        access,
-        opening,
-        width,
-    }
+    Pass { name, title, kind, access, opening, width }
 }
 
 const fn test(number: u8, about: &'static str, passes: &'static [Pass]) -> Test {
     let (silent_passes, primed, auto) = (0, false, number < 8);
-    Test {
-        number,
-        about,
-        passes,
-        silent_passes,
-        primed,
-        auto,
-    }
+    Test { number, about, passes, silent_passes, primed, auto }
 }
 
 use Access::{Backward, Positioned, SameRecord, Sequential, Shuffled, Stdio, Strided, Vectored};
@@ -159,40 +145,15 @@ pub const TESTS: [Test; 13] = [
         ..test(
             3,
             "read from the last record to the first",
-            &[pass(
-                "backward_read",
-                "Backward read",
-                Read,
-                Backward,
-                Existing,
-                9,
-            )],
+            &[pass("backward_read", "Backward read", Read, Backward, Existing, 9)],
         )
     },
     test(
         4,
         "write of the first record, again and again",
-        &[pass(
-            "record_rewrite",
-            "Record rewrite",
-            Write,
-            SameRecord,
-            Existing,
-            10,
-        )],
+        &[pass("record_rewrite", "Record rewrite", Write, SameRecord, Existing, 10)],
     ),
-    test(
-        5,
-        "read of every 17th record",
-        &[pass(
-            "stride_read",
-            "Stride read",
-            Read,
-            Strided,
-            Existing,
-            10,
-        )],
-    ),
+    test(5, "read of every 17th record", &[pass("stride_read", "Stride read", Read, Strided, Existing, 10)]),
     test(
         6,
         "fwrite of an emptied file, and again over it",
@@ -204,22 +165,12 @@ pub const TESTS: [Test; 13] = [
     test(
         7,
         "fread, twice",
-        &[
-            pass("fread", "Fread", Read, Stdio, Existing, 8),
-            pass("freread", "Re-Fread", Read, Stdio, Existing, 9),
-        ],
+        &[pass("fread", "Fread", Read, Stdio, Existing, 8), pass("freread", "Re-Fread", Read, Stdio, Existing, 9)],
     ),
     test(
         RANDOM_MIX,
         "random reads of some beside random writes of others (only with -t)",
-        &[pass(
-            "random_mix",
-            "Mixed workload",
-            Read,
-            Shuffled,
-            Existing,
-            9,
-        )],
+        &[pass("random_mix", "Mixed workload", Read, Shuffled, Existing, 9)],
     ),
     test(
         9,
@@ -264,11 +215,7 @@ mod tests {
         for (place, test) in TESTS.iter().enumerate() {
             assert_eq!(test.number as usize, place);
         }
-        let mut names: Vec<_> = TESTS
-            .iter()
-            .flat_map(|test| test.passes)
-            .map(|pass| pass.name)
-            .collect();
+        let mut names: Vec<_> = TESTS.iter().flat_map(|test| test.passes).map(|pass| pass.name).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
@@ -277,10 +224,7 @@ mod tests {
 
     #[test]
     fn only_the_first_write_needs_a_new_file() {
-        let fresh = TESTS
-            .iter()
-            .flat_map(|test| test.passes)
-            .filter(|pass| pass.opening == Opening::Fresh);
+        let fresh = TESTS.iter().flat_map(|test| test.passes).filter(|pass| pass.opening == Opening::Fresh);
         assert_eq!(fresh.map(|pass| pass.name).collect::<Vec<_>>(), ["write"]);
     }
 }

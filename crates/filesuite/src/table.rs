@@ -24,10 +24,7 @@ impl Unit {
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> Option<u64> {
         let interval_ns = u128::from(outcome.nanoseconds()?);
-        let (operations, bytes) = (
-            u128::from(outcome.done.operations),
-            u128::from(outcome.done.bytes),
-        );
+        let (operations, bytes) = (u128::from(outcome.done.operations), u128::from(outcome.done.bytes));
         let number = match self {
             Self::KibPerS => bytes * 1_000_000_000 / interval_ns / 1024,
             Self::OpsPerS => operations * 1_000_000_000 / interval_ns,
@@ -44,20 +41,14 @@ fn blanks(test: &Test) -> usize {
 
 /// The tests with columns that are always there, and those of them that are there when asked for.
 fn columns(chosen: &[u8]) -> impl Iterator<Item = &'static Test> + '_ {
-    TESTS.iter().filter(|test| {
-        test.number != RANDOM_MIX && (test.number < RANDOM_MIX || chosen.contains(&test.number))
-    })
+    TESTS.iter().filter(|test| test.number != RANDOM_MIX && (test.number < RANDOM_MIX || chosen.contains(&test.number)))
 }
 
 /// The two lines above the rows.
 #[must_use]
 pub fn header(chosen: &[u8]) -> String {
-    const ABOVE: [&str; 9] = [
-        "", "", "", "", "random", "random", "bkwd", "record", "stride",
-    ];
-    const NAMES: [&str; 9] = [
-        "write", "rewrite", "read", "reread", "read", "write", "read", "rewrite", "read",
-    ];
+    const ABOVE: [&str; 9] = ["", "", "", "", "random", "random", "bkwd", "record", "stride"];
+    const NAMES: [&str; 9] = ["write", "rewrite", "read", "reread", "read", "write", "read", "rewrite", "read"];
     let (mut above, mut names) = (" ".repeat(24), format!("{:>16}{:>8}", "kB", "reclen"));
     let passes = columns(chosen).flat_map(|test| test.passes);
     for (place, pass) in passes.enumerate() {
@@ -72,11 +63,7 @@ pub fn header(chosen: &[u8]) -> String {
 /// The row of a cell. Numbers that are too wide push the rest on, and may touch their neighbours.
 #[must_use]
 pub fn row(cell: Cell, outcomes: &[Outcome], chosen: &[u8], unit: Unit) -> String {
-    let mut row = format!(
-        "{:>16}{:>8}",
-        cell.file_bytes / 1024,
-        cell.record_bytes / 1024
-    );
+    let mut row = format!("{:>16}{:>8}", cell.file_bytes / 1024, cell.record_bytes / 1024);
     for test in columns(chosen) {
         if !chosen.contains(&test.number) {
             row += &" ".repeat(blanks(test));
@@ -91,9 +78,7 @@ pub fn row(cell: Cell, outcomes: &[Outcome], chosen: &[u8], unit: Unit) -> Strin
 }
 
 fn number(outcomes: &[Outcome], cell: Cell, pass: &Pass, unit: Unit) -> String {
-    let found = outcomes
-        .iter()
-        .find(|outcome| outcome.cell == cell && outcome.pass.name == pass.name);
+    let found = outcomes.iter().find(|outcome| outcome.cell == cell && outcome.pass.name == pass.name);
     let number = found.and_then(|outcome| unit.of(outcome));
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
@@ -101,8 +86,7 @@ fn number(outcomes: &[Outcome], cell: Cell, pass: &Pass, unit: Unit) -> String {
 /// The latency of each call of a pass: IOzone's columns, with nanoseconds behind the point.
 #[must_use]
 pub fn latencies(outcome: &Outcome) -> String {
-    let mut text =
-        String::from("Offset in kBytes   Latency in microseconds  Transfer size in bytes\n");
+    let mut text = String::from("Offset in kBytes   Latency in microseconds  Transfer size in bytes\n");
     for (offset, latency_ns) in outcome.offsets.iter().zip(&outcome.latencies_ns) {
         let _ = writeln!(
             text,
@@ -120,11 +104,8 @@ pub fn latencies(outcome: &Outcome) -> String {
 pub fn matrices(outcomes: &[Outcome], unit: Unit) -> String {
     let mut text = String::new();
     for pass in TESTS.iter().flat_map(|test| test.passes) {
-        let of = outcomes
-            .iter()
-            .filter(|outcome| outcome.pass.name == pass.name);
-        let values: BTreeMap<Cell, Option<u64>> =
-            of.map(|outcome| (outcome.cell, unit.of(outcome))).collect();
+        let of = outcomes.iter().filter(|outcome| outcome.pass.name == pass.name);
+        let values: BTreeMap<Cell, Option<u64>> = of.map(|outcome| (outcome.cell, unit.of(outcome))).collect();
         if !values.is_empty() {
             matrix(&mut text, pass.title, &values);
         }
@@ -146,10 +127,7 @@ fn matrix(text: &mut String, title: &str, values: &BTreeMap<Cell, Option<u64>>) 
     for file_bytes in files {
         let _ = write!(text, "\"{}\"  ", file_bytes / 1024);
         for &record_bytes in records.iter().filter(|&&record| record <= file_bytes) {
-            let cell = Cell {
-                file_bytes,
-                record_bytes,
-            };
+            let cell = Cell { file_bytes, record_bytes };
             let _ = match values.get(&cell) {
                 Some(Some(value)) => write!(text, " {value} "),
                 Some(None) => write!(text, " - "),

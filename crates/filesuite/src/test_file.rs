@@ -30,53 +30,34 @@ impl TestFile {
     /// A file at `path`, which is not made yet. What is there is refused, or with `overwrite` deleted
     /// if it is a regular file; the filesystem must let a file be made.
     pub fn claim(path: &Path, overwrite: bool) -> Result<Self, Error> {
-        let refused = |why: &str| Error::Refused {
-            path: path.to_owned(),
-            why: why.to_owned(),
-        };
+        let refused = |why: &str| Error::Refused { path: path.to_owned(), why: why.to_owned() };
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(system(path, "look for the file", &error)),
             Ok(found) if found.is_symlink() => {
-                return Err(refused(
-                    "is a symbolic link, which is not followed; name the file itself (-f)",
-                ));
+                return Err(refused("is a symbolic link, which is not followed; name the file itself (-f)"));
             }
             Ok(found) if !found.is_file() => {
-                return Err(refused(
-                    "is no regular file; name one that is not there yet (-f)",
-                ));
+                return Err(refused("is no regular file; name one that is not there yet (-f)"));
             }
             Ok(_) if !overwrite => {
-                return Err(refused(
-                    "exists, and is not ours; --overwrite deletes it, or name another (-f)",
-                ));
+                return Err(refused("exists, and is not ours; --overwrite deletes it, or name another (-f)"));
             }
             Ok(_) => {
                 fs::remove_file(path).map_err(|error| system(path, "delete the file", &error))?;
             }
         }
-        let mut own = Self {
-            path: path.to_owned(),
-            made: None,
-            stays: false,
-        };
+        let mut own = Self { path: path.to_owned(), made: None, stays: false };
         own.prove()?;
         Ok(own)
     }
 
     /// A regular file of at least `bytes` that is there and stays there: only for tests that do not write.
     pub fn adopt(path: &Path, bytes: u64) -> Result<Self, Error> {
-        let refused = |why: String| Error::Refused {
-            path: path.to_owned(),
-            why,
-        };
-        let found = fs::symlink_metadata(path)
-            .map_err(|error| system(path, "look for the file", &error))?;
+        let refused = |why: String| Error::Refused { path: path.to_owned(), why };
+        let found = fs::symlink_metadata(path).map_err(|error| system(path, "look for the file", &error))?;
         if !found.is_file() {
-            return Err(refused(
-                "is no regular file; name the file itself (-f)".to_owned(),
-            ));
+            return Err(refused("is no regular file; name the file itself (-f)".to_owned()));
         }
         if found.len() < bytes {
             let size = found.len();
@@ -84,11 +65,7 @@ impl TestFile {
                 "has {size} bytes, and {bytes} are to be read; take a smaller size (-s), or write it first (-i 0 -w)"
             )));
         }
-        Ok(Self {
-            path: path.to_owned(),
-            made: Some((found.dev(), found.ino())),
-            stays: true,
-        })
+        Ok(Self { path: path.to_owned(), made: Some((found.dev(), found.ino())), stays: true })
     }
 
     /// It is not deleted at the end.
@@ -110,15 +87,9 @@ impl TestFile {
 
     /// Make it, set its length and delete it again, untimed: what cannot be is said before the first test.
     pub fn prove(&mut self) -> Result<(), Error> {
-        let proven = self
-            .open(Opening::Fresh, OFlags::RDWR)
-            .and_then(|file| rustix::fs::ftruncate(&file, 0));
+        let proven = self.open(Opening::Fresh, OFlags::RDWR).and_then(|file| rustix::fs::ftruncate(&file, 0));
         self.remove();
-        let failed = |errno| Error::System {
-            path: self.path.clone(),
-            step: "make the file",
-            errno,
-        };
+        let failed = |errno| Error::System { path: self.path.clone(), step: "make the file", errno };
         proven.map_err(failed)
     }
 
@@ -195,25 +166,15 @@ fn identity(file: &OwnedFd) -> Result<(u64, u64), Errno> {
 
 fn system(path: &Path, step: &'static str, error: &std::io::Error) -> Error {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-    Error::System {
-        path: path.to_owned(),
-        step,
-        errno,
-    }
+    Error::System { path: path.to_owned(), step, errno }
 }
 
 /// Bytes that files in the folder of `path` may take: what is free for us, less a margin.
 pub fn room_bytes(path: &Path) -> Result<u64, Errno> {
-    let folder = path
-        .parent()
-        .filter(|folder| *folder != Path::new(""))
-        .unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let found = rustix::fs::statvfs(folder)?;
     let margin = SPARED_BYTES.min(found.f_blocks.saturating_mul(found.f_frsize) / SPARED_PART);
-    Ok(found
-        .f_bavail
-        .saturating_mul(found.f_frsize)
-        .saturating_sub(margin))
+    Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_sub(margin))
 }
 
 #[cfg(test)]

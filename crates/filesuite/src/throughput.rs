@@ -15,12 +15,7 @@ use crate::suite::Test;
 use crate::worker::{Position, Worker, flush_all};
 
 /// All chosen tests of one cell.
-pub fn measure(
-    setup: &Setup,
-    at: Position,
-    stop: &AtomicBool,
-    hand_out: &mut dyn FnMut(Event),
-) -> Result<(), Error> {
+pub fn measure(setup: &Setup, at: Position, stop: &AtomicBool, hand_out: &mut dyn FnMut(Event)) -> Result<(), Error> {
     let mut workers = (0..at.workers)
         .map(|worker| {
             let path = file(setup, worker);
@@ -50,12 +45,7 @@ pub fn measure(
 }
 
 /// One pass of all workers, begun at once.
-fn together(
-    workers: &mut [Worker<'_>],
-    at: Position,
-    test: &'static Test,
-    place: usize,
-) -> (Group, Vec<Outcome>) {
+fn together(workers: &mut [Worker<'_>], at: Position, test: &'static Test, place: usize) -> (Group, Vec<Outcome>) {
     let number = workers.len();
     let barrier = Barrier::new(number + 1);
     let (start_ns, outcomes) = thread::scope(|scope| {

@@ -47,12 +47,7 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(
-        setup: &'a Setup,
-        at: Position,
-        path: &Path,
-        stop: &'a AtomicBool,
-    ) -> Result<Self, Error> {
+    pub fn new(setup: &'a Setup, at: Position, path: &Path, stop: &'a AtomicBool) -> Result<Self, Error> {
         let whole = setup.keep && !setup.writes() && path.symlink_metadata().is_ok();
         let own = if whole {
             TestFile::adopt(path, at.cell.bytes())?
@@ -62,24 +57,9 @@ impl<'a> Worker<'a> {
         };
         let record_bytes = at.cell.record_bytes as usize;
         let buffers = Buffers::new(setup.content, setup.check, setup.seed, record_bytes);
-        let broken = if whole {
-            None
-        } else {
-            without_room(&own, at.cell, at.workers.max(1).into())
-        };
-        let bench = Bench {
-            setup,
-            cell: at.cell,
-            own,
-            buffers,
-            stop,
-        };
-        Ok(Self {
-            bench,
-            at,
-            whole,
-            broken,
-        })
+        let broken = if whole { None } else { without_room(&own, at.cell, at.workers.max(1).into()) };
+        let bench = Bench { setup, cell: at.cell, own, buffers, stop };
+        Ok(Self { bench, at, whole, broken })
     }
 
     /// Leave the file behind, if it is whole.
@@ -160,11 +140,7 @@ impl<'a> Worker<'a> {
     fn lay_down(&mut self) -> Result<(), Fault> {
         let failed = |errno| Fault::step("write the file beforehand", errno, false);
         let flags = rustix::fs::OFlags::RDWR;
-        let file = self
-            .bench
-            .own
-            .open(Opening::MadeIfAbsent, flags)
-            .map_err(failed)?;
+        let file = self.bench.own.open(Opening::MadeIfAbsent, flags).map_err(failed)?;
         let mut calls = crate::calls::Calls {
             cell: self.at.cell,
             kind: Kind::Write,
@@ -210,30 +186,15 @@ impl<'a> Worker<'a> {
         remount.again()?;
         let path = self.bench.own.path().to_owned();
         let step = "find the file again after its filesystem was mounted again";
-        self.bench
-            .own
-            .find_again()
-            .map_err(|errno| Error::System { path, step, errno })
+        self.bench.own.find_again().map_err(|errno| Error::System { path, step, errno })
     }
 
     /// The whole file, looked at once more, if that is wanted and there is one.
     pub fn checked(&mut self) -> Option<Checked> {
         let wanted = self.bench.setup.check == Check::After && self.whole;
         wanted.then(|| {
-            let Position {
-                cell,
-                repetition,
-                worker,
-                ..
-            } = self.at;
-            let mut checked = Checked {
-                cell,
-                repetition,
-                worker,
-                bytes: 0,
-                differing: 0,
-                fault: None,
-            };
+            let Position { cell, repetition, worker, .. } = self.at;
+            let mut checked = Checked { cell, repetition, worker, bytes: 0, differing: 0, fault: None };
             checked.fault = self.look(&mut checked).err();
             checked
         })
@@ -242,19 +203,14 @@ impl<'a> Worker<'a> {
     fn look(&mut self, checked: &mut Checked) -> Result<(), Fault> {
         let failed = |errno| Fault::step("read the file to check it", errno, false);
         let flags = rustix::fs::OFlags::RDONLY;
-        let file = self
-            .bench
-            .own
-            .open(Opening::Existing, flags)
-            .map_err(failed)?;
+        let file = self.bench.own.open(Opening::Existing, flags).map_err(failed)?;
         let size = self.at.cell.record_bytes;
         for record in 0..self.at.cell.records() {
             if self.bench.stop.load(Ordering::Relaxed) {
                 return Err(Fault::Stopped);
             }
             let buffers = &mut self.bench.buffers;
-            let moved =
-                rustix::io::pread(&file, buffers.incoming(), record * size).map_err(failed)?;
+            let moved = rustix::io::pread(&file, buffers.incoming(), record * size).map_err(failed)?;
             checked.bytes += moved as u64;
             checked.differing += u64::from(moved as u64 != size || !buffers.is_whole(record));
         }
@@ -271,9 +227,6 @@ fn without_room(own: &TestFile, cell: Cell, files: u64) -> Option<String> {
             "not run: {wanted} bytes are needed and the filesystem has room for {room}, a margin kept; \
              take a smaller file (-s, -g)"
         )),
-        Err(errno) => Some(format!(
-            "not run: the free space cannot be seen: {}",
-            crate::error::said(errno)
-        )),
+        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::said(errno))),
     }
 }

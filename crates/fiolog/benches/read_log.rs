@@ -14,9 +14,7 @@ fn log(line: impl Fn(&mut String, u64, u64)) -> String {
     let mut text = String::new();
     let mut state = 1_u64;
     for number in 0..LINES {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         line(&mut text, number, state >> 33);
     }
     text
@@ -34,11 +32,7 @@ fn main() {
         (
             "with offsets",
             log(|text, number, random| {
-                let (time, value, offset) = (
-                    number / 70,
-                    40_000 + random % 90_000,
-                    random % (1 << 18) * 4096,
-                );
+                let (time, value, offset) = (number / 70, 40_000 + random % 90_000, random % (1 << 18) * 4096);
                 let _ = writeln!(text, "{time}, {value}, 0, 4096, {offset}, 0");
             }),
         ),
@@ -46,12 +40,7 @@ fn main() {
             "mixed block sizes",
             log(|text, number, random| {
                 let (time, value) = (number / 70, 40_000 + random % 90_000);
-                let _ = writeln!(
-                    text,
-                    "{time}, {value}, {}, {}, 0",
-                    (random >> 16) & 1,
-                    4096 << ((random >> 20) & 7)
-                );
+                let _ = writeln!(text, "{time}, {value}, {}, {}, 0", (random >> 16) & 1, 4096 << ((random >> 20) & 7));
             }),
         ),
     ];

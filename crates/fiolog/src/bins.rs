@@ -1,9 +1,8 @@
 //! fio's own latency bins: which nanoseconds a bin stands for.
 //!
-//! Facts of fio's stat.h and stat.c (`FIO_IO_U_PLAT_BITS` 6, `plat_idx_to_val`): groups of 64 bins;
-//! the bins of the first two groups are 1 wide, those of each further group twice as wide as the
-//! group's before. fio 3 has 29 groups of nanoseconds, fio 2 had 19 of microseconds.
-//! `log_hist_coarseness=c` joins 2^c neighbours.
+//! Facts of fio's stat.h and stat.c (`FIO_IO_U_PLAT_BITS` 6, `plat_idx_to_val`): groups of 64 bins; the bins of the
+//! first two groups are 1 wide, those of each further group twice as wide as the group's before. fio 3 has 29 groups of
+//! nanoseconds, fio 2 had 19 of microseconds. `log_hist_coarseness=c` joins 2^c neighbours.
 
 const BINS_PER_GROUP: usize = 64;
 const BITS: u32 = 6;
@@ -27,16 +26,10 @@ impl BinLayout {
     /// fio patched to reach 137 s), halved up to six times by coarseness. No two share a number.
     #[must_use]
     pub fn of_bins(bins: usize) -> Option<Self> {
-        [(29, 1), (19, 1000), (32, 1)]
-            .into_iter()
-            .find_map(|(groups, unit_ns)| {
-                let coarseness = (0..=BITS).find(|c| (groups * BINS_PER_GROUP) >> c == bins)?;
-                Some(Self {
-                    bins,
-                    coarseness,
-                    unit_ns,
-                })
-            })
+        [(29, 1), (19, 1000), (32, 1)].into_iter().find_map(|(groups, unit_ns)| {
+            let coarseness = (0..=BITS).find(|c| (groups * BINS_PER_GROUP) >> c == bins)?;
+            Some(Self { bins, coarseness, unit_ns })
+        })
     }
 
     /// The latency that stands for bin `index` of a line: the middle of what it joins.
@@ -49,9 +42,8 @@ impl BinLayout {
     }
 }
 
-/// The latency that stands for bin `index` of fio's finest histogram, in its own unit (nanoseconds
-/// for fio 3): what `fio --output-format=json+` prints as the bin's name. Nothing past the bins
-/// whose latencies fit 64 bits.
+/// The latency that stands for bin `index` of fio's finest histogram, in its own unit (nanoseconds for fio 3): what
+/// `fio --output-format=json+` prints as the bin's name. Nothing past the bins whose latencies fit 64 bits.
 #[must_use]
 pub fn bin_middle(index: usize) -> Option<u64> {
     (index <= LAST_BIN).then(|| {
@@ -79,14 +71,7 @@ mod tests {
     #[test]
     fn middles_are_those_of_fio() {
         // Names of bins in the JSON+ of fio 3.33.
-        for (index, middle) in [
-            (0, 0),
-            (127, 127),
-            (128, 129),
-            (191, 255),
-            (192, 258),
-            (500, 0),
-        ] {
+        for (index, middle) in [(0, 0), (127, 127), (128, 129), (191, 255), (192, 258), (500, 0)] {
             if index != 500 {
                 assert_eq!(bin_middle(index), Some(middle), "bin {index}");
             }

@@ -21,12 +21,7 @@ pub struct BlockSizes {
 
 impl Default for BlockSizes {
     fn default() -> Self {
-        Self {
-            recent: Box::new([(0, 0); PLACES]),
-            run: (0, 0),
-            counts: BTreeMap::new(),
-            others: 0,
-        }
+        Self { recent: Box::new([(0, 0); PLACES]), run: (0, 0), counts: BTreeMap::new(), others: 0 }
     }
 }
 
@@ -100,10 +95,7 @@ mod tests {
         }
         sizes.record(0);
         sizes.finish();
-        assert_eq!(
-            sizes.counts().map(|(_, count)| count).sum::<u64>() + sizes.others(),
-            1501
-        );
+        assert_eq!(sizes.counts().map(|(_, count)| count).sum::<u64>() + sizes.others(), 1501);
         assert_eq!(sizes.counts().next(), Some((0, 2)));
     }
 

@@ -1,9 +1,8 @@
 //! Decimal numbers from text, eight digits at a time.
 //!
-//! The word trick (SWAR: SIMD within a register) follows Daniel Lemire, "Quickly parsing eight
-//! digits" (2018): eight bytes in one `u64`, digits told from others by one addition and a mask,
-//! joined to a number by three multiplications. It makes no branch on how long a number is, which
-//! is what a digit-by-digit loop loses its time with.
+//! The word trick (SWAR: SIMD within a register) follows Daniel Lemire, "Quickly parsing eight digits" (2018): eight
+//! bytes in one `u64`, digits told from others by one addition and a mask, joined to a number by three multiplications.
+//! It makes no branch on how long a number is, which is what a digit-by-digit loop loses its time with.
 
 /// Longest number that is read by words; longer ones go the careful way.
 const LONGEST: usize = 16;
@@ -40,9 +39,7 @@ const POWERS_OF_TEN: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 
 #[inline(always)]
 pub(crate) fn word_at<const PAST: usize>(text: &Reach, at: usize) -> u64 {
     let from = at % REACH + PAST;
-    text[from..]
-        .first_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    text[from..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The word with its digits as values 0 to 9, and how many of its first bytes are digits.
@@ -66,8 +63,7 @@ fn join(values: u64, digits: usize) -> u64 {
     fours.wrapping_mul((10_000 << 32) | 1) >> 32
 }
 
-/// All of `text` as a number, or nothing if it is empty, has another byte than digits, or passes
-/// 2^64 - 1.
+/// All of `text` as a number, or nothing if it is empty, has another byte than digits, or passes 2^64 - 1.
 pub(crate) fn whole_number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

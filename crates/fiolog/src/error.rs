@@ -70,11 +70,7 @@ pub enum Fault {
 
 impl Error {
     pub(crate) fn line(line: u64, text: &[u8], fault: Fault) -> Self {
-        Self::Line {
-            line,
-            text: excerpt(text, 60),
-            fault,
-        }
+        Self::Line { line, text: excerpt(text, 60), fault }
     }
 }
 

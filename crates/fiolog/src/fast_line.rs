@@ -8,9 +8,8 @@ use crate::{Direction, Layout, WindowValue};
 /// A head has at most 21 bytes: comma, blank, direction, comma, blank, 15 digits, comma.
 const LONGEST_HEAD: usize = 21;
 
-/// Reads the line at the start of `text` if it is just as fio writes it; returns it with its
-/// length, line feed included. Nothing for any other line, right or wrong: then
-/// [`read_careful`](crate::line::read_careful) decides.
+/// Reads the line at the start of `text` if it is just as fio writes it; returns it with its length, line feed
+/// included. Nothing for any other line, right or wrong: then [`read_careful`](crate::line::read_careful) decides.
 #[inline(always)]
 pub(crate) fn read_fast_line(
     text: &Reach,
@@ -31,11 +30,7 @@ pub(crate) fn read_fast_line(
     if at + LONGEST_HEAD >= REACH {
         return None;
     }
-    let Head {
-        direction,
-        block_size_bytes,
-        length,
-    } = tails.head_or(text, at, || read_head(text, at))?;
+    let Head { direction, block_size_bytes, length } = tails.head_or(text, at, || read_head(text, at))?;
     at += length;
     let more = layout.columns - layout.leading();
     match (text[at - 1] == b'\n', more) {
@@ -43,15 +38,7 @@ pub(crate) fn read_fast_line(
         (false, 1..) => at += tails.rest_or(text, at, || rest_length(text, at, more))?,
         _ => return None,
     }
-    Some((
-        Row {
-            time_ms,
-            value,
-            direction,
-            block_size_bytes,
-        },
-        at,
-    ))
+    Some((Row { time_ms, value, direction, block_size_bytes }, at))
 }
 
 /// Reads direction and block size, after the value that ends at `start`.
@@ -65,11 +52,7 @@ fn read_head(text: &Reach, start: usize) -> Option<Head> {
         _ => return None,
     };
     let (block_size_bytes, at) = number_at(text, after_comma(text, at + 1)?)?;
-    matches!(text[at % REACH], b',' | b'\n').then_some(Head {
-        block_size_bytes,
-        length: at + 1 - start,
-        direction,
-    })
+    matches!(text[at % REACH], b',' | b'\n').then_some(Head { block_size_bytes, length: at + 1 - start, direction })
 }
 
 /// Length of the last `columns`, which begin after the comma before `start`.
@@ -115,10 +98,7 @@ mod tests {
     fn usual(line: &str, columns: usize, both_values: bool) -> Option<(Row, usize)> {
         let mut text = [b'9'; 2 * REACH];
         text[..line.len()].copy_from_slice(line.as_bytes());
-        let layout = Layout {
-            columns,
-            both_values,
-        };
+        let layout = Layout { columns, both_values };
         let mut tails = TailMemory::new();
         let first = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
         let remembered = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
@@ -140,10 +120,7 @@ mod tests {
         ] {
             let (row, length) = usual(line, columns, both).expect(line);
             assert_eq!(length, line.len());
-            let layout = Layout {
-                columns,
-                both_values: both,
-            };
+            let layout = Layout { columns, both_values: both };
             let text = line.trim_end().as_bytes();
             assert_eq!(Ok(row), read_careful(text, layout, WindowValue::Maximum));
         }

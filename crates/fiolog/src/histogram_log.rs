@@ -30,11 +30,7 @@ pub struct HistogramLogOptions {
 
 impl Default for HistogramLogOptions {
     fn default() -> Self {
-        Self {
-            strict: true,
-            cumulative: false,
-            quantiles: vec![0.5, 0.99],
-        }
+        Self { strict: true, cumulative: false, quantiles: vec![0.5, 0.99] }
     }
 }
 
@@ -54,8 +50,7 @@ pub struct BinRow {
 /// Everything read of one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionBins {
-    /// All lines together. Values are middles of fio's bins: true to within 1/128, or less exact
-    /// with coarse bins.
+    /// All lines together. Values are middles of fio's bins: true to within 1/128, or less exact with coarse bins.
     pub histogram: Histogram,
     /// The lines, in their order.
     pub rows: Vec<BinRow>,
@@ -91,10 +86,7 @@ pub struct HistogramLogSummary {
 impl HistogramLogSummary {
     /// The directions that occur in the log, in fio's order.
     pub fn directions(&self) -> impl Iterator<Item = (Direction, &DirectionBins)> {
-        Direction::ALL
-            .into_iter()
-            .zip(&self.by_direction)
-            .filter(|(_, bins)| !bins.rows.is_empty())
+        Direction::ALL.into_iter().zip(&self.by_direction).filter(|(_, bins)| !bins.rows.is_empty())
     }
 }
 
@@ -103,10 +95,7 @@ impl HistogramLogSummary {
 /// # Errors
 /// [`Error::Io`] if the source fails; [`Error::Line`] for the first bad line (strict reading);
 /// [`Error::Compressed`]; [`Error::Quantile`] for a quantile that is none.
-pub fn read_histogram_log(
-    source: impl Read,
-    options: &HistogramLogOptions,
-) -> Result<HistogramLogSummary, Error> {
+pub fn read_histogram_log(source: impl Read, options: &HistogramLogOptions) -> Result<HistogramLogSummary, Error> {
     if let Some(&q) = options.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
         return Err(Error::Quantile(ioassay_stats::Error::Quantile(q)));
     }
@@ -144,11 +133,7 @@ impl<'a> Reader<'a> {
             unterminated: false,
             by_direction: Default::default(),
         };
-        Self {
-            options,
-            summary,
-            filled: Vec::new(),
-        }
+        Self { options, summary, filled: Vec::new() }
     }
 
     fn take(&mut self, line: &Line<'_>) -> Result<(), Error> {
@@ -162,14 +147,8 @@ impl<'a> Reader<'a> {
                 self.summary.bad_lines += 1;
                 Ok(())
             }
-            Err(fault) if line.terminated || line.too_long => {
-                Err(Error::line(line.number, line.text, fault))
-            }
-            Err(fault) => Err(Error::line(
-                line.number,
-                line.text,
-                Fault::Truncated(Box::new(fault)),
-            )),
+            Err(fault) if line.terminated || line.too_long => Err(Error::line(line.number, line.text, fault)),
+            Err(fault) => Err(Error::line(line.number, line.text, Fault::Truncated(Box::new(fault)))),
         }
     }
 
@@ -181,44 +160,25 @@ impl<'a> Reader<'a> {
         let layout = *self.summary.layout.get_or_insert(bin_line.layout);
         if bin_line.layout != layout {
             let wanted = format!("{} as in the other lines", layout.bins + 3);
-            return Err(Fault::Columns {
-                seen: bin_line.layout.bins + 3,
-                wanted,
-            });
+            return Err(Fault::Columns { seen: bin_line.layout.bins + 3, wanted });
         }
-        self.summary.by_direction[bin_line.direction as usize].add(
-            &bin_line,
-            &mut self.filled,
-            self.options,
-        )
+        self.summary.by_direction[bin_line.direction as usize].add(&bin_line, &mut self.filled, self.options)
     }
 }
 
 impl DirectionBins {
-    fn add(
-        &mut self,
-        line: &BinLine,
-        filled: &mut [(usize, u64)],
-        options: &HistogramLogOptions,
-    ) -> Result<(), Fault> {
+    fn add(&mut self, line: &BinLine, filled: &mut [(usize, u64)], options: &HistogramLogOptions) -> Result<(), Fault> {
         let mut totals = vec![0; line.layout.bins];
         for &(bin, count) in filled.iter() {
             totals[bin] = count;
         }
         self.previous.resize(line.layout.bins, 0);
-        let shrunk = totals
-            .iter()
-            .zip(&self.previous)
-            .position(|(now, before)| now < before);
+        let shrunk = totals.iter().zip(&self.previous).position(|(now, before)| now < before);
         if options.cumulative {
             if let Some(bin) = shrunk {
                 let seen = format!("{} in bin {bin}", totals[bin]);
                 let wanted = "no less than in the line before: this log is not cumulative";
-                return Err(Fault::Field {
-                    column: "count",
-                    seen,
-                    wanted,
-                });
+                return Err(Fault::Field { column: "count", seen, wanted });
             }
             for (bin, count) in filled.iter_mut() {
                 *count -= self.previous[*bin];
@@ -274,11 +234,7 @@ fn read_line(line: &[u8], filled: &mut Vec<(usize, u64)>) -> Result<BinLine, Fau
         seen: bins + 3,
         wanted: "3 and 1856 bins (fio 3), 1216 (fio 2), or those halved up to six times".into(),
     })?;
-    Ok(BinLine {
-        time_ms,
-        direction,
-        layout,
-    })
+    Ok(BinLine { time_ms, direction, layout })
 }
 
 /// Cuts the first field off, without the white space around it.

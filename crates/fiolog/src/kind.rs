@@ -85,9 +85,7 @@ impl LogKind {
     #[must_use]
     pub fn from_file_name(file_name: &str) -> Option<Self> {
         let stem = file_name.strip_suffix(".log")?;
-        let stem = stem
-            .trim_end_matches(|c: char| c.is_ascii_digit())
-            .trim_end_matches('.');
+        let stem = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('.');
         Self::from_name(stem.rsplit('_').next()?)
     }
 

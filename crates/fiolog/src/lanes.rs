@@ -13,8 +13,7 @@ use crate::{Layout, WindowValue};
 /// Rows that one lane holds.
 const ROWS: usize = 512;
 
-/// Text of one lane. No line is shorter than 11 bytes (`0, 0, 0, 0` and its line feed), so the rows
-/// always find room.
+/// Text of one lane. No line is shorter than 11 bytes (`0, 0, 0, 0` and its line feed), so the rows always find room.
 const LANE_BYTES: usize = 11 * ROWS;
 
 /// Room for the rows of two lanes, and what was seen in the log so far.
@@ -40,10 +39,7 @@ struct Lane<'text, 'rows> {
 
 impl Lanes {
     pub(crate) fn new() -> Self {
-        Self {
-            rows: [vec![Row::default(); ROWS], vec![Row::default(); ROWS]],
-            tails: TailMemory::new(),
-        }
+        Self { rows: [vec![Row::default(); ROWS], vec![Row::default(); ROWS]], tails: TailMemory::new() }
     }
 
     /// Takes usual lines from the start of `text`, as many as fit; stops before a line that is not
@@ -51,47 +47,19 @@ impl Lanes {
     pub(crate) fn take(&mut self, text: &[u8], layout: Layout, wanted: WindowValue) -> Taken<'_> {
         let [rows, more_rows] = &mut self.rows;
         let middle = line_after(text, LANE_BYTES);
-        let end = if middle == 0 {
-            text.len().min(LANE_BYTES)
-        } else {
-            middle
-        };
-        let mut first = Lane {
-            text,
-            at: 0,
-            end,
-            rows,
-            count: 0,
-        };
-        let end = if middle == 0 {
-            0
-        } else {
-            text.len().min(2 * LANE_BYTES)
-        };
-        let mut second = Lane {
-            text,
-            at: middle,
-            end,
-            rows: more_rows,
-            count: 0,
-        };
+        let end = if middle == 0 { text.len().min(LANE_BYTES) } else { middle };
+        let mut first = Lane { text, at: 0, end, rows, count: 0 };
+        let end = if middle == 0 { 0 } else { text.len().min(2 * LANE_BYTES) };
+        let mut second = Lane { text, at: middle, end, rows: more_rows, count: 0 };
         let mut step = |lane: &mut Lane| lane.step(layout, wanted, &mut self.tails);
         while step(&mut first) && step(&mut second) {}
         while step(&mut first) {}
         if first.at != middle {
             // The first lane met something unusual: what comes after must wait for that.
-            return Taken {
-                bytes: first.at,
-                first: first.taken(),
-                second: &[],
-            };
+            return Taken { bytes: first.at, first: first.taken(), second: &[] };
         }
         while step(&mut second) {}
-        Taken {
-            bytes: second.at,
-            first: first.taken(),
-            second: second.taken(),
-        }
+        Taken { bytes: second.at, first: first.taken(), second: second.taken() }
     }
 }
 

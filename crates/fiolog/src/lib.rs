@@ -34,9 +34,7 @@ mod tail;
 pub use bins::{BinLayout, LAST_BIN, bin_middle};
 pub use block_sizes::BlockSizes;
 pub use error::{Error, Fault};
-pub use histogram_log::{
-    BinRow, DirectionBins, HistogramLogOptions, HistogramLogSummary, read_histogram_log,
-};
+pub use histogram_log::{BinRow, DirectionBins, HistogramLogOptions, HistogramLogSummary, read_histogram_log};
 pub use kind::{Direction, LogKind, Unit};
 pub use line::{Layout, WindowValue};
 pub use reader::{LogOptions, read_log};

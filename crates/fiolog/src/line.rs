@@ -1,5 +1,4 @@
-//! One line of a value log: how its columns lie, and the careful way to read it, which finds the
-//! fault of a bad one.
+//! One line of a value log: how its columns lie, and the careful way to read it, which finds the fault of a bad one.
 //!
 //! Columns by version of fio (`flush_samples` in iolog.c):
 //!
@@ -65,10 +64,7 @@ impl Layout {
                 continue;
             }
             let both = fields.len() >= 6 && fields[2] > Some(2) && fields[3] <= Some(2);
-            layout = Some(Self {
-                columns: fields.len(),
-                both_values: both,
-            });
+            layout = Some(Self { columns: fields.len(), both_values: both });
             if both {
                 break;
             }
@@ -103,36 +99,21 @@ pub(crate) fn read_careful(line: &[u8], layout: Layout, wanted: WindowValue) -> 
     let direction = direction(fields[layout.leading() - 2])?;
     let block_size_bytes = number("block size", fields[layout.leading() - 1])?;
     for field in &fields[layout.leading()..] {
-        whole_number_or_hex(field)
-            .ok_or_else(|| fault("offset or priority", field, "a whole number"))?;
+        whole_number_or_hex(field).ok_or_else(|| fault("offset or priority", field, "a whole number"))?;
     }
-    Ok(Row {
-        time_ms,
-        value,
-        direction,
-        block_size_bytes,
-    })
+    Ok(Row { time_ms, value, direction, block_size_bytes })
 }
 
 /// What is wrong with a log in which no line has a known layout, by its first line.
 pub(crate) fn unknown_layout(line: &[u8]) -> Fault {
     let seen = fields(line).count();
     if !(4..=8).contains(&seen) {
-        return Fault::Columns {
-            seen,
-            wanted: "4 to 8: time, value, direction, block size …".into(),
-        };
+        return Fault::Columns { seen, wanted: "4 to 8: time, value, direction, block size …".into() };
     }
-    let layout = Layout {
-        columns: seen,
-        both_values: false,
-    };
+    let layout = Layout { columns: seen, both_values: false };
     match read_careful(line, layout, WindowValue::Average) {
         Err(fault) => fault,
-        Ok(_) => Fault::Columns {
-            seen,
-            wanted: "the columns of fio's logs".into(),
-        },
+        Ok(_) => Fault::Columns { seen, wanted: "the columns of fio's logs".into() },
     }
 }
 
@@ -142,13 +123,7 @@ pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 pub(crate) fn number(column: &'static str, field: &[u8]) -> Result<u64, Fault> {
-    whole_number(field).ok_or_else(|| {
-        fault(
-            column,
-            field,
-            "a whole number from 0 to 18446744073709551615",
-        )
-    })
+    whole_number(field).ok_or_else(|| fault(column, field, "a whole number from 0 to 18446744073709551615"))
 }
 
 pub(crate) fn direction(field: &[u8]) -> Result<Direction, Fault> {
@@ -158,9 +133,5 @@ pub(crate) fn direction(field: &[u8]) -> Result<Direction, Fault> {
 }
 
 fn fault(column: &'static str, field: &[u8], wanted: &'static str) -> Fault {
-    Fault::Field {
-        column,
-        seen: excerpt(field, 24),
-        wanted,
-    }
+    Fault::Field { column, seen: excerpt(field, 24), wanted }
 }

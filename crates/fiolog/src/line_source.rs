@@ -31,14 +31,7 @@ pub(crate) struct Line<'a> {
 
 impl<R: Read> LineSource<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self {
-            source,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            ended: false,
-            lines: 0,
-        }
+        Self { source, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, ended: false, lines: 0 }
     }
 
     /// What has been read and not been taken.
@@ -109,12 +102,7 @@ impl<R: Read> LineSource<R> {
         let from = self.start;
         self.take(length + usize::from(terminated && !too_long), 1);
         let text = &self.buffer[from..from + length];
-        Line {
-            text,
-            number: self.lines,
-            terminated,
-            too_long,
-        }
+        Line { text, number: self.lines, terminated, too_long }
     }
 
     /// Drops a line that is too long, but for its beginning.
@@ -139,8 +127,7 @@ impl<R: Read> LineSource<R> {
 
     fn prepend(&mut self, text: &[u8]) {
         if self.start < text.len() {
-            self.buffer
-                .splice(..self.start, std::iter::repeat_n(0, text.len()));
+            self.buffer.splice(..self.start, std::iter::repeat_n(0, text.len()));
             self.end = self.end - self.start + text.len();
             self.start = text.len();
         }

@@ -34,30 +34,16 @@ impl LogOptions {
     /// Strict reading of a log of fio 3, in windows of one second.
     #[must_use]
     pub fn new(kind: LogKind) -> Self {
-        Self {
-            kind,
-            window_ms: 1000,
-            strict: true,
-            window_value: WindowValue::Average,
-            scale: kind.scale(),
-        }
+        Self { kind, window_ms: 1000, strict: true, window_value: WindowValue::Average, scale: kind.scale() }
     }
 
     fn check(self) -> Result<(), Error> {
         if self.window_ms == 0 {
             let wanted = "at least 1";
-            return Err(Error::Option {
-                name: "window_ms",
-                value: self.window_ms,
-                wanted,
-            });
+            return Err(Error::Option { name: "window_ms", value: self.window_ms, wanted });
         }
         if !(1..=LARGEST_SCALE).contains(&self.scale) {
-            return Err(Error::Option {
-                name: "scale",
-                value: self.scale,
-                wanted: "1 to 10000",
-            });
+            return Err(Error::Option { name: "scale", value: self.scale, wanted: "1 to 10000" });
         }
         Ok(())
     }
@@ -96,19 +82,9 @@ struct Reader {
 impl Reader {
     fn new(options: LogOptions) -> Self {
         let by_direction = Direction::ALL.map(|_| DirectionSummary::new(options.window_ms));
-        let summary = LogSummary {
-            kind: options.kind,
-            layout: None,
-            lines: 0,
-            bad_lines: 0,
-            unterminated: false,
-            by_direction,
-        };
-        Self {
-            options,
-            summary,
-            lanes: Lanes::new(),
-        }
+        let summary =
+            LogSummary { kind: options.kind, layout: None, lines: 0, bad_lines: 0, unterminated: false, by_direction };
+        Self { options, summary, lanes: Lanes::new() }
     }
 
     /// Decides the layout by the first lines.
@@ -128,9 +104,7 @@ impl Reader {
             return;
         };
         loop {
-            let taken = self
-                .lanes
-                .take(input.pending(), layout, self.options.window_value);
+            let taken = self.lanes.take(input.pending(), layout, self.options.window_value);
             for row in taken.first.iter().chain(taken.second) {
                 // At most 15 digits by a scale of at most LARGEST_SCALE: always fits.
                 let value = row.value * self.options.scale;
@@ -172,18 +146,11 @@ impl Reader {
         if self.summary.layout.is_none() {
             self.summary.layout = Layout::of(std::iter::once(line.text));
         }
-        let layout = self
-            .summary
-            .layout
-            .ok_or_else(|| line::unknown_layout(line.text))?;
+        let layout = self.summary.layout.ok_or_else(|| line::unknown_layout(line.text))?;
         let row = read_careful(line.text, layout, self.options.window_value)?;
         let Some(value) = row.value.checked_mul(self.options.scale) else {
             let seen = row.value.to_string();
-            return Err(Fault::Field {
-                column: "value",
-                seen,
-                wanted: "one that fits 64 bits in its unit",
-            });
+            return Err(Fault::Field { column: "value", seen, wanted: "one that fits 64 bits in its unit" });
         };
         self.summary.by_direction[row.direction as usize].record(&row, value);
         Ok(())
@@ -193,9 +160,5 @@ impl Reader {
 /// A text log begins with a digit; zlib and gzip have their marks (RFC 1950, RFC 1952).
 pub(crate) fn refuse_compressed(start: &[u8]) -> Result<(), Error> {
     let zlib = matches!(start, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
-    if zlib || start.starts_with(&[0x1f, 0x8b]) {
-        Err(Error::Compressed)
-    } else {
-        Ok(())
-    }
+    if zlib || start.starts_with(&[0x1f, 0x8b]) { Err(Error::Compressed) } else { Ok(()) }
 }

@@ -15,10 +15,7 @@ pub struct Series {
 impl Series {
     /// No values yet, in windows of `window_ms` (at least 1).
     pub(crate) fn new(window_ms: u64) -> Self {
-        Self {
-            window_ms,
-            windows: BTreeMap::new(),
-        }
+        Self { window_ms, windows: BTreeMap::new() }
     }
 
     /// First and last millisecond of the window that holds `time_ms`.
@@ -42,8 +39,6 @@ impl Series {
     /// and the values' moments, in order of time.
     #[must_use]
     pub fn windows(&self) -> impl ExactSizeIterator<Item = (u64, &ExactMoments)> {
-        self.windows
-            .iter()
-            .map(|(&start_ms, moments)| (start_ms, moments))
+        self.windows.iter().map(|(&start_ms, moments)| (start_ms, moments))
     }
 }

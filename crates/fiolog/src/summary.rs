@@ -106,26 +106,18 @@ pub struct LogSummary {
 impl LogSummary {
     /// The directions that occur in the log, in fio's order.
     pub fn directions(&self) -> impl Iterator<Item = (Direction, &DirectionSummary)> {
-        Direction::ALL
-            .into_iter()
-            .zip(&self.by_direction)
-            .filter(|(_, summary)| summary.histogram.count() > 0)
+        Direction::ALL.into_iter().zip(&self.by_direction).filter(|(_, summary)| summary.histogram.count() > 0)
     }
 
     /// What was read of one direction, if it occurs.
     #[must_use]
     pub fn direction(&self, direction: Direction) -> Option<&DirectionSummary> {
-        self.directions()
-            .find(|&(found, _)| found == direction)
-            .map(|(_, summary)| summary)
+        self.directions().find(|&(found, _)| found == direction).map(|(_, summary)| summary)
     }
 
     /// Good lines of all directions.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.by_direction
-            .iter()
-            .map(|summary| summary.histogram.count())
-            .sum()
+        self.by_direction.iter().map(|summary| summary.histogram.count()).sum()
     }
 }

@@ -1,8 +1,7 @@
 //! Remembers what the ends of lines said.
 //!
-//! After time and value, the lines of a log repeat each other: `, 0, 4096, 0` again and again, or
-//! one of a few. Comparing a word or two with what was seen before takes a fraction of the
-//! instructions of reading the numbers again.
+//! After time and value, the lines of a log repeat each other: `, 0, 4096, 0` again and again, or one of a few.
+//! Comparing a word or two with what was seen before takes a fraction of the instructions of reading the numbers again.
 
 use crate::Direction;
 use crate::digits::{Reach, word_at};
@@ -38,63 +37,33 @@ pub(crate) struct TailMemory {
 
 impl TailMemory {
     pub(crate) fn new() -> Self {
-        let head = Head {
-            block_size_bytes: 0,
-            length: 0,
-            direction: Direction::Read,
-        };
+        let head = Head { block_size_bytes: 0, length: 0, direction: Direction::Read };
         // A word that no masked text is: a place without a head is never found.
-        let empty = Place {
-            words: [1; 2],
-            masks: [0; 2],
-            head,
-        };
-        Self {
-            places: Box::new([empty; PLACES]),
-            rest: (1, 0),
-            rest_length: 0,
-        }
+        let empty = Place { words: [1; 2], masks: [0; 2], head };
+        Self { places: Box::new([empty; PLACES]), rest: (1, 0), rest_length: 0 }
     }
 
     /// The head at `at`, from memory or as `read` reads it.
     #[inline(always)]
-    pub(crate) fn head_or(
-        &mut self,
-        text: &Reach,
-        at: usize,
-        read: impl FnOnce() -> Option<Head>,
-    ) -> Option<Head> {
+    pub(crate) fn head_or(&mut self, text: &Reach, at: usize, read: impl FnOnce() -> Option<Head>) -> Option<Head> {
         let words = [word_at::<0>(text, at), word_at::<8>(text, at)];
         // Fibonacci hashing (Knuth, volume 3, section 6.4) of the direction and the first digits.
         let place = &mut self.places[(words[0].wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize];
-        let differing = ((words[0] & place.masks[0]) ^ place.words[0])
-            | ((words[1] & place.masks[1]) ^ place.words[1]);
+        let differing = ((words[0] & place.masks[0]) ^ place.words[0]) | ((words[1] & place.masks[1]) ^ place.words[1]);
         if differing == 0 {
             return Some(place.head);
         }
         let head = read()?;
         if head.length <= LONGEST_HEAD {
-            let masks = [
-                mask(head.length.min(8)),
-                mask(head.length.saturating_sub(8)),
-            ];
-            *place = Place {
-                words: [words[0] & masks[0], words[1] & masks[1]],
-                masks,
-                head,
-            };
+            let masks = [mask(head.length.min(8)), mask(head.length.saturating_sub(8))];
+            *place = Place { words: [words[0] & masks[0], words[1] & masks[1]], masks, head };
         }
         Some(head)
     }
 
     /// The length of what follows the head, line feed included, from memory or as `read` finds it.
     #[inline(always)]
-    pub(crate) fn rest_or(
-        &mut self,
-        text: &Reach,
-        at: usize,
-        read: impl FnOnce() -> Option<usize>,
-    ) -> Option<usize> {
+    pub(crate) fn rest_or(&mut self, text: &Reach, at: usize, read: impl FnOnce() -> Option<usize>) -> Option<usize> {
         let word = word_at::<0>(text, at);
         if word & self.rest.1 == self.rest.0 {
             return Some(self.rest_length);
@@ -110,9 +79,5 @@ impl TailMemory {
 
 /// The first `bytes` (0 to 8) of a little-endian word.
 fn mask(bytes: usize) -> u64 {
-    if bytes == 8 {
-        u64::MAX
-    } else {
-        (1 << (8 * bytes)) - 1
-    }
+    if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 }
 }

@@ -18,10 +18,7 @@ pub fn whole_numbers(name: &str, column: &Bound<'_, PyAny>) -> PyResult<Vec<u64>
             .map(|(at, value)| u64::try_from(value).map_err(|_| not_whole(name, at, value)))
             .collect();
     }
-    items(column, |at, item| {
-        item.extract()
-            .map_err(|_| not_whole(name, at, item.to_string()))
-    })
+    items(column, |at, item| item.extract().map_err(|_| not_whole(name, at, item.to_string())))
 }
 
 /// Numbers of any kind, as floats.
@@ -41,20 +38,11 @@ fn buffer<T: Element>(column: &Bound<'_, PyAny>) -> Option<Vec<T>> {
     PyBuffer::get(column).ok()?.to_vec(column.py()).ok()
 }
 
-fn items<T>(
-    column: &Bound<'_, PyAny>,
-    convert: impl Fn(usize, &Bound<'_, PyAny>) -> PyResult<T>,
-) -> PyResult<Vec<T>> {
-    column
-        .try_iter()?
-        .enumerate()
-        .map(|(at, item)| convert(at, &item?))
-        .collect()
+fn items<T>(column: &Bound<'_, PyAny>, convert: impl Fn(usize, &Bound<'_, PyAny>) -> PyResult<T>) -> PyResult<Vec<T>> {
+    column.try_iter()?.enumerate().map(|(at, item)| convert(at, &item?)).collect()
 }
 
 fn not_whole(name: &str, at: usize, value: impl std::fmt::Display) -> PyErr {
     let wanted = "expected a whole number from 0 to 18446744073709551615";
-    exception(Failure::Argument(format!(
-        "{name}[{at}] is {value}, {wanted}"
-    )))
+    exception(Failure::Argument(format!("{name}[{at}] is {value}, {wanted}")))
 }

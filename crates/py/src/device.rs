@@ -12,8 +12,7 @@ use crate::errors::CoreError;
 #[pyfunction]
 pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String> {
     let (py, ready) = (ready.py(), ready.clone().unbind());
-    let options: Options =
-        serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let options: Options = serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut raised = None;
     let drive = py.detach(|| {
         server::serve(&options, |told| {

@@ -32,17 +32,13 @@ pub fn exception(failure: Failure<'_>) -> PyErr {
     match failure {
         Failure::Stats(error) => CoreError::new_err(error.to_string()),
         Failure::Log(ioassay_fiolog::Error::Io(error), path) => of_file(&error, path),
-        Failure::Trace(ioassay_block::Error::Io(error), Some(path))
-            if error.raw_os_error().is_some() =>
-        {
+        Failure::Trace(ioassay_block::Error::Io(error), Some(path)) if error.raw_os_error().is_some() => {
             of_file(&error, path)
         }
         Failure::Trace(ioassay_block::Error::Io(error), None) => {
             PyOSError::new_err((error.raw_os_error(), without_number(&error)))
         }
-        Failure::Trace(error, Some(path)) => {
-            CoreError::new_err(format!("{}: {error}", path.display()))
-        }
+        Failure::Trace(error, Some(path)) => CoreError::new_err(format!("{}: {error}", path.display())),
         Failure::Trace(error, None) => CoreError::new_err(error.to_string()),
         Failure::Log(error, path) => CoreError::new_err(format!("{}: {error}", path.display())),
         Failure::Simulation(error @ ioassay_sim::Error::Request { .. }, Some(path)) => {
@@ -54,20 +50,13 @@ pub fn exception(failure: Failure<'_>) -> PyErr {
 }
 
 fn of_file(error: &std::io::Error, path: &Path) -> PyErr {
-    PyOSError::new_err((
-        error.raw_os_error(),
-        without_number(error),
-        path.as_os_str().to_owned(),
-    ))
+    PyOSError::new_err((error.raw_os_error(), without_number(error), path.as_os_str().to_owned()))
 }
 
 /// Python writes the number itself.
 fn without_number(error: &std::io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The exception for a question about a distribution.

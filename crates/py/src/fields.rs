@@ -16,11 +16,7 @@ pub struct Fields<'py> {
 impl<'py> Fields<'py> {
     /// The items of `dictionary`, which is left as it is.
     pub fn of(name: impl Into<String>, dictionary: &Bound<'py, PyDict>) -> PyResult<Self> {
-        Ok(Self {
-            name: name.into(),
-            left: dictionary.copy()?,
-            known: Vec::new(),
-        })
+        Ok(Self { name: name.into(), left: dictionary.copy()?, known: Vec::new() })
     }
 
     /// The item `key`; nothing where it is absent or None.
@@ -91,9 +87,7 @@ impl<'py> Fields<'py> {
     /// That `key` is something else than what was wanted.
     pub fn wrong(&self, key: &str, seen: &Bound<'py, PyAny>, wanted: &str) -> PyErr {
         let name = &self.name;
-        exception(Failure::Argument(format!(
-            "{name}.{key} is {seen}, expected {wanted}"
-        )))
+        exception(Failure::Argument(format!("{name}.{key} is {seen}, expected {wanted}")))
     }
 
     /// Nothing is left.

@@ -24,9 +24,7 @@ impl Histogram {
     fn from_buckets(values_ns: &Bound<'_, PyAny>, counts: &Bound<'_, PyAny>) -> PyResult<Self> {
         let values = whole_numbers("values_ns", values_ns)?;
         let counts = whole_numbers("counts", counts)?;
-        stats::Histogram::from_buckets(&values, &counts)
-            .map(Self)
-            .map_err(of_stats)
+        stats::Histogram::from_buckets(&values, &counts).map(Self).map_err(of_stats)
     }
 
     /// Record one value, count times.
@@ -58,10 +56,7 @@ impl Histogram {
 
     /// Several quantiles, in the order asked for.
     fn quantiles(&self, qs: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-        numbers("qs", qs)?
-            .into_iter()
-            .map(|q| self.quantile(q))
-            .collect()
+        numbers("qs", qs)?.into_iter().map(|q| self.quantile(q)).collect()
     }
 
     /// Bounds of the quantile q behind independent values, by order statistics.
@@ -83,10 +78,7 @@ impl Histogram {
 
     /// The non-empty buckets in ascending order: values and counts.
     fn buckets(&self) -> (Vec<u64>, Vec<u64>) {
-        self.0
-            .buckets()
-            .map(|bucket| (bucket.value, bucket.count))
-            .unzip()
+        self.0.buckets().map(|bucket| (bucket.value, bucket.count)).unzip()
     }
 
     /// Number of values.
@@ -137,10 +129,7 @@ impl Histogram {
     fn __repr__(&self) -> String {
         match (self.0.moments().min(), self.0.moments().max()) {
             (Some(min), Some(max)) => {
-                format!(
-                    "<Histogram of {} values from {min} to {max}>",
-                    self.0.count()
-                )
+                format!("<Histogram of {} values from {min} to {max}>", self.0.count())
             }
             _ => "<Histogram of no values>".to_owned(),
         }

@@ -58,10 +58,7 @@ pub struct HistogramLogSummary {
 /// Read a log of completion-latency histograms of fio in one pass.
 #[pyfunction]
 #[pyo3(signature = (path, *, strict=true, cumulative=false, quantiles=None))]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the types of Python arguments are owned"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the types of Python arguments are owned")]
 pub fn read_histogram_log(
     py: Python<'_>,
     path: PathBuf,
@@ -73,11 +70,7 @@ pub fn read_histogram_log(
         Some(quantiles) => numbers("quantiles", quantiles)?,
         None => fiolog::HistogramLogOptions::default().quantiles,
     };
-    let options = fiolog::HistogramLogOptions {
-        strict,
-        cumulative,
-        quantiles,
-    };
+    let options = fiolog::HistogramLogOptions { strict, cumulative, quantiles };
     let log = py
         .detach(|| fiolog::read_histogram_log(File::open(&path)?, &options))
         .map_err(|error| exception(Failure::Log(error, &path)))?;

@@ -26,10 +26,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("CoreError", module.py().get_type::<errors::CoreError>())?;
-    module.add(
-        "RefusalError",
-        module.py().get_type::<filesuite::RefusalError>(),
-    )?;
+    module.add("RefusalError", module.py().get_type::<filesuite::RefusalError>())?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<histogram_logs::DirectionBins>()?;
     module.add_class::<histogram_logs::HistogramLogSummary>()?;
@@ -44,10 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(filesuite::filesuite_run, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_tests, module)?)?;
     module.add_function(wrap_pyfunction!(histogram_logs::fio_bin_ns, module)?)?;
-    module.add_function(wrap_pyfunction!(
-        histogram_logs::read_histogram_log,
-        module
-    )?)?;
+    module.add_function(wrap_pyfunction!(histogram_logs::read_histogram_log, module)?)?;
     module.add_function(wrap_pyfunction!(logs::read_log, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;

@@ -99,12 +99,7 @@ impl LogSummary {
     fn new(py: Python<'_>, log: &fiolog::LogSummary) -> PyResult<Self> {
         let directions = log
             .directions()
-            .map(|(direction, summary)| {
-                Ok((
-                    direction.name(),
-                    Py::new(py, DirectionSummary::new(py, summary)?)?,
-                ))
-            })
+            .map(|(direction, summary)| Ok((direction.name(), Py::new(py, DirectionSummary::new(py, summary)?)?)))
             .collect::<PyResult<_>>()?;
         Ok(Self {
             kind: log.kind.name(),
@@ -124,10 +119,7 @@ impl LogSummary {
 #[pyo3(signature = (
     path, kind=None, window_ms=1000, *, strict=true, window_value="average", latency_unit="ns"
 ))]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the types of Python arguments are owned"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the types of Python arguments are owned")]
 pub fn read_log(
     py: Python<'_>,
     path: PathBuf,
@@ -157,15 +149,10 @@ fn kind_of(path: &Path, kind: Option<&str>) -> PyResult<fiolog::LogKind> {
         return fiolog::LogKind::from_name(name)
             .ok_or_else(|| argument(format!("kind is `{name}`, expected one of {names}")));
     }
-    let file_name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+    let file_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     fiolog::LogKind::from_file_name(file_name).ok_or_else(|| {
         let path = path.display();
-        argument(format!(
-            "{path}: the name does not tell the kind of log, expected kind= one of {names}"
-        ))
+        argument(format!("{path}: the name does not tell the kind of log, expected kind= one of {names}"))
     })
 }
 
@@ -173,9 +160,7 @@ fn window_value_of(name: &str) -> PyResult<fiolog::WindowValue> {
     match name {
         "average" => Ok(fiolog::WindowValue::Average),
         "maximum" => Ok(fiolog::WindowValue::Maximum),
-        _ => Err(argument(format!(
-            "window_value is `{name}`, expected average or maximum"
-        ))),
+        _ => Err(argument(format!("window_value is `{name}`, expected average or maximum"))),
     }
 }
 
@@ -184,13 +169,8 @@ fn scale_of(kind: fiolog::LogKind, latency_unit: &str) -> PyResult<u64> {
     match latency_unit {
         "ns" => Ok(kind.scale()),
         "us" if latencies => Ok(1000),
-        "us" => Err(argument(format!(
-            "latency_unit is `us`, expected none for a log of {}",
-            kind.name()
-        ))),
-        _ => Err(argument(format!(
-            "latency_unit is `{latency_unit}`, expected ns or us"
-        ))),
+        "us" => Err(argument(format!("latency_unit is `us`, expected none for a log of {}", kind.name()))),
+        _ => Err(argument(format!("latency_unit is `{latency_unit}`, expected ns or us"))),
     }
 }
 

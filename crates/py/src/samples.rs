@@ -21,11 +21,7 @@ pub fn percentiles(samples: &Bound<'_, PyAny>, qs: &Bound<'_, PyAny>) -> PyResul
 /// Bounds of the quantile q behind independent samples, by order statistics.
 #[pyfunction]
 #[pyo3(signature = (samples, q, confidence=0.95))]
-pub fn percentile_interval(
-    samples: &Bound<'_, PyAny>,
-    q: f64,
-    confidence: f64,
-) -> PyResult<(f64, f64)> {
+pub fn percentile_interval(samples: &Bound<'_, PyAny>, q: f64, confidence: f64) -> PyResult<(f64, f64)> {
     let samples = numbers("samples", samples)?;
     stats::percentile_interval(&samples, q, confidence).map_err(of_stats)
 }

@@ -50,9 +50,7 @@ impl Witness {
             ..options_of(level, record, &layers.unwrap_or_default())?
         };
         let programs = py.detach(|| Programs::attach(&options)).map_err(refused)?;
-        Ok(Self {
-            programs: Some(programs),
-        })
+        Ok(Self { programs: Some(programs) })
     }
 
     /// Follows a process, its threads and all that they start from now on.
@@ -64,17 +62,12 @@ impl Witness {
     /// Follows tasks that run already; how many of them were not followed before.
     fn adopt(&mut self, py: Python<'_>, processes: Vec<i32>, threads: Vec<i32>) -> PyResult<u64> {
         let programs = self.programs.as_mut().ok_or_else(finished)?;
-        py.detach(move || programs.adopt(&processes, &threads))
-            .map_err(refused)
+        py.detach(move || programs.adopt(&processes, &threads)).map_err(refused)
     }
 
     /// Detaches, and says what was seen.
     #[pyo3(signature = (paths=None))]
-    fn finish(
-        &mut self,
-        py: Python<'_>,
-        paths: Option<BTreeMap<(String, u64), String>>,
-    ) -> PyResult<String> {
+    fn finish(&mut self, py: Python<'_>, paths: Option<BTreeMap<(String, u64), String>>) -> PyResult<String> {
         let programs = self.programs.take().ok_or_else(finished)?;
         let paths = paths.unwrap_or_default();
         Ok(py.detach(|| programs.finish(&paths).to_json()))
@@ -83,21 +76,10 @@ impl Witness {
 
 /// All calls to a file, or for no path a sample.
 fn listing_of(path: PathBuf) -> Listing {
-    if path.as_os_str().is_empty() {
-        Listing::Sample
-    } else {
-        Listing::Whole(path)
-    }
+    if path.as_os_str().is_empty() { Listing::Sample } else { Listing::Whole(path) }
 }
 
-const KNOWN: [&str; 6] = [
-    "block",
-    "syscalls",
-    "explain",
-    "record",
-    "synthetic",
-    "oldest",
-];
+const KNOWN: [&str; 6] = ["block", "syscalls", "explain", "record", "synthetic", "oldest"];
 
 /// The level is one of `observation.LEVELS` that needs programs; `layers` are what is watched besides.
 fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResult<Options> {
@@ -108,15 +90,11 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
         )));
     }
     if record.is_none() && names.clone().any(|name| name == "record") {
-        return Err(PyValueError::new_err(
-            "level record wants a file to record to",
-        ));
+        return Err(PyValueError::new_err("level record wants a file to record to"));
     }
     Ok(Options {
         block: true,
-        syscalls: names
-            .clone()
-            .any(|name| ["syscalls", "explain"].contains(&name)),
+        syscalls: names.clone().any(|name| ["syscalls", "explain"].contains(&name)),
         explain: names.clone().any(|name| name == "explain"),
         synthetic: names.clone().any(|name| name == "synthetic"),
         oldest: names.any(|name| name == "oldest"),
@@ -127,9 +105,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
 
 fn refused(why: Unavailable) -> PyErr {
     match why {
-        Unavailable::Io { what, error } => {
-            PyOSError::new_err((error.raw_os_error(), format!("{what}: {error}")))
-        }
+        Unavailable::Io { what, error } => PyOSError::new_err((error.raw_os_error(), format!("{what}: {error}"))),
         why => PyOSError::new_err(why.to_string()),
     }
 }

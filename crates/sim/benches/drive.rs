@@ -1,8 +1,7 @@
 //! How many page writes a second the drive takes, beside what memory allows: random updates of a
 //! table of the same size, and the same with a dependent second update, in the same run.
 //!
-//! Instructions are counted by valgrind, where it is installed: other work on the machine does not change
-//! them.
+//! Instructions are counted by valgrind, where it is installed: other work on the machine does not change them.
 //!
 //! `cargo bench -p ioassay-sim --bench drive [-- MILLIONS [ROUNDS]]`; ONLY=NAME for one case.
 
@@ -11,9 +10,7 @@ use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use ioassay_sim::drive::{Controller, Drive, Spec};
-use ioassay_sim::engine::{
-    BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with,
-};
+use ioassay_sim::engine::{BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with};
 use ioassay_sim::policy::{Layout, Settings, make};
 use ioassay_sim::{Preconditioning, precondition};
 use threads::Threads;
@@ -112,22 +109,9 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let open = RunOptions {
-        window: None,
-        scheduler: Scheduler::Fcfs,
-        ..RunOptions::default()
-    };
-    let with = |issue_mode| RunOptions {
-        issue_mode,
-        ..open.clone()
-    };
-    let case = |name, policy, options, reads| Case {
-        name,
-        policy,
-        options,
-        reads,
-        controller: None,
-    };
+    let open = RunOptions { window: None, scheduler: Scheduler::Fcfs, ..RunOptions::default() };
+    let with = |issue_mode| RunOptions { issue_mode, ..open.clone() };
+    let case = |name, policy, options, reads| Case { name, policy, options, reads, controller: None };
     let controller = |name, load| Case {
         name,
         policy: "none",
@@ -143,12 +127,7 @@ fn cases() -> Vec<Case> {
         case("idle-cold, 8 MiB", "idle-cold", open.clone(), false),
         case("half reads", "none", open.clone(), true),
         case("window 20, C-LOOK", "none", RunOptions::default(), false),
-        case(
-            "closed loop, 32",
-            "none",
-            with(IssueMode::ClosedLoop(32)),
-            false,
-        ),
+        case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), false),
         controller("controller, reads", Load::Reads),
         controller("controller, writes", Load::Writes),
     ]
@@ -195,11 +174,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
     if name == "none" {
         return None;
     }
-    let layout = Layout {
-        elements: spec.elements,
-        pages_per_block: spec.pages_per_block,
-        pages: spec.pages(),
-    };
+    let layout = Layout { elements: spec.elements, pages_per_block: spec.pages_per_block, pages: spec.pages() };
     let settings = Settings::new(layout, 2048);
     Some(WriteBuffer {
         policy: make(name, &settings).expect("a policy"),
@@ -246,11 +221,7 @@ fn instructions(case: &Case) -> Result<f64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let count = |requests: u64| -> Result<u64, String> {
         let output = Command::new("valgrind")
-            .args([
-                "--tool=cachegrind",
-                "--cache-sim=no",
-                "--cachegrind-out-file=/dev/null",
-            ])
+            .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
             .arg(&program)
             .env("COUNTED", case.name)
             .env("REQUESTS", requests.to_string())
@@ -274,9 +245,7 @@ fn instructions(case: &Case) -> Result<f64, String> {
 /// Random updates of a table of 4-byte entries, millions a second; `dependent`: each leads to a
 /// second update at a place that it names.
 fn limit(entries: usize, updates: u64, dependent: bool) -> f64 {
-    let mut table: Vec<u32> = (0..entries as u32)
-        .map(|entry| entry.wrapping_mul(2_654_435_761))
-        .collect();
+    let mut table: Vec<u32> = (0..entries as u32).map(|entry| entry.wrapping_mul(2_654_435_761)).collect();
     let mut chance = Chance(2);
     let begin = Instant::now();
     for _ in 0..updates {
@@ -324,9 +293,7 @@ fn compare() {
     let entries = spec.pages() as usize;
     let cases = cases();
     let wanted = || cases.iter().filter(|case| case.name.contains(&only));
-    println!(
-        "shares of the limits measured beside each round: random updates, and with a dependent one"
-    );
+    println!("shares of the limits measured beside each round: random updates, and with a dependent one");
     for case in wanted() {
         let (mut rates, mut shares, mut dependent) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {

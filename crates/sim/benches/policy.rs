@@ -14,19 +14,13 @@ use ioassay_sim::policy::{DriveState, Entry, Layout, POLICIES, Page, Settings};
 const WRITES: usize = 1 << 22;
 const CAPACITY: usize = 2048;
 const ROUNDS: usize = 3;
-const LAYOUT: Layout = Layout {
-    elements: 48,
-    pages_per_block: 64,
-    pages: 48 * 877_464,
-};
+const LAYOUT: Layout = Layout { elements: 48, pages_per_block: 64, pages: 48 * 877_464 };
 
 /// Numbers of 32 bits, by a fixed linear congruence.
 fn random() -> impl FnMut() -> u64 {
     let mut state = 1_u64;
     move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 32
     }
 }
@@ -34,13 +28,10 @@ fn random() -> impl FnMut() -> u64 {
 fn uniform() -> Vec<Page> {
     let mut next = random();
     let pages = u64::from(LAYOUT.pages);
-    (0..WRITES)
-        .map(|_| ((next() * pages) >> 32) as Page)
-        .collect()
+    (0..WRITES).map(|_| ((next() * pages) >> 32) as Page).collect()
 }
 
-/// Rank `r` about as often as `1 / r`: a uniform number in the exponent; ranks are strewn over the
-/// drive.
+/// Rank `r` about as often as `1 / r`: a uniform number in the exponent; ranks are strewn over the drive.
 fn zipf_like() -> Vec<Page> {
     let mut next = random();
     let decades = f64::from(LAYOUT.pages).ln();
@@ -73,10 +64,7 @@ fn limit(pages: &[Page], kib: usize) -> f64 {
 
 /// Misses, and millions of writes a second.
 fn replay(entry: &Entry, capacity: usize, pages: &[Page]) -> (usize, f64) {
-    let drive_state = DriveState {
-        now_ps: 0,
-        free_at_ps: &[],
-    };
+    let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
     let mut evicted = Vec::new();
     let mut misses = 0;
     let rate = rate(pages.len(), |_| {
@@ -114,10 +102,7 @@ fn replay_file(file: &str, sizes: &[String]) {
 
 fn main() {
     // Cargo adds an option of its own.
-    let given: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let given: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     if let [file, sizes @ ..] = &given[..] {
         return replay_file(file, sizes);
     }
@@ -131,9 +116,7 @@ fn main() {
             let share = rate / large * 100.0;
             let hits = 100.0 - misses as f64 / pages.len() as f64 * 100.0;
             let name = entry.name;
-            println!(
-                "  {name:<10} {rate:8.1} M writes/s   {share:5.1} % of the limit   hits {hits:6.2} %"
-            );
+            println!("  {name:<10} {rate:8.1} M writes/s   {share:5.1} % of the limit   hits {hits:6.2} %");
         }
     }
 }

@@ -7,11 +7,10 @@ use std::num::NonZeroU32;
 
 /// Divides 32-bit numbers by one and the same divisor, exactly.
 ///
-/// `n / d = ((n + 1) * m) >> 64` with `m = (2^64 - 1) / d`, rounded down: the multiply-add form of
-/// A. D. Robison, "N-Bit Unsigned Division via N-Bit Multiply-Add", ARITH 2005. With 64 bits for
-/// 32-bit operands it holds for every numerator and every divisor, 1 included: `m = (2^64 - e) / d`
-/// with `1 <= e <= d`, so what is shifted is short of `(n + 1) / d` by more than 0 and by at most
-/// `2^-32`, which is less than `1 / d`.
+/// `n / d = ((n + 1) * m) >> 64` with `m = (2^64 - 1) / d`, rounded down: the multiply-add form of A. D. Robison,
+/// "N-Bit Unsigned Division via N-Bit Multiply-Add", ARITH 2005. With 64 bits for 32-bit operands it holds for every
+/// numerator and every divisor, 1 included: `m = (2^64 - e) / d` with `1 <= e <= d`, so what is shifted is short of
+/// `(n + 1) / d` by more than 0 and by at most `2^-32`, which is less than `1 / d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Divisor {
     reciprocal: u64,
@@ -23,10 +22,7 @@ impl Divisor {
     #[must_use]
     pub const fn new(divisor: NonZeroU32) -> Self {
         let divisor = divisor.get();
-        Self {
-            reciprocal: u64::MAX / divisor as u64,
-            divisor,
-        }
+        Self { reciprocal: u64::MAX / divisor as u64, divisor }
     }
 
     /// The divisor.
@@ -81,20 +77,7 @@ mod tests {
 
     #[test]
     fn edges_divide_exactly() {
-        let edges = [
-            1,
-            2,
-            3,
-            48,
-            63,
-            64,
-            65,
-            641,
-            0x7fff_ffff,
-            0x8000_0000,
-            0x8000_0001,
-            u32::MAX,
-        ];
+        let edges = [1, 2, 3, 48, 63, 64, 65, 641, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX];
         for divisor in edges.into_iter().filter_map(NonZeroU32::new) {
             for numerator in edges {
                 check(numerator - 1, divisor);

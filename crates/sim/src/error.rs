@@ -89,21 +89,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn option(
-        name: &'static str,
-        value: impl Copy + ToString,
-        wanted: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn option(name: &'static str, value: impl Copy + ToString, wanted: impl Into<String>) -> Self {
         let text = value.to_string();
         let value = match text.parse::<f64>() {
             Ok(number) if text.len() > LONGEST_NUMBER => format!("{number:e}"),
             _ => text,
         };
-        Self::Option {
-            name,
-            value,
-            wanted: wanted.into(),
-        }
+        Self::Option { name, value, wanted: wanted.into() }
     }
 }
 
@@ -118,9 +110,7 @@ pub(crate) const LONGEST_RUN_PS: u64 = 150 * DAY_PS;
 /// [`Error::TooLong`] for a time behind the latest one.
 pub(crate) fn check_time(at_ps: u64) -> Result<(), Error> {
     if at_ps > LONGEST_RUN_PS {
-        return Err(Error::TooLong {
-            days: LONGEST_RUN_PS / DAY_PS,
-        });
+        return Err(Error::TooLong { days: LONGEST_RUN_PS / DAY_PS });
     }
     Ok(())
 }

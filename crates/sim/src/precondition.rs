@@ -24,13 +24,7 @@ pub struct Preconditioning {
 
 impl Default for Preconditioning {
     fn default() -> Self {
-        Self {
-            share: 1.0,
-            rounds: 3,
-            tolerance: 0.02,
-            most_rounds: 40,
-            seed: 1,
-        }
+        Self { share: 1.0, rounds: 3, tolerance: 0.02, most_rounds: 40, seed: 1 }
     }
 }
 
@@ -52,11 +46,7 @@ impl Preconditioning {
     /// [`Error::Option`].
     pub fn check(&self) -> Result<(), Error> {
         if !(self.share > 0.0 && self.share <= 1.0) {
-            return Err(Error::option(
-                "precondition",
-                self.share,
-                "a share above 0, at most 1",
-            ));
+            return Err(Error::option("precondition", self.share, "a share above 0, at most 1"));
         }
         if !(2..=self.most_rounds).contains(&self.rounds) {
             return Err(Error::option(
@@ -66,25 +56,16 @@ impl Preconditioning {
             ));
         }
         if self.most_rounds > 10_000 {
-            return Err(Error::option(
-                "most_rounds",
-                self.most_rounds,
-                "at most 10000",
-            ));
+            return Err(Error::option("most_rounds", self.most_rounds, "at most 10000"));
         }
         if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
-            return Err(Error::option(
-                "tolerance",
-                self.tolerance,
-                "a share of 0 or more",
-            ));
+            return Err(Error::option("tolerance", self.tolerance, "a share of 0 or more"));
         }
         Ok(())
     }
 }
 
-/// Overwrites the drive's pages at random until its write amplification settles, for at most
-/// `most_rounds` rounds.
+/// Overwrites the drive's pages at random until its write amplification settles, for at most `most_rounds` rounds.
 ///
 /// Calls `proceed` periodically, and stops when it returns false: a large drive takes seconds.
 ///
@@ -98,11 +79,7 @@ pub fn precondition(
     how.check()?;
     let pages = ((f64::from(drive.spec().pages()) * how.share) as u32).max(1);
     let mut chance = how.seed;
-    let mut done = Preconditioned {
-        pages: 0,
-        write_amplification: Vec::new(),
-        settled: false,
-    };
+    let mut done = Preconditioned { pages: 0, write_amplification: Vec::new(), settled: false };
     while !done.settled && done.write_amplification.len() < how.most_rounds {
         let before = drive.counters();
         overwrite(drive, pages, pages.div_ceil(2), &mut chance, proceed)?;
@@ -110,10 +87,7 @@ pub fn precondition(
         done.pages += round.written_pages;
         done.write_amplification.extend(round.write_amplification());
         // Before the first garbage collection all rounds are equal, and nothing has settled.
-        let collected = drive
-            .elements()
-            .iter()
-            .all(|element| element.counters().collected_blocks > 0);
+        let collected = drive.elements().iter().all(|element| element.counters().collected_blocks > 0);
         done.settled = collected && agree(&done.write_amplification, how);
     }
     Ok(done)
@@ -125,13 +99,10 @@ fn agree(rounds: &[f64], how: &Preconditioning) -> bool {
     };
     let recent = &rounds[from..];
     let mean = recent.iter().sum::<f64>() / recent.len() as f64;
-    recent
-        .iter()
-        .all(|value| (value - mean).abs() <= how.tolerance * mean)
+    recent.iter().all(|value| (value - mean).abs() <= how.tolerance * mean)
 }
 
-/// Overwrites `count` random pages among the first `pages`, in batches, so that the table entries are
-/// prefetched.
+/// Overwrites `count` random pages among the first `pages`, in batches, so that the table entries are prefetched.
 fn overwrite(
     drive: &mut Drive,
     pages: u32,
@@ -171,8 +142,7 @@ const BATCH: u32 = 256;
 /// Some tens of milliseconds of work.
 const BATCHES_PER_CHECK: u32 = 1024;
 
-/// Splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number
-/// Generators", OOPSLA 2014.
+/// Splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

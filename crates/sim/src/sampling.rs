@@ -1,12 +1,11 @@
 //! Hit ratios of write buffers, estimated from a sample of the pages of a load.
 //!
-//! A sample has the pages whose hash is below a threshold, and a buffer with as small a share of the
-//! slots takes only these: SHARDS (C. A. Waldspurger et al., "Efficient MRC Construction with SHARDS",
-//! FAST 2015), and for policies other than LRU its scaled-down buffers (C. A. Waldspurger et al.,
-//! "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC 2017). Policies that keep
-//! blocks sample whole blocks. Writes that a sample has too few or too many are hits, as in section 3.3
-//! of the first paper. The error is estimated as that of a sampled miss ratio curve, from
-//! [`PARTS`] parts with a buffer each.
+//! A sample has the pages whose hash is below a threshold, and a buffer with as small a share of the slots takes only
+//! these: SHARDS (C. A. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015), and for policies
+//! other than LRU its scaled-down buffers (C. A. Waldspurger et al., "Cache Modeling and Optimization using Miniature
+//! Simulations", USENIX ATC 2017). Policies that keep blocks sample whole blocks. Writes that a sample has too few or
+//! too many are hits, as in section 3.3 of the first paper. The error is estimated as that of a sampled miss ratio
+//! curve, from [`PARTS`] parts with a buffer each.
 //!
 //! Nothing else of a drive is simulated: a sample of its load has other response times, other
 //! garbage collection and other throughput.
@@ -24,8 +23,7 @@ use crate::{BufferSpec, Error, Setup};
 /// The fewest slots of a part's buffer.
 const FEWEST_SLOTS: usize = 8;
 
-/// A share, and its error: half the width of an interval that has the exact one with a confidence of
-/// 95 %.
+/// A share, and its error: half the width of an interval that has the exact one with a confidence of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The share.
@@ -81,11 +79,7 @@ impl SampledBuffer {
     pub fn new(setup: &Setup, rate: f64) -> Result<Self, Error> {
         setup.drive.check()?;
         if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::option(
-                "sample",
-                rate,
-                "a rate above 0 and at most 1",
-            ));
+            return Err(Error::option("sample", rate, "a rate above 0 and at most 1"));
         }
         let spec = setup.buffer.as_ref().filter(|spec| spec.policy != "none");
         let Some(spec) = spec else {
@@ -107,22 +101,14 @@ impl SampledBuffer {
         let block = whole.block_of(0).map(|_| setup.drive.pages_per_block);
         let (slots, rate) = scaled(spec.settings.capacity_pages, rate, block)?;
         let parts = if rate < 1.0 { PARTS } else { 0 };
-        let made =
-            |slots| policy_of(spec, setup, slots).map(|policy| PolicyBuffer::new(policy, setup));
+        let made = |slots| policy_of(spec, setup, slots).map(|policy| PolicyBuffer::new(policy, setup));
         Ok(Self {
             paging: Paging::new(&setup.drive, setup.run.unaligned),
             threshold: sample::threshold(rate),
-            policy: Sampled::new(
-                made(slots)?,
-                (0..parts)
-                    .map(|_| made(slots / PARTS))
-                    .collect::<Result<_, _>>()?,
-            ),
+            policy: Sampled::new(made(slots)?, (0..parts).map(|_| made(slots / PARTS)).collect::<Result<_, _>>()?),
             optimum: Sampled::new(
                 OptimalBuffer::new(slots),
-                (0..parts)
-                    .map(|_| OptimalBuffer::new(slots / PARTS))
-                    .collect(),
+                (0..parts).map(|_| OptimalBuffer::new(slots / PARTS)).collect(),
             ),
             unit: whole,
             rate,
@@ -172,8 +158,7 @@ impl SampledBuffer {
             None => drawn,
         };
         if of_policy.hash < self.threshold {
-            self.policy
-                .touch(of_policy.part, |buffer| act(buffer, page));
+            self.policy.touch(of_policy.part, |buffer| act(buffer, page));
         }
         if drawn.hash < self.threshold {
             self.optimum.touch(drawn.part, |buffer| act(buffer, page));
@@ -191,13 +176,9 @@ impl SampledBuffer {
             sampled_pages: hits.writes + hits.reads,
             rate: self.rate,
             slots: self.slots,
-            hit_ratio: self
-                .policy
-                .write_hit_ratio(self.written_pages as f64 * self.rate),
+            hit_ratio: self.policy.write_hit_ratio(self.written_pages as f64 * self.rate),
             read_hit_ratio: (hits.reads > 0).then(|| self.policy.read_hit_ratio()),
-            optimum_hit_ratio: self
-                .optimum
-                .write_hit_ratio(self.written_pages as f64 * self.rate),
+            optimum_hit_ratio: self.optimum.write_hit_ratio(self.written_pages as f64 * self.rate),
         }
     }
 }
@@ -213,10 +194,7 @@ fn scaled(capacity: usize, rate: f64, block: Option<u32>) -> Result<(usize, f64)
         let least = (fewest * PARTS) as f64 / capacity as f64;
         let why = format!("for {} slots in the sample's buffer", fewest * PARTS);
         let wanted = if least < 1.0 {
-            format!(
-                "at least {:.2e}, {why}; or 1, which is exact",
-                least * 1.005
-            )
+            format!("at least {:.2e}, {why}; or 1, which is exact", least * 1.005)
         } else {
             format!("1, which is exact: a buffer of {capacity} pages is too small {why}")
         };
@@ -226,11 +204,7 @@ fn scaled(capacity: usize, rate: f64, block: Option<u32>) -> Result<(usize, f64)
     Ok((slots, slots as f64 / capacity as f64))
 }
 
-fn policy_of(
-    spec: &BufferSpec,
-    setup: &Setup,
-    slots: usize,
-) -> Result<Box<dyn Policy + Send>, Error> {
+fn policy_of(spec: &BufferSpec, setup: &Setup, slots: usize) -> Result<Box<dyn Policy + Send>, Error> {
     let mut spec = spec.clone();
     spec.settings.capacity_pages = slots;
     match spec.make(&setup.drive)? {
@@ -267,36 +241,23 @@ impl<B: PageBuffer> Sampled<B> {
     fn write_hit_ratio(&self, expected: f64) -> Estimate {
         let ratio = |hits: Counts, expected: f64| {
             let misses = (hits.writes - hits.write_hits) as f64;
-            if expected > 0.0 {
-                (1.0 - misses / expected).clamp(0.0, 1.0)
-            } else {
-                0.0
-            }
+            if expected > 0.0 { (1.0 - misses / expected).clamp(0.0, 1.0) } else { 0.0 }
         };
-        self.estimate(ratio(self.whole.hits(), expected), |hits| {
-            Some(ratio(hits, expected / PARTS as f64))
-        })
+        self.estimate(ratio(self.whole.hits(), expected), |hits| Some(ratio(hits, expected / PARTS as f64)))
     }
 
     fn read_hit_ratio(&self) -> Estimate {
-        let ratio =
-            |hits: Counts| (hits.reads > 0).then(|| hits.read_hits as f64 / hits.reads as f64);
+        let ratio = |hits: Counts| (hits.reads > 0).then(|| hits.read_hits as f64 / hits.reads as f64);
         self.estimate(ratio(self.whole.hits()).unwrap_or(0.0), ratio)
     }
 
     fn estimate(&self, value: f64, of_part: impl Fn(Counts) -> Option<f64>) -> Estimate {
         if self.parts.is_empty() {
-            return Estimate {
-                value,
-                error: Some(0.0),
-            };
+            return Estimate { value, error: Some(0.0) };
         }
         let values: Option<Vec<f64>> = self.parts.iter().map(|part| of_part(part.hits())).collect();
         let values = values.and_then(|values| <[f64; PARTS]>::try_from(values).ok());
-        Estimate {
-            value,
-            error: values.map(sample::error),
-        }
+        Estimate { value, error: values.map(sample::error) }
     }
 }
 
@@ -338,10 +299,7 @@ impl PolicyBuffer {
 
 impl PageBuffer for PolicyBuffer {
     fn write(&mut self, page: Page) {
-        let state = DriveState {
-            now_ps: 0,
-            free_at_ps: &self.free_at_ps,
-        };
+        let state = DriveState { now_ps: 0, free_at_ps: &self.free_at_ps };
         let access = self.policy.write(page, &state, &mut self.evicted);
         self.evicted.clear();
         self.hits.writes += 1;
@@ -376,20 +334,14 @@ struct OptimalBuffer {
 
 impl OptimalBuffer {
     fn new(slots: usize) -> Self {
-        Self {
-            optimum: OfflineOptimum::new(slots, 0),
-            numbers: BTreeMap::new(),
-        }
+        Self { optimum: OfflineOptimum::new(slots, 0), numbers: BTreeMap::new() }
     }
 }
 
 impl PageBuffer for OptimalBuffer {
     fn write(&mut self, page: Page) {
         let optimum = &mut self.optimum;
-        let number = *self
-            .numbers
-            .entry(page)
-            .or_insert_with(|| optimum.add_page());
+        let number = *self.numbers.entry(page).or_insert_with(|| optimum.add_page());
         optimum.write(number);
     }
 
@@ -406,10 +358,6 @@ impl PageBuffer for OptimalBuffer {
     }
 
     fn hits(&self) -> Counts {
-        Counts {
-            writes: self.optimum.writes(),
-            write_hits: self.optimum.hits(),
-            ..Counts::default()
-        }
+        Counts { writes: self.optimum.writes(), write_hits: self.optimum.hits(), ..Counts::default() }
     }
 }

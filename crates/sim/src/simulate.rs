@@ -6,9 +6,7 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
-use crate::engine::{
-    self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBuffer,
-};
+use crate::engine::{self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::state::{VERSION, ensure, put, take};
@@ -36,11 +34,7 @@ impl BufferSpec {
     /// [`Error::Policy`]; [`Error::Option`] for a write-behind that cannot be.
     pub fn make(&self, drive: &Spec) -> Result<Option<WriteBuffer>, Error> {
         let settings = policy::Settings {
-            layout: Layout {
-                elements: drive.elements,
-                pages_per_block: drive.pages_per_block,
-                pages: drive.pages(),
-            },
+            layout: Layout { elements: drive.elements, pages_per_block: drive.pages_per_block, pages: drive.pages() },
             service_ps: drive.mean_write_ps(),
             ..self.settings
         };
@@ -51,15 +45,8 @@ impl BufferSpec {
         }
         let slots = policy.capacity();
         let eager = policy.writes_behind();
-        let destager = self
-            .destaging
-            .destager(self.mode, eager, slots, drive.elements)?;
-        Ok(Some(WriteBuffer {
-            policy,
-            destager,
-            mode: self.mode,
-            pad_reads: self.pad_reads,
-        }))
+        let destager = self.destaging.destager(self.mode, eager, slots, drive.elements)?;
+        Ok(Some(WriteBuffer { policy, destager, mode: self.mode, pad_reads: self.pad_reads }))
     }
 }
 
@@ -89,9 +76,7 @@ impl Setup {
         if let Some(buffer) = &self.buffer {
             buffer.make(&self.drive)?;
         }
-        self.preconditioning
-            .as_ref()
-            .map_or(Ok(()), Preconditioning::check)
+        self.preconditioning.as_ref().map_or(Ok(()), Preconditioning::check)
     }
 }
 
@@ -129,8 +114,7 @@ pub struct ElementTotals {
 pub enum Start<'a> {
     /// A new drive.
     New,
-    /// A drive whose state was saved, after the requests in flight completed: times and counts begin
-    /// anew.
+    /// A drive whose state was saved, after the requests in flight completed: times and counts begin anew.
     State(&'a mut dyn Read),
     /// A run that was saved, behind its last request: the source is its trace, from the beginning, and
     /// the results are those of both together.
@@ -151,8 +135,7 @@ pub fn simulate(
     simulate_from(Start::New, source, setup, None, workers, proceed)
 }
 
-/// As [`simulate`], from a state that was saved, and into one: `save` gets the state at the issue of
-/// the last request.
+/// As [`simulate`], from a state that was saved, and into one: `save` gets the state at the issue of the last request.
 ///
 /// # Errors
 /// As `simulate`; [`Error::State`] for a state that cannot be read or written, [`Error::OtherState`]
@@ -166,21 +149,12 @@ pub fn simulate_from(
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
     let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
-    let buffer = setup
-        .buffer
-        .as_ref()
-        .map(|buffer| buffer.make(&setup.drive))
-        .transpose()?
-        .flatten();
+    let buffer = setup.buffer.as_ref().map(|buffer| buffer.make(&setup.drive)).transpose()?.flatten();
     let mut settled = Settled::from(buffer);
     let mut from = None;
     let (preconditioned, before) = match start {
         Start::New => {
-            let done = setup
-                .preconditioning
-                .as_ref()
-                .map(|how| precondition(&mut drive, how, proceed))
-                .transpose()?;
+            let done = setup.preconditioning.as_ref().map(|how| precondition(&mut drive, how, proceed)).transpose()?;
             (done, counters(&drive))
         }
         Start::State(input) => {
@@ -216,9 +190,7 @@ pub fn simulate_from(
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {
-        counters: elements.iter().fold(Counters::default(), |sum, element| {
-            sum.plus(element.counters)
-        }),
+        counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
         elements,
         tally,
         series,
@@ -274,15 +246,9 @@ impl StateHead {
             if seen == wanted {
                 return Ok(());
             }
-            Err(Error::OtherState {
-                seen: seen.to_owned(),
-                wanted: wanted.to_owned(),
-            })
+            Err(Error::OtherState { seen: seen.to_owned(), wanted: wanted.to_owned() })
         };
-        same(
-            &format!("version {}", self.version),
-            &format!("version {VERSION}"),
-        )?;
+        same(&format!("version {}", self.version), &format!("version {VERSION}"))?;
         same(&self.drive, &wanted.drive)?;
         // A drive that had none may get any, but not within a run.
         if resumed || self.buffer != NO_BUFFER {
@@ -299,16 +265,7 @@ fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTot
     let of = |(element, (&before, &busy_ps)): (&Element, (&Counters, &u64))| {
         let least = element.erases().iter().min().copied().unwrap_or(0);
         let most = element.erases().iter().max().copied().unwrap_or(0);
-        ElementTotals {
-            counters: element.counters().since(before),
-            busy_ps,
-            block_erases: (least, most),
-        }
+        ElementTotals { counters: element.counters().since(before), busy_ps, block_erases: (least, most) }
     };
-    drive
-        .elements()
-        .iter()
-        .zip(before.iter().zip(busy_ps))
-        .map(of)
-        .collect()
+    drive.elements().iter().zip(before.iter().zip(busy_ps)).map(of).collect()
 }

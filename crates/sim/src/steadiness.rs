@@ -31,22 +31,13 @@ pub fn judge(tally: &Tally, series: &TimeSeries, issue_mode: IssueMode) -> Stead
     let load = loaded(tally, series);
     let (first, second) = load.split_at(load.len() / 2);
     let halves_ps = [mean_ps(first), mean_ps(second)];
-    let growth = if matches!(issue_mode, IssueMode::ClosedLoop(_)) {
-        0.0
-    } else {
-        growth(first, second)
-    };
+    let growth = if matches!(issue_mode, IssueMode::ClosedLoop(_)) { 0.0 } else { growth(first, second) };
     let saturated = tally.gave_up || growth > SATURATED_GROWTH;
     let drifts = match halves_ps {
         [Some(before), Some(after)] => (after - before).abs() > DRIFT * before.min(after),
         _ => false,
     };
-    Steadiness {
-        saturated,
-        growth,
-        halves_ps,
-        steady: !saturated && !drifts,
-    }
+    Steadiness { saturated, growth, halves_ps, steady: !saturated && !drifts }
 }
 
 /// The rows in which requests were issued.

@@ -13,9 +13,7 @@ fn latencies_ns() -> Vec<u64> {
     let mut state = 1_u64;
     (0..VALUES)
         .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             40_000 + (state >> 47)
         })
         .collect()

@@ -25,9 +25,7 @@ impl Histogram {
     /// [`Error::Encoding`] for any other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let rest = bytes.strip_prefix(MARK).ok_or(Error::Encoding("a mark"))?;
-        let (moments, buckets) = rest
-            .split_first_chunk()
-            .ok_or(Error::Encoding("its moments"))?;
+        let (moments, buckets) = rest.split_first_chunk().ok_or(Error::Encoding("its moments"))?;
         let moments = ExactMoments::from_bytes(moments);
         if buckets.len() % BUCKET_BYTES != 0 {
             return Err(Error::Encoding("whole buckets"));
@@ -42,10 +40,7 @@ impl Histogram {
 
 /// Little-endian, of at most eight bytes.
 fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| (number << 8) | u64::from(byte))
+    bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte))
 }
 
 #[cfg(test)]

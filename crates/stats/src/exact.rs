@@ -1,8 +1,7 @@
 //! Count, mean, deviation, minimum and maximum of whole numbers, free of rounding.
 //!
-//! Sums of `u64` values and of their squares are kept as `u128`, so nothing is lost however long
-//! the stream and however small the deviation beside the mean. Faster than Welford's update too:
-//! no division per value.
+//! Sums of `u64` values and of their squares are kept as `u128`, so nothing is lost however long the stream and however
+//! small the deviation beside the mean. Faster than Welford's update too: no division per value.
 
 /// Five numbers of 16 bytes.
 pub(crate) const ENCODED_BYTES: usize = 80;
@@ -22,15 +21,7 @@ pub struct ExactMoments {
 
 impl Default for ExactMoments {
     fn default() -> Self {
-        Self {
-            count: 0,
-            min: u64::MAX,
-            max: 0,
-            sum: 0,
-            sum_of_squares: 0,
-            spilled_squares: 0.0,
-            uncounted: 0,
-        }
+        Self { count: 0, min: u64::MAX, max: 0, sum: 0, sum_of_squares: 0, spilled_squares: 0.0, uncounted: 0 }
     }
 }
 
@@ -54,10 +45,7 @@ impl ExactMoments {
         }
         moments.count = values.len() as u64;
         let largest_square = u128::from(moments.max) * u128::from(moments.max);
-        if largest_square
-            .checked_mul(u128::from(moments.count))
-            .is_some()
-        {
+        if largest_square.checked_mul(u128::from(moments.count)).is_some() {
             return moments;
         }
         // The squares may have passed 2^128: again, one by one.
@@ -167,8 +155,7 @@ impl ExactMoments {
     pub fn mean(&self) -> Option<f64> {
         // Quotient and remainder apart: the sum itself may need more than the 53 bits of an f64.
         let count = u128::from(self.count);
-        (count > 0)
-            .then(|| (self.sum / count) as f64 + (self.sum % count) as f64 / self.count as f64)
+        (count > 0).then(|| (self.sum / count) as f64 + (self.sum % count) as f64 / self.count as f64)
     }
 
     /// The sample variance (divided by n - 1), or nothing of fewer than two values.
@@ -201,10 +188,7 @@ impl ExactMoments {
     pub(crate) fn from_bytes(bytes: &[u8; ENCODED_BYTES]) -> Self {
         let number = |at: usize| {
             let bytes = &bytes[16 * at..16 * (at + 1)];
-            bytes
-                .iter()
-                .rev()
-                .fold(0_u128, |number, &byte| (number << 8) | u128::from(byte))
+            bytes.iter().rev().fold(0_u128, |number, &byte| (number << 8) | u128::from(byte))
         };
         Self {
             count: (number(0) >> 64) as u64,
@@ -221,11 +205,7 @@ impl ExactMoments {
     pub(crate) fn is_possible(&self) -> bool {
         let count = u128::from(self.count);
         if count == 0 {
-            return *self
-                == Self {
-                    uncounted: self.uncounted,
-                    ..Self::default()
-                };
+            return *self == Self { uncounted: self.uncounted, ..Self::default() };
         }
         let mean = self.sum / count;
         u128::from(self.min) <= mean && mean <= u128::from(self.max) && self.spilled_squares >= 0.0
@@ -235,10 +215,7 @@ impl ExactMoments {
     /// the whole number q are summed exactly and only the small rest r²/n is a fraction. Squares
     /// that were spilled make it a difference of rounded numbers.
     fn squared_deviations(&self) -> f64 {
-        let (q, r) = (
-            self.sum / u128::from(self.count),
-            self.sum % u128::from(self.count),
-        );
+        let (q, r) = (self.sum / u128::from(self.count), self.sum % u128::from(self.count));
         if let Some(around_q) = self.squares_around(q, r) {
             return (around_q as f64 - r as f64 * (r as f64 / self.count as f64)).max(0.0);
         }
@@ -246,16 +223,13 @@ impl ExactMoments {
         (squares - self.sum as f64 * (self.sum as f64 / self.count as f64)).max(0.0)
     }
 
-    /// Sum of (value - q)², which is the sum of squares less n q² + 2 q r. That cannot overflow,
-    /// since it is at most sum² / n and so at most the sum of squares (Cauchy), unless squares were
-    /// spilled.
+    /// Sum of (value - q)², which is the sum of squares less n q² + 2 q r. That cannot overflow, since it is at most
+    /// sum² / n and so at most the sum of squares (Cauchy), unless squares were spilled.
     fn squares_around(&self, q: u128, r: u128) -> Option<u128> {
         if self.spilled_squares > 0.0 {
             return None;
         }
         let below = u128::from(self.count).checked_mul(q)?.checked_mul(q)?;
-        self.sum_of_squares
-            .checked_sub(below)?
-            .checked_sub(q.checked_mul(r)?.checked_mul(2)?)
+        self.sum_of_squares.checked_sub(below)?.checked_sub(q.checked_mul(r)?.checked_mul(2)?)
     }
 }

@@ -1,8 +1,7 @@
 //! Counts of values in log-linear buckets.
 //!
-//! The array is our own rather than the `hdrhistogram` crate's, whose layout it shares: that one
-//! keeps no exact moments and is built for values that may not fit, so it takes about twice the
-//! time a record (`benches/record.rs`).
+//! The array is our own rather than the `hdrhistogram` crate's, whose layout it shares: that one keeps no exact moments
+//! and is built for values that may not fit, so it takes about twice the time a record (`benches/record.rs`).
 //! The array covers all of `u64` and grows only as far as the largest value seen, so recording
 //! has no failure and no clamping to report.
 
@@ -40,10 +39,7 @@ impl Histogram {
     /// [`Error::BucketColumns`] if the columns are not of one length.
     pub fn from_buckets(values: &[u64], counts: &[u64]) -> Result<Self, Error> {
         if values.len() != counts.len() {
-            return Err(Error::BucketColumns {
-                values: values.len(),
-                counts: counts.len(),
-            });
+            return Err(Error::BucketColumns { values: values.len(), counts: counts.len() });
         }
         let mut histogram = Self::new();
         for (&value, &count) in values.iter().zip(counts) {
@@ -58,8 +54,7 @@ impl Histogram {
         self.record_n(value, 1);
     }
 
-    /// Records `n` equal values. What passes a total of 2^64 - 1 is told by
-    /// [`ExactMoments::uncounted`].
+    /// Records `n` equal values. What passes a total of 2^64 - 1 is told by [`ExactMoments::uncounted`].
     #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) {
         let taken = self.moments.record_n(value, n);
@@ -118,10 +113,7 @@ impl Histogram {
 
     /// The non-empty buckets, in ascending order of value.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        self.filled().map(|(index, count)| Bucket {
-            value: self.representative(index),
-            count,
-        })
+        self.filled().map(|(index, count)| Bucket { value: self.representative(index), count })
     }
 
     /// The quantile `q` (0 to 1): type 7 (see [`FractionalRank`]) over the buckets' values, so
@@ -132,10 +124,7 @@ impl Histogram {
     pub fn value_at_quantile(&self, q: f64) -> Result<f64, Error> {
         let rank = FractionalRank::of(q, self.count())?;
         let (low, next) = self.indexes_at(rank.low);
-        Ok(rank.between(
-            self.representative(low) as f64,
-            self.representative(next) as f64,
-        ))
+        Ok(rank.between(self.representative(low) as f64, self.representative(next) as f64))
     }
 
     /// Order-statistic interval of the quantile `q` behind independent values: lower and upper
@@ -146,17 +135,12 @@ impl Histogram {
     pub fn quantile_interval(&self, q: f64, confidence: f64) -> Result<(f64, f64), Error> {
         let ranks = order_ranks(self.count(), q, confidence)?;
         let edges = |rank: u64| self.edges(self.indexes_at(rank - 1).0);
-        let low = ranks
-            .low
-            .map_or(f64::NEG_INFINITY, |rank| edges(rank).0 as f64);
-        let high = ranks
-            .high
-            .map_or(f64::INFINITY, |rank| edges(rank).1 as f64);
+        let low = ranks.low.map_or(f64::NEG_INFINITY, |rank| edges(rank).0 as f64);
+        let high = ranks.high.map_or(f64::INFINITY, |rank| edges(rank).1 as f64);
         Ok((low, high))
     }
 
-    /// Share of the values that are at most `value`, 0 to 1. Inside a bucket the values are taken
-    /// to lie evenly.
+    /// Share of the values that are at most `value`, 0 to 1. Inside a bucket the values are taken to lie evenly.
     ///
     /// # Errors
     /// [`Error::Empty`].
@@ -192,14 +176,8 @@ impl Histogram {
 
     /// A histogram of filled buckets (index and count, ascending) with the moments of the values;
     /// nothing if they cannot belong together.
-    pub(crate) fn from_filled(
-        filled: impl Iterator<Item = (usize, u64)>,
-        moments: ExactMoments,
-    ) -> Option<Self> {
-        let ends = (
-            moments.min().map(layout::index_of),
-            moments.max().map(layout::index_of),
-        );
+    pub(crate) fn from_filled(filled: impl Iterator<Item = (usize, u64)>, moments: ExactMoments) -> Option<Self> {
+        let ends = (moments.min().map(layout::index_of), moments.max().map(layout::index_of));
         let mut counts = Vec::new();
         let mut total = 0_u64;
         let mut first = None;
@@ -225,11 +203,7 @@ impl Histogram {
     }
 
     pub(crate) fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.counts
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|&(_, count)| count > 0)
+        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
     /// Indexes of the buckets that hold the order statistic of `rank` (from 0) and the next one.
@@ -245,11 +219,7 @@ impl Histogram {
                 break;
             }
         }
-        let next = if seen > rank + 1 {
-            at
-        } else {
-            filled.next().map_or(at, |(index, _)| index)
-        };
+        let next = if seen > rank + 1 { at } else { filled.next().map_or(at, |(index, _)| index) };
         (at, next)
     }
 
@@ -270,10 +240,7 @@ impl Histogram {
 /// Without the counts: there may be thousands.
 impl fmt::Debug for Histogram {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Histogram")
-            .field("moments", &self.moments)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Histogram").field("moments", &self.moments).finish_non_exhaustive()
     }
 }
 
@@ -283,7 +250,5 @@ fn thin(curve: &[(u64, f64)], points: usize) -> Vec<(u64, f64)> {
         return curve.to_vec();
     }
     let last = curve.len() - 1;
-    (0..points)
-        .map(|i| curve[i * last / (points - 1)])
-        .collect()
+    (0..points).map(|i| curve[i * last / (points - 1)]).collect()
 }

@@ -1,10 +1,9 @@
 //! Confidence interval of a quantile from order statistics, whatever the distribution.
 //!
-//! Of n independent samples the number below the true quantile q is binomial (n, q). So the
-//! interval from the order statistic of rank l to that of rank u covers the quantile with
-//! probability P(l <= B < u) (David and Nagaraja, "Order Statistics", 3rd edition, section 7.1;
-//! Hahn and Meeker, "Statistical Intervals", section 5.2). Each tail gets half of the risk at most.
-//! Where n samples cannot bound a side at that confidence, the side has no rank: an honest
+//! Of n independent samples the number below the true quantile q is binomial (n, q). So the interval from the order
+//! statistic of rank l to that of rank u covers the quantile with probability P(l <= B < u) (David and Nagaraja, "Order
+//! Statistics", 3rd edition, section 7.1; Hahn and Meeker, "Statistical Intervals", section 5.2). Each tail gets half
+//! of the risk at most. Where n samples cannot bound a side at that confidence, the side has no rank: an honest
 //! interval is then unbounded there.
 //!
 //! Samples of one run that follow each other are often correlated; the interval is then too short.
@@ -12,9 +11,8 @@
 
 use crate::{Error, quantile::check_quantile};
 
-/// Up to this variance of the binomial the probabilities are summed exactly, one by one; above,
-/// the normal approximation with skewness correction is off by less than one rank in a thousand
-/// standard deviations.
+/// Up to this variance of the binomial the probabilities are summed exactly, one by one; above, the normal
+/// approximation with skewness correction is off by less than one rank in a thousand standard deviations.
 const EXACT_VARIANCE: f64 = 1e6;
 
 /// Terms smaller than this beside the largest change no rank at any confidence in use.
@@ -51,14 +49,10 @@ pub fn order_ranks(count: u64, q: f64, confidence: f64) -> Result<OrderRanks, Er
         normal_tails(count, q, tail)
     };
     // X(l) is too high with probability P(B < l), X(u) too low with probability P(B >= u).
-    Ok(OrderRanks {
-        low: (below > 0).then_some(below),
-        high: (reached < count).then(|| reached + 1),
-    })
+    Ok(OrderRanks { low: (below > 0).then_some(below), high: (reached < count).then(|| reached + 1) })
 }
 
-/// For B binomial (n, q): the largest l with P(B < l) <= tail, and the smallest k with
-/// P(B > k) <= tail.
+/// For B binomial (n, q): the largest l with P(B < l) <= tail, and the smallest k with P(B > k) <= tail.
 fn exact_tails(count: u64, q: f64, tail: f64) -> (u64, u64) {
     let (first, weights) = binomial_weights(count, q);
     let allowed = tail * weights.iter().sum::<f64>();
@@ -77,9 +71,8 @@ fn exact_tails(count: u64, q: f64, tail: f64) -> (u64, u64) {
     (first + from_below, last.saturating_sub(from_above))
 }
 
-/// Probabilities of the binomial relative to the largest, from the first that is not negligible;
-/// returned with the number it belongs to. Walking from the mode by the ratio of neighbours needs
-/// neither factorials nor logarithms.
+/// Probabilities of the binomial relative to the largest, from the first that is not negligible; returned with the
+/// number it belongs to. Walking from the mode by the ratio of neighbours needs neither factorials nor logarithms.
 fn binomial_weights(count: u64, q: f64) -> (u64, Vec<f64>) {
     let mode = (((count as f64 + 1.0) * q).floor() as u64).min(count);
     let odds = q / (1.0 - q);
@@ -89,17 +82,11 @@ fn binomial_weights(count: u64, q: f64) -> (u64, Vec<f64>) {
     let up = std::iter::successors(Some((mode, 1.0)), |&(k, weight)| {
         (k < count).then(|| (k + 1, weight * (count - k) as f64 * odds / (k + 1) as f64))
     });
-    let mut weights: Vec<f64> = down
-        .skip(1)
-        .map(|(_, weight)| weight)
-        .take_while(|&weight| weight > NEGLIGIBLE)
-        .collect();
+    let mut weights: Vec<f64> =
+        down.skip(1).map(|(_, weight)| weight).take_while(|&weight| weight > NEGLIGIBLE).collect();
     let first = mode - weights.len() as u64;
     weights.reverse();
-    weights.extend(
-        up.map(|(_, weight)| weight)
-            .take_while(|&weight| weight > NEGLIGIBLE),
-    );
+    weights.extend(up.map(|(_, weight)| weight).take_while(|&weight| weight > NEGLIGIBLE));
     (first, weights)
 }
 

@@ -13,13 +13,7 @@ pub struct Moments {
 
 impl Default for Moments {
     fn default() -> Self {
-        Self {
-            count: 0,
-            mean: 0.0,
-            squared_deviations: 0.0,
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-        }
+        Self { count: 0, mean: 0.0, squared_deviations: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 }
 
@@ -49,8 +43,7 @@ impl Moments {
         let apart = other.mean - self.mean;
         self.count += other.count;
         self.mean += apart * right / (left + right);
-        self.squared_deviations +=
-            other.squared_deviations + apart * apart * left * right / (left + right);
+        self.squared_deviations += other.squared_deviations + apart * apart * left * right / (left + right);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
@@ -116,9 +109,7 @@ mod tests {
 
     #[test]
     fn the_textbook_example_holds() {
-        let moments: Moments = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]
-            .into_iter()
-            .collect();
+        let moments: Moments = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].into_iter().collect();
         assert!(close(moments.mean(), Some(5.0), 1.0));
         assert!(close(moments.variance(), Some(32.0 / 7.0), 1.0));
         assert_eq!((moments.min(), moments.max()), (Some(2.0), Some(9.0)));

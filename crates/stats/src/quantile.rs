@@ -1,10 +1,9 @@
 //! The definition of a quantile, used for raw samples and histograms alike.
 //!
-//! Type 7 of Hyndman and Fan ("Sample Quantiles in Statistical Packages", The American
-//! Statistician 50, 1996): with n samples in ascending order, numbered from 0, the quantile q lies
-//! at position (n - 1) q, and between two samples on the straight line that joins them. It is the
-//! default of numpy, pandas, polars, `DuckDB` (`quantile_cont`), R and Excel, so our numbers can be
-//! checked with anybody's tools.
+//! Type 7 of Hyndman and Fan ("Sample Quantiles in Statistical Packages", The American Statistician 50, 1996): with n
+//! samples in ascending order, numbered from 0, the quantile q lies at position (n - 1) q, and between two samples on
+//! the straight line that joins them. It is the default of numpy, pandas, polars, `DuckDB` (`quantile_cont`), R and
+//! Excel, so our numbers can be checked with anybody's tools.
 
 use crate::Error;
 
@@ -30,29 +29,17 @@ impl FractionalRank {
         let position = (count - 1) as f64 * q;
         // Above 2^53 the product is rounded and may pass the last sample.
         let low = (position.floor() as u64).min(count - 1);
-        let fraction = if low == count - 1 {
-            0.0
-        } else {
-            position - position.floor()
-        };
+        let fraction = if low == count - 1 { 0.0 } else { position - position.floor() };
         Ok(Self { low, fraction })
     }
 
     /// The value at this position, given the order statistics at `low` and after it.
     #[must_use]
     pub fn between(self, low: f64, next: f64) -> f64 {
-        if self.fraction == 0.0 {
-            low
-        } else {
-            low + (next - low) * self.fraction
-        }
+        if self.fraction == 0.0 { low } else { low + (next - low) * self.fraction }
     }
 }
 
 pub(crate) fn check_quantile(q: f64) -> Result<(), Error> {
-    if (0.0..=1.0).contains(&q) {
-        Ok(())
-    } else {
-        Err(Error::Quantile(q))
-    }
+    if (0.0..=1.0).contains(&q) { Ok(()) } else { Err(Error::Quantile(q)) }
 }

@@ -34,10 +34,7 @@ pub fn percentile_interval(samples: &[f64], q: f64, confidence: f64) -> Result<(
     let sorted = ascending(samples)?;
     let ranks = order_ranks(sorted.len() as u64, q, confidence)?;
     let at = |rank: u64| sorted[rank as usize - 1];
-    Ok((
-        ranks.low.map_or(f64::NEG_INFINITY, at),
-        ranks.high.map_or(f64::INFINITY, at),
-    ))
+    Ok((ranks.low.map_or(f64::NEG_INFINITY, at), ranks.high.map_or(f64::INFINITY, at)))
 }
 
 fn ascending(samples: &[f64]) -> Result<Vec<f64>, Error> {

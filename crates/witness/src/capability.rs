@@ -27,10 +27,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub fn capability() -> Result<Capability, Unavailable> {
     check()?;
     if !TAKEN.load(Ordering::Relaxed) && !spare::is_there() {
-        ProgramSet::load(&Options {
-            block: false,
-            ..Options::default()
-        })?;
+        ProgramSet::load(&Options { block: false, ..Options::default() })?;
         TAKEN.store(true, Ordering::Relaxed);
     }
     Ok(Capability { kernel: kernel() })
@@ -39,9 +36,7 @@ pub fn capability() -> Result<Capability, Unavailable> {
 /// What can be known before the kernel is asked to load anything.
 pub(crate) fn check() -> Result<(), Unavailable> {
     if crate::object::OBJECT.is_empty() {
-        return Err(Unavailable::NotBuilt {
-            why: crate::object::NOT_BUILT.to_owned(),
-        });
+        return Err(Unavailable::NotBuilt { why: crate::object::NOT_BUILT.to_owned() });
     }
     if fs::metadata(BTF).is_err() {
         return Err(Unavailable::NoBtf);
@@ -61,16 +56,11 @@ pub(crate) fn check() -> Result<(), Unavailable> {
 fn missing_capabilities(status: &str) -> Option<String> {
     const SYS_ADMIN: u32 = 21;
     const WANTED: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let effective = u64::from_str_radix(line.trim(), 16).ok()?;
     let has = |bit: u32| (effective >> bit) & 1 == 1;
-    let lacks: Vec<&str> = WANTED
-        .iter()
-        .filter(|(bit, _)| !has(*bit) && !has(SYS_ADMIN))
-        .map(|&(_, name)| name)
-        .collect();
+    let lacks: Vec<&str> =
+        WANTED.iter().filter(|(bit, _)| !has(*bit) && !has(SYS_ADMIN)).map(|&(_, name)| name).collect();
     (!lacks.is_empty()).then(|| lacks.join(" and "))
 }
 

@@ -14,10 +14,7 @@ enum Offset {
 
 /// `enum` of shapes in `bpf/syscalls.h`.
 #[derive(Clone, Copy)]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "calls that only x86-64 has")
-)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "calls that only x86-64 has"))]
 enum Shape {
     SizeAt2 = 1,
     Vectors,
@@ -39,11 +36,7 @@ enum Shape {
 }
 
 /// Not in libc (`arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi/asm-generic/unistd.h`).
-const SYS_IO_PGETEVENTS: libc::c_long = if cfg!(target_arch = "x86_64") {
-    333
-} else {
-    292
-};
+const SYS_IO_PGETEVENTS: libc::c_long = if cfg!(target_arch = "x86_64") { 333 } else { 292 };
 
 const READ: u8 = 0;
 const WRITE: u8 = 1;
@@ -132,12 +125,7 @@ impl Entries {
         }
         let aio = push_four(&mut classes, "aio");
         let uring = push_four(&mut classes, "uring");
-        Self {
-            classes,
-            table,
-            aio,
-            uring,
-        }
+        Self { classes, table, aio, uring }
     }
 }
 
@@ -167,20 +155,11 @@ mod tests {
         let entries = Entries::new();
         assert!(entries.classes.len() <= 64, "OPS of bpf/shapes.h");
         let place = libc::SYS_pread64 as usize * 4;
-        let [shape, kind, class, offset] = entries.table[place..place + 4] else {
-            unreachable!()
-        };
+        let [shape, kind, class, offset] = entries.table[place..place + 4] else { unreachable!() };
         assert_eq!((shape, kind, offset), (Shape::SizeAt2 as u8, READ, 2));
         assert_eq!(entries.classes[usize::from(class)], ("pread64", "read"));
-        let filled = entries
-            .table
-            .chunks(4)
-            .filter(|entry| entry[0] != 0)
-            .count();
+        let filled = entries.table.chunks(4).filter(|entry| entry[0] != 0).count();
         assert_eq!(filled, ROWS.len());
-        assert_eq!(
-            entries.classes[entries.uring as usize + 2],
-            ("uring", "sync")
-        );
+        assert_eq!(entries.classes[entries.uring as usize + 2], ("uring", "sync"));
     }
 }

@@ -13,8 +13,7 @@ use aya::maps::Array;
 use crate::observation::EntryExit;
 use crate::program_set::ProgramSet;
 use crate::shape::{
-    ACCOUNT_EXIT, ACCOUNT_LAST_TOTAL, ACCOUNT_RETURNED, ACCOUNT_WORDS, OWN_ACCOUNT, TASK_ACCOUNT,
-    TASK_WORDS,
+    ACCOUNT_EXIT, ACCOUNT_LAST_TOTAL, ACCOUNT_RETURNED, ACCOUNT_WORDS, OWN_ACCOUNT, TASK_ACCOUNT, TASK_WORDS,
 };
 use crate::sys;
 
@@ -29,9 +28,7 @@ pub(crate) fn measured(loaded: &mut ProgramSet) -> Option<EntryExit> {
     let file = File::open("/proc/self/exe").ok()?;
     let mut state = [0; TASK_WORDS];
     state[TASK_ACCOUNT] = u64::from(OWN_ACCOUNT);
-    loaded
-        .store_for_task(&sys::own_descriptor().ok()?, &state)
-        .ok()?;
+    loaded.store_for_task(&sys::own_descriptor().ok()?, &state).ok()?;
     loaded.attach_some(|name| PROGRAMS.contains(&name)).ok()?;
     let calls: Option<Vec<_>> = (0..WARM_UP + CALLS).map(|_| call(loaded, &file)).collect();
     loaded.detach();
@@ -49,10 +46,7 @@ fn call(loaded: &ProgramSet, file: &File) -> Option<(u64, u64)> {
     let account = accounts.get(&OWN_ACCOUNT, 0).ok()?;
     let returned_ns = account[ACCOUNT_RETURNED];
     let entered_ns = returned_ns.checked_sub(account[ACCOUNT_LAST_TOTAL])?;
-    Some((
-        entered_ns.checked_sub(before_ns)?,
-        after_ns.checked_sub(returned_ns + account[ACCOUNT_EXIT])?,
-    ))
+    Some((entered_ns.checked_sub(before_ns)?, after_ns.checked_sub(returned_ns + account[ACCOUNT_EXIT])?))
 }
 
 fn summary(calls: &[(u64, u64)]) -> Option<EntryExit> {

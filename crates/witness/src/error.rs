@@ -17,9 +17,7 @@ pub enum Unavailable {
         why: String,
     },
     /// The kernel does not describe its own types.
-    #[error(
-        "the kernel has no BTF (/sys/kernel/btf/vmlinux is missing): boot one built with CONFIG_DEBUG_INFO_BTF"
-    )]
+    #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux is missing): boot one built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// This process may not.
     #[error("missing {what}: run as root, or give the process these capabilities")]
@@ -83,14 +81,9 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> Unavailable {
     }
     let errno = errno_of(error);
     if errno == Some(libc::EPERM) {
-        return Unavailable::NoPermission {
-            what: "the permission to call bpf(2), CAP_BPF and CAP_PERFMON".to_owned(),
-        };
+        return Unavailable::NoPermission { what: "the permission to call bpf(2), CAP_BPF and CAP_PERFMON".to_owned() };
     }
-    Unavailable::Unsupported {
-        what: in_one_line(error),
-        errno,
-    }
+    Unavailable::Unsupported { what: in_one_line(error), errno }
 }
 
 /// Whether the kernel that describes its types so has the kind of map (since Linux 5.11).
@@ -132,9 +125,7 @@ mod tests {
 
     #[test]
     fn a_kernel_is_too_old_where_its_types_lack_the_map() {
-        assert!(has_task_storage(
-            b"\0int\0BPF_MAP_TYPE_TASK_STORAGE\0long\0"
-        ));
+        assert!(has_task_storage(b"\0int\0BPF_MAP_TYPE_TASK_STORAGE\0long\0"));
         assert!(!has_task_storage(b"\0BPF_MAP_TYPE_INODE_STORAGE\0")); // Linux 5.10
         if crate::capability().is_ok() {
             assert!(has_task_storage(&fs::read(BTF).unwrap()));

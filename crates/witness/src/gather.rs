@@ -9,15 +9,13 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, COARSE_SUB_BITS, filled, filled_by};
 use crate::names;
-use crate::observation::{
-    Calls, Explained, File, Histogram, Operation, Part, Pattern, Requests, Session,
-};
+use crate::observation::{Calls, Explained, File, Histogram, Operation, Part, Pattern, Requests, Session};
 use crate::pattern::{self, PATTERN_WORDS};
 use crate::program_set::ProgramSet;
 use crate::record::Event;
 use crate::shape::{
-    self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
-    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, OUTER_WORDS, PART_WORDS, PARTS, SESSION_WORDS,
+    self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health, KIND_NAMES, KINDS, NONE,
+    OPERATION_WORDS, OUTER_WORDS, PART_WORDS, PARTS, SESSION_WORDS,
 };
 
 /// A map by its name. All of them are in the object, and are what `bpf/` says they are.
@@ -33,28 +31,23 @@ fn named<'a>(loaded: &'a ProgramSet, name: &str) -> &'a Map {
 
 /// One of the counters of `health`.
 pub(crate) fn health(loaded: &ProgramSet, which: Health) -> u64 {
-    map!(loaded, Array<u64>, "health")
-        .get(&(which as u32), 0)
-        .unwrap_or(0)
+    map!(loaded, Array<u64>, "health").get(&(which as u32), 0).unwrap_or(0)
 }
 
 /// The operations that were made at all.
 pub(crate) fn operations(loaded: &ProgramSet) -> Vec<Operation> {
     let map = map!(loaded, PerCpuArray<[u64; OPERATION_WORDS]>, "operations");
     let classes = Entries::new().classes;
-    let made = classes
-        .iter()
-        .zip(0..)
-        .filter_map(|(&(entry, kind), index)| {
-            let words = merged(&map, index);
-            let calls = shape::calls(&words);
-            (calls.calls > 0).then(|| Operation {
-                entry: entry.to_owned(),
-                kind,
-                calls,
-                latency: filled(&words[shape::CALLS_WORDS..]),
-            })
-        });
+    let made = classes.iter().zip(0..).filter_map(|(&(entry, kind), index)| {
+        let words = merged(&map, index);
+        let calls = shape::calls(&words);
+        (calls.calls > 0).then(|| Operation {
+            entry: entry.to_owned(),
+            kind,
+            calls,
+            latency: filled(&words[shape::CALLS_WORDS..]),
+        })
+    });
     made.collect()
 }
 
@@ -88,20 +81,11 @@ pub(crate) fn explained(loaded: &ProgramSet) -> Vec<Explained> {
         let indices = place.saturating_mul(PARTS.len() as u32)..;
         let parts = PARTS.iter().zip(indices).map(|(&name, index)| {
             let words = sums(&counts, index);
-            Part {
-                name,
-                number: words[0],
-                sum_ns: words[1],
-                latency: filled_by(COARSE_SUB_BITS, &words[2..]),
-            }
+            Part { name, number: words[0], sum_ns: words[1], latency: filled_by(COARSE_SUB_BITS, &words[2..]) }
         });
         let parts: Vec<Part> = parts.filter(|part| part.number > 0).collect();
         if !parts.is_empty() {
-            found.push(Explained {
-                entry: entry.to_owned(),
-                kind,
-                parts,
-            });
+            found.push(Explained { entry: entry.to_owned(), kind, parts });
         }
     }
     found
@@ -147,10 +131,7 @@ fn sums<const N: usize>(map: &PerCpuArray<impl Borrow<MapData>, [u64; N]>, index
     whole
 }
 
-fn merged<const N: usize>(
-    map: &PerCpuArray<impl Borrow<MapData>, [u64; N]>,
-    index: u32,
-) -> [u64; N] {
+fn merged<const N: usize>(map: &PerCpuArray<impl Borrow<MapData>, [u64; N]>, index: u32) -> [u64; N] {
     match map.get(&index, 0) {
         Ok(parts) => shape::merge(&parts),
         Err(_) => [0; N],
@@ -198,9 +179,7 @@ fn session(words: &[u64; SESSION_WORDS], loaded: &ProgramSet) -> Session {
 
 /// `place` is that of the map and 1; 0 and what is behind the map's end are none.
 fn pattern_at(loaded: &ProgramSet, place: u32) -> Option<Pattern> {
-    let place = place
-        .checked_sub(1)
-        .filter(|&place| place < pattern::MAX_PATTERNS)?;
+    let place = place.checked_sub(1).filter(|&place| place < pattern::MAX_PATTERNS)?;
     let words = map!(loaded, Array<[u64; PATTERN_WORDS]>, "patterns").get(&place, 0);
     pattern::pattern(&words.ok()?)
 }
@@ -219,11 +198,7 @@ fn flag_names(flags: i32) -> Vec<&'static str> {
         ("create", has(libc::O_CREAT)),
         ("truncate", has(libc::O_TRUNC)),
     ];
-    named
-        .iter()
-        .filter(|(_, is_set)| *is_set)
-        .map(|&(name, _)| name)
-        .collect()
+    named.iter().filter(|(_, is_set)| *is_set).map(|&(name, _)| name).collect()
 }
 
 /// The files, by id.
@@ -275,11 +250,7 @@ pub(crate) fn block(loaded: &ProgramSet) -> Vec<Requests> {
     if !loaded.layers.contains(&"block") {
         return Vec::new();
     }
-    let classes = map!(
-        loaded,
-        PerCpuArray<[u64; BLOCK_CLASS_WORDS]>,
-        "block_classes"
-    );
+    let classes = map!(loaded, PerCpuArray<[u64; BLOCK_CLASS_WORDS]>, "block_classes");
     let latencies = map!(loaded, Array<[u64; BUCKETS]>, "block_latencies");
     let mut found = Vec::new();
     for (dev, index) in devices(loaded) {
@@ -319,10 +290,7 @@ pub(crate) fn devices(loaded: &ProgramSet) -> Vec<(u32, u32)> {
 pub(crate) fn device_name(dev: u32) -> String {
     let number = dev_name(dev);
     let link = fs::read_link(format!("/sys/dev/block/{number}"));
-    let name = link.ok().and_then(|path| {
-        path.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    });
+    let name = link.ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     name.unwrap_or(number)
 }
 
@@ -349,16 +317,8 @@ pub(crate) fn unended_calls(loaded: &ProgramSet) -> u64 {
     let aio = map!(loaded, HashMap<[u64; 2], [u64; 4]>, "aio_requests");
     let uring = map!(loaded, HashMap<u64, [u64; 4]>, "uring_requests");
     let moves = |words: &[u64; 4]| words[0] != 0 && shape::halves(words[2]).1 < 3;
-    let aio = aio
-        .iter()
-        .filter_map(Result::ok)
-        .filter(|(_, words)| moves(words))
-        .count();
-    let uring = uring
-        .iter()
-        .filter_map(Result::ok)
-        .filter(|(_, words)| moves(words))
-        .count();
+    let aio = aio.iter().filter_map(Result::ok).filter(|(_, words)| moves(words)).count();
+    let uring = uring.iter().filter_map(Result::ok).filter(|(_, words)| moves(words)).count();
     (aio + uring) as u64
 }
 
@@ -366,28 +326,17 @@ pub(crate) fn unended_calls(loaded: &ProgramSet) -> u64 {
 pub(crate) fn files_by_slot(loaded: &ProgramSet) -> Vec<u32> {
     let map = map!(loaded, Array<[u64; SESSION_WORDS]>, "sessions");
     let number = health(loaded, Health::NextSession).min(u64::from(shape::MAX_SESSIONS));
-    (0..number as u32)
-        .map(|slot| {
-            map.get(&slot, 0)
-                .map_or(NONE, |words| shape::halves(words[2]).0)
-        })
-        .collect()
+    (0..number as u32).map(|slot| map.get(&slot, 0).map_or(NONE, |words| shape::halves(words[2]).0)).collect()
 }
 
 /// Only files that sessions speak of.
 pub(crate) fn used_files(files: Vec<File>, sessions: &[Session]) -> Vec<File> {
     let used: BTreeSet<u32> = sessions.iter().map(|session| session.file).collect();
-    files
-        .into_iter()
-        .filter(|file| file.id != NONE && used.contains(&file.id))
-        .collect()
+    files.into_iter().filter(|file| file.id != NONE && used.contains(&file.id)).collect()
 }
 
 /// How many requests a device works on, by its own account (Documentation/ABI/stable/sysfs-block, inflight).
 pub(crate) fn device_in_flight(dev: u32) -> u64 {
     let text = fs::read_to_string(format!("/sys/dev/block/{}/inflight", dev_name(dev)));
-    text.unwrap_or_default()
-        .split_whitespace()
-        .filter_map(|number| number.parse::<u64>().ok())
-        .sum()
+    text.unwrap_or_default().split_whitespace().filter_map(|number| number.parse::<u64>().ok()).sum()
 }

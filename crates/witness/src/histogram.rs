@@ -78,9 +78,7 @@ mod tests {
 
     #[test]
     fn a_middle_is_within_a_sixtieth_of_what_fell_into_its_bucket() {
-        for value in
-            (0..44).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3, (2 << bit) - 1])
-        {
+        for value in (0..44).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3, (2 << bit) - 1]) {
             let mut counts = [0; BUCKETS];
             counts[bucket_of(value)] = 1;
             let found = filled(&counts);

@@ -25,19 +25,11 @@ impl Layer {
 }
 
 const fn program(name: &'static str, tracepoint: &'static str) -> Program {
-    Program {
-        name,
-        tracepoint,
-        is_required: true,
-    }
+    Program { name, tracepoint, is_required: true }
 }
 
 const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
-    Program {
-        name,
-        tracepoint,
-        is_required: false,
-    }
+    Program { name, tracepoint, is_required: false }
 }
 
 pub(crate) const TREE: Program = program("tree_newtask", "task_newtask");
@@ -85,30 +77,21 @@ static BLOCK_BY_BIOS: Layer = Layer {
 
 pub(crate) static URING: Layer = Layer {
     names: &["uring"],
-    programs: &[
-        program("uring_complete", "io_uring_complete"),
-        program("uring_submit", "io_uring_submit_req"),
-    ],
+    programs: &[program("uring_complete", "io_uring_complete"), program("uring_submit", "io_uring_submit_req")],
     older: Some(&URING_OLD),
 };
 
 /// Before Linux 6.10.
 static URING_OLD: Layer = Layer {
     names: &["uring"],
-    programs: &[
-        program("uring_complete_old", "io_uring_complete"),
-        program("uring_submit", "io_uring_submit_req"),
-    ],
+    programs: &[program("uring_complete_old", "io_uring_complete"), program("uring_submit", "io_uring_submit_req")],
     older: Some(&URING_OLDER),
 };
 
 /// Before Linux 6.3; since 6.0.
 static URING_OLDER: Layer = Layer {
     names: &["uring"],
-    programs: &[
-        program("uring_complete_old", "io_uring_complete"),
-        program("uring_submit", "io_uring_submit_sqe"),
-    ],
+    programs: &[program("uring_complete_old", "io_uring_complete"), program("uring_submit", "io_uring_submit_sqe")],
     older: None,
 };
 
@@ -122,11 +105,8 @@ pub(crate) static SYSCALLS: Layer = Layer {
     older: None,
 };
 
-pub(crate) static SYNTHETIC: Layer = Layer {
-    names: &["synthetic"],
-    programs: &[program("synthetic_event", "sys_enter")],
-    older: None,
-};
+pub(crate) static SYNTHETIC: Layer =
+    Layer { names: &["synthetic"], programs: &[program("synthetic_event", "sys_enter")], older: None };
 
 pub(crate) static PAGE_CACHE: Layer = Layer {
     names: &["page-cache"],

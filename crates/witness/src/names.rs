@@ -49,10 +49,7 @@ mod tests {
             let calls = table.iter().filter(|&&(number, _)| number >= 424);
             calls.copied().collect()
         };
-        let differing: Vec<_> = newer(X86_64)
-            .symmetric_difference(&newer(AARCH64))
-            .copied()
-            .collect();
+        let differing: Vec<_> = newer(X86_64).symmetric_difference(&newer(AARCH64)).copied().collect();
         assert_eq!(differing, []);
     }
 }

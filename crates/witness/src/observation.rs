@@ -10,10 +10,7 @@ use crate::listing::Listed;
 
 /// One class of calls, or of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "documented where they are read: python/ioassay/records/observation.py"
-)]
+#[allow(missing_docs, reason = "documented where they are read: python/ioassay/records/observation.py")]
 pub struct Calls {
     #[serde(skip_serializing_if = "is_zero")]
     pub calls: u64,
@@ -52,10 +49,7 @@ impl Calls {
 /// The order and the extent of the calls of one direction of a session, in the shape that
 /// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "documented where they are read: python/ioassay/records/observation.py"
-)]
+#[allow(missing_docs, reason = "documented where they are read: python/ioassay/records/observation.py")]
 pub struct Pattern {
     #[serde(skip_serializing_if = "is_zero")]
     pub calls: u64,
@@ -315,12 +309,7 @@ mod tests {
 
     /// Keys of one of the lists' members, in the order in which they stand.
     fn keys(value: &serde_json::Value) -> Vec<&str> {
-        let mut keys: Vec<&str> = value
-            .as_object()
-            .unwrap()
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         keys
     }
@@ -333,15 +322,9 @@ mod tests {
                 opened_ns: 2,
                 closed_ns: 0,
                 flags: vec!["read"],
-                read: Calls {
-                    calls: 3,
-                    ..Calls::default()
-                },
+                read: Calls { calls: 3, ..Calls::default() },
                 write: Calls::default(),
-                read_pattern: Some(Pattern {
-                    calls: 3,
-                    ..Pattern::default()
-                }),
+                read_pattern: Some(Pattern { calls: 3, ..Pattern::default() }),
                 write_pattern: None,
                 sync: Calls::default(),
                 first: Calls::default(),

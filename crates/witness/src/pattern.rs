@@ -50,11 +50,7 @@ pub(crate) fn pattern(words: &[u64; PATTERN_WORDS]) -> Option<Pattern> {
         stride_bytes: i64::from_ne_bytes(stride.to_ne_bytes()),
         stride_calls,
         unique_bytes,
-        error_bytes: if is_exact {
-            0
-        } else {
-            error_bytes.min(unique_bytes)
-        },
+        error_bytes: if is_exact { 0 } else { error_bytes.min(unique_bytes) },
         lowest_bytes,
         highest_bytes,
         switches,
@@ -86,10 +82,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_programs() {
-        let (shapes, programs) = (
-            include_str!("../bpf/shapes.h"),
-            include_str!("../bpf/pattern.h"),
-        );
+        let (shapes, programs) = (include_str!("../bpf/shapes.h"), include_str!("../bpf/pattern.h"));
         assert!(shapes.contains(&format!("#define MAX_PATTERNS {MAX_PATTERNS}\n")));
         assert!(shapes.contains(&format!("#define SEGMENTS {SEGMENTS}\n")));
         assert!(programs.contains(&format!("#define MOST_BITS_LOG {MOST_BITS_LOG}\n")));
@@ -99,22 +92,12 @@ mod tests {
     fn no_call_is_no_pattern_and_a_doubtful_one_is() {
         assert_eq!(pattern(&words(&[])), None);
         let doubtful = pattern(&words(&[(5, 1)])).unwrap();
-        assert_eq!(
-            (doubtful.calls, doubtful.unsure, doubtful.lowest_bytes),
-            (0, 1, 0)
-        );
+        assert_eq!((doubtful.calls, doubtful.unsure, doubtful.lowest_bytes), (0, 1, 0));
     }
 
     #[test]
     fn aligned_calls_are_exact_and_others_as_far_off_as_their_ends() {
-        let aligned = [
-            (0, 10),
-            (7, 40960),
-            (8, !4096),
-            (9, 1 << 20),
-            (14, !4095),
-            (15, 9),
-        ];
+        let aligned = [(0, 10), (7, 40960), (8, !4096), (9, 1 << 20), (14, !4095), (15, 9)];
         let exact = pattern(&words(&aligned)).unwrap();
         assert_eq!((exact.unique_bytes, exact.error_bytes), (40960, 0));
         assert_eq!((exact.lowest_bytes, exact.highest_bytes), (4096, 1 << 20));
@@ -128,14 +111,7 @@ mod tests {
 
     #[test]
     fn one_run_is_exact_whatever_its_calls_are() {
-        let run = words(&[
-            (0, 10),
-            (1, 9),
-            (4, 10),
-            (7, 4096),
-            (8, !100),
-            (9, 100 + 10 * 100),
-        ]);
+        let run = words(&[(0, 10), (1, 9), (4, 10), (7, 4096), (8, !100), (9, 100 + 10 * 100)]);
         let run = pattern(&run).unwrap();
         assert_eq!((run.unique_bytes, run.error_bytes), (1000, 0));
     }

@@ -17,8 +17,8 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
-    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, PROGRAMS, Program, SYNTHETIC, SYSCALLS,
-    TREE, TREE_END, URING,
+    ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, PROGRAMS, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
+    URING,
 };
 use crate::object::OBJECT;
 use crate::options::Options;
@@ -77,9 +77,7 @@ impl ProgramSet {
             let _ = loaded.load_program(&PROGRAMS, &btf); // nor is what ran a reason
         }
         for program in tree(options) {
-            loaded
-                .load_program(program, &btf)
-                .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+            loaded.load_program(program, &btf).map_err(|what| Unavailable::Unsupported { what, errno: None })?;
         }
         for (layer, is_wanted) in wanted(options) {
             let is_there = layer.names.iter().all(|name| loaded.layers.contains(name));
@@ -102,22 +100,11 @@ impl ProgramSet {
     /// threads' processor time.
     fn load_together(&mut self, options: &Options, btf: &Btf) -> f64 {
         let form = |layer: &'static Layer| {
-            if options.oldest {
-                layer.forms().last()
-            } else {
-                Some(layer)
-            }
+            if options.oldest { layer.forms().last() } else { Some(layer) }
         };
-        let layers = wanted(options)
-            .into_iter()
-            .filter(|&(_, is_wanted)| is_wanted);
-        let programs = layers
-            .filter_map(|(layer, _)| form(layer))
-            .flat_map(|layer| layer.programs);
-        let tracepoints: HashMap<_, _> = programs
-            .chain(tree(options))
-            .map(|one| (one.name, one.tracepoint))
-            .collect();
+        let layers = wanted(options).into_iter().filter(|&(_, is_wanted)| is_wanted);
+        let programs = layers.filter_map(|(layer, _)| form(layer)).flat_map(|layer| layer.programs);
+        let tracepoints: HashMap<_, _> = programs.chain(tree(options)).map(|one| (one.name, one.tracepoint)).collect();
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for (name, program) in self.ebpf.programs_mut() {
@@ -156,11 +143,7 @@ impl ProgramSet {
             }
         }
         whys.dedup();
-        self.why.push(format!(
-            "{} cannot be watched on this kernel: {}",
-            layer.names[0],
-            whys.join(", ")
-        ));
+        self.why.push(format!("{} cannot be watched on this kernel: {}", layer.names[0], whys.join(", ")));
     }
 
     /// All required programs of a layer, or none of them counts as loaded.
@@ -188,10 +171,7 @@ impl ProgramSet {
     }
 
     fn tracepoint(&mut self, name: &str) -> Result<&mut BtfTracePoint, String> {
-        let found = self
-            .ebpf
-            .program_mut(name)
-            .ok_or_else(|| format!("no program {name}"))?;
+        let found = self.ebpf.program_mut(name).ok_or_else(|| format!("no program {name}"))?;
         found.try_into().map_err(|error| in_one_line(&error))
     }
 
@@ -208,9 +188,7 @@ impl ProgramSet {
     /// Attaches those programs whose name is wanted.
     pub(crate) fn attach_some(&mut self, wanted: impl Fn(&str) -> bool) -> Result<(), Unavailable> {
         for name in self.names.clone().into_iter().filter(|name| wanted(name)) {
-            let found = self
-                .tracepoint(name)
-                .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+            let found = self.tracepoint(name).map_err(|what| Unavailable::Unsupported { what, errno: None })?;
             let link = found.attach()?;
             self.links.push((name, link));
         }
@@ -218,11 +196,7 @@ impl ProgramSet {
     }
 
     /// Has the programs follow the task behind `pidfd`, from this state on.
-    pub(crate) fn store_for_task(
-        &self,
-        pidfd: &OwnedFd,
-        state: &[u64; TASK_WORDS],
-    ) -> io::Result<()> {
+    pub(crate) fn store_for_task(&self, pidfd: &OwnedFd, state: &[u64; TASK_WORDS]) -> io::Result<()> {
         let Some(Map::Unsupported(tasks)) = self.ebpf.map("tasks") else {
             unreachable!("the object has a map of task storage, which aya does not know");
         };
@@ -318,16 +292,8 @@ mod tests {
     const ABSENT: Layer = Layer {
         names: &["absent"],
         programs: &[
-            Program {
-                name: "uring_submit",
-                tracepoint: "io_uring_submit_req",
-                is_required: true,
-            },
-            Program {
-                name: "uring_complete",
-                tracepoint: "there_is_no_such_tracepoint",
-                is_required: true,
-            },
+            Program { name: "uring_submit", tracepoint: "io_uring_submit_req", is_required: true },
+            Program { name: "uring_complete", tracepoint: "there_is_no_such_tracepoint", is_required: true },
         ],
         older: None,
     };
@@ -335,20 +301,13 @@ mod tests {
     /// A program that reads arguments which the tracepoint of this kernel does not have.
     const OTHER_SIGNATURE: Layer = Layer {
         names: &["other"],
-        programs: &[Program {
-            name: "uring_complete_old",
-            tracepoint: "block_io_start",
-            is_required: true,
-        }],
+        programs: &[Program { name: "uring_complete_old", tracepoint: "block_io_start", is_required: true }],
         older: None,
     };
 
     /// Nothing where this process may not load programs.
     fn loaded() -> Option<ProgramSet> {
-        let options = Options {
-            block: false,
-            ..Options::default()
-        };
+        let options = Options { block: false, ..Options::default() };
         crate::capability::check().ok()?;
         ProgramSet::load(&options).ok()
     }
@@ -362,34 +321,22 @@ mod tests {
         assert!(loaded.layers.is_empty());
         assert_eq!(loaded.names, [TREE_END.name, PROGRAMS.name, TREE.name]);
         assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
-        assert!(
-            loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
-        );
+        assert!(loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start"));
         loaded.attach().unwrap();
     }
     #[test]
     fn an_older_layer_serves_where_there_is_one() {
         static OLDER: Layer = Layer {
             names: &["absent"],
-            programs: &[Program {
-                name: "uring_submit",
-                tracepoint: "io_uring_submit_req",
-                is_required: true,
-            }],
+            programs: &[Program { name: "uring_submit", tracepoint: "io_uring_submit_req", is_required: true }],
             older: None,
         };
         let Some(mut loaded) = loaded() else { return };
         let btf = Btf::from_sys_fs().unwrap();
-        let layer = Layer {
-            older: Some(&OLDER),
-            ..ABSENT
-        };
+        let layer = Layer { older: Some(&OLDER), ..ABSENT };
         loaded.load_layer(&layer, &btf, false);
         assert_eq!(loaded.layers, ["absent"]);
-        assert_eq!(
-            loaded.names,
-            [TREE_END.name, PROGRAMS.name, TREE.name, "uring_submit"]
-        );
+        assert_eq!(loaded.names, [TREE_END.name, PROGRAMS.name, TREE.name, "uring_submit"]);
         assert!(loaded.why.is_empty());
     }
 

@@ -54,19 +54,12 @@ impl Programs {
 }
 
 fn identity(dev: u32, inode: u64) -> String {
-    if inode == 0 {
-        String::new()
-    } else {
-        format!("{}:{inode}", dev_name(dev))
-    }
+    if inode == 0 { String::new() } else { format!("{}:{inode}", dev_name(dev)) }
 }
 
 fn texts(bytes: &[u8]) -> Vec<String> {
     let ended = bytes.strip_suffix(&[0]).unwrap_or(bytes);
-    ended
-        .split(|&byte| byte == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
+    ended.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -96,9 +89,7 @@ mod tests {
         found.add(&begins(2, 5, "dd\0if=a b\0\0"));
         found.add(&begins(3, 6, "cat\0"));
         found.add(&ends(9, 5));
-        let [nice, dd, cat] = &found.all[..] else {
-            panic!("three programs")
-        };
+        let [nice, dd, cat] = &found.all[..] else { panic!("three programs") };
         assert_eq!(dd.words, ["dd", "if=a b", ""]);
         assert_eq!(dd.outputs, ["0:0:7".to_owned(), String::new()]);
         assert_eq!((nice.ended_ns, dd.ended_ns, cat.ended_ns), (2, 9, 0));

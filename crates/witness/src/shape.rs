@@ -41,18 +41,8 @@ pub(crate) const ACCOUNT_RETURNED: usize = 13;
 pub(crate) const ACCOUNT_EXIT: usize = 15;
 pub(crate) const ACCOUNT_LAST_TOTAL: usize = 30;
 /// `enum` of parts in `bpf/shapes.h`; behind them the whole, and what is in no sum.
-pub(crate) const PARTS: [&str; 10] = [
-    "processor",
-    "submission",
-    "file-system",
-    "lock",
-    "journal",
-    "queue",
-    "device",
-    "completion",
-    "whole",
-    "observer",
-];
+pub(crate) const PARTS: [&str; 10] =
+    ["processor", "submission", "file-system", "lock", "journal", "queue", "device", "completion", "whole", "observer"];
 
 /// Index into the array `health`.
 #[derive(Clone, Copy)]
@@ -89,14 +79,7 @@ pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard"
 /// Low and high half of a word that holds two 32-bit numbers.
 pub(crate) fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
-    let half = |from: usize| {
-        u32::from_ne_bytes([
-            bytes[from],
-            bytes[from + 1],
-            bytes[from + 2],
-            bytes[from + 3],
-        ])
-    };
+    let half = |from: usize| u32::from_ne_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
     (half(0), half(4))
 }
 
@@ -125,11 +108,7 @@ pub(crate) fn merge<const N: usize>(parts: &[[u64; N]]) -> [u64; N] {
     for part in parts {
         for (index, (sum, &word)) in whole.iter_mut().zip(part).enumerate() {
             let is_extreme = matches!(index, 6 | 7 | 9 | 10);
-            *sum = if is_extreme {
-                word.max(*sum)
-            } else {
-                sum.wrapping_add(word)
-            };
+            *sum = if is_extreme { word.max(*sum) } else { sum.wrapping_add(word) };
         }
     }
     whole
@@ -138,10 +117,7 @@ pub(crate) fn merge<const N: usize>(parts: &[[u64; N]]) -> [u64; N] {
 /// A path as the programs left it: bytes up to the first zero.
 pub(crate) fn path(words: &[u64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let end = bytes
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(bytes.len());
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -158,15 +134,9 @@ mod tests {
             ("MAX_FILES", MAX_FILES as usize),
             ("PATH_BYTES", PATH_BYTES),
             ("COARSE_BUCKETS", COARSE_BUCKETS),
-            (
-                "COARSE_SUB_BITS",
-                crate::histogram::COARSE_SUB_BITS as usize,
-            ),
+            ("COARSE_SUB_BITS", crate::histogram::COARSE_SUB_BITS as usize),
         ] {
-            assert!(
-                shapes.contains(&format!("#define {name} {value}\n")),
-                "{name}"
-            );
+            assert!(shapes.contains(&format!("#define {name} {value}\n")), "{name}");
         }
         let accounts = format!("#define MAX_ACCOUNTS {} ", OWN_ACCOUNT + 1);
         assert!(include_str!("../bpf/waits.h").contains(&accounts));
@@ -176,9 +146,7 @@ mod tests {
     fn parts_are_in_the_order_of_the_programs() {
         let shapes = include_str!("../bpf/shapes.h");
         let names = PARTS[..PARTS.len() - 2].iter(); // the whole and the observer are no parts of it
-        let names: Vec<String> = names
-            .map(|name| name.to_uppercase().replace('-', "_"))
-            .collect();
+        let names: Vec<String> = names.map(|name| name.to_uppercase().replace('-', "_")).collect();
         assert!(shapes.contains(&format!("enum {{ {}, PARTS }};", names.join(", "))));
     }
 

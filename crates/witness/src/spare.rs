@@ -22,8 +22,8 @@ use crate::pattern::PATTERN_WORDS;
 use crate::program_set::ProgramSet;
 use crate::programs;
 use crate::shape::{
-    BLOCK_CLASS_WORDS, CALLED_WORDS, FILE_WORDS, Health, INFLIGHT_WORDS, KINDS, OPERATION_WORDS,
-    OUTER_WORDS, SESSION_WORDS,
+    BLOCK_CLASS_WORDS, CALLED_WORDS, FILE_WORDS, Health, INFLIGHT_WORDS, KINDS, OPERATION_WORDS, OUTER_WORDS,
+    SESSION_WORDS,
 };
 use crate::sys;
 
@@ -82,11 +82,7 @@ pub(crate) fn keep(options: Options, loaded: ProgramSet) {
 
 fn put(options: Options, programs: Programs) {
     if let Ok(mut spare) = SPARE.lock() {
-        *spare = Some(Spare {
-            options,
-            programs,
-            process: process::id(),
-        });
+        *spare = Some(Spare { options, programs, process: process::id() });
     }
 }
 
@@ -117,13 +113,8 @@ fn taken() -> Option<Spare> {
 
 /// Zeroes what was used of the arrays, and removes all keys of the others. False, with nothing changed, where that is much.
 fn empty(loaded: &mut ProgramSet) -> Result<bool, MapError> {
-    let used = [
-        Health::NextSession,
-        Health::NextFile,
-        Health::NextPattern,
-        Health::NextGranuleWord,
-    ]
-    .map(|which| gather::health(loaded, which));
+    let used = [Health::NextSession, Health::NextFile, Health::NextPattern, Health::NextGranuleWord]
+        .map(|which| gather::health(loaded, which));
     if used.iter().sum::<u64>() > MOST_PLACES {
         return Ok(false);
     }
@@ -162,11 +153,7 @@ fn zero<const N: usize>(loaded: &mut ProgramSet, name: &str, places: u64) -> Res
 }
 
 /// The same of an array that each processor has its own of.
-fn zero_parts<const N: usize>(
-    loaded: &mut ProgramSet,
-    name: &str,
-    places: u64,
-) -> Result<(), MapError> {
+fn zero_parts<const N: usize>(loaded: &mut ProgramSet, name: &str, places: u64) -> Result<(), MapError> {
     let mut map = PerCpuArray::<_, [u64; N]>::try_from(named(loaded, name))?;
     for place in first(places, map.len()) {
         let processors = map.get(&place, 0)?.len();
@@ -197,14 +184,7 @@ mod tests {
     use super::*;
 
     /// What holds no counts: constants, task storage, rings that are small and unused or read out, room to read a path into.
-    const KEPT: [&str; 6] = [
-        ".rodata",
-        "tasks",
-        "ring",
-        "listing_ring",
-        "programs",
-        "read_path",
-    ];
+    const KEPT: [&str; 6] = [".rodata", "tasks", "ring", "listing_ring", "programs", "read_path"];
     /// Of the layer that explains, which is loaded anew each time.
     const NEVER_KEPT: [&str; 9] = [
         "accounts",
@@ -229,9 +209,7 @@ mod tests {
         let forgotten: Vec<_> = names
             .iter()
             .filter(|name| {
-                !KEPT.contains(name)
-                    && !NEVER_KEPT.contains(name)
-                    && !source.contains(&format!("(loaded, \"{name}\""))
+                !KEPT.contains(name) && !NEVER_KEPT.contains(name) && !source.contains(&format!("(loaded, \"{name}\""))
             })
             .collect();
         assert!(forgotten.is_empty(), "{forgotten:?}");

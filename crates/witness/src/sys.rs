@@ -62,11 +62,7 @@ fn open_descriptor(id: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
 }
 
 /// Gives the task behind `pidfd` its storage, `value`, in a map of task storage. A task that has some keeps it: EEXIST.
-pub(crate) fn store_for_task<const N: usize>(
-    map: BorrowedFd<'_>,
-    pidfd: &OwnedFd,
-    value: &[u64; N],
-) -> io::Result<()> {
+pub(crate) fn store_for_task<const N: usize>(map: BorrowedFd<'_>, pidfd: &OwnedFd, value: &[u64; N]) -> io::Result<()> {
     let key = pidfd.as_raw_fd();
     let attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -77,12 +73,7 @@ pub(crate) fn store_for_task<const N: usize>(
     };
     // SAFETY: key and value outlive the call, and are as long as the map's definition says.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_MAP_UPDATE_ELEM,
-            &raw const attributes,
-            size_of::<ElementAttributes>(),
-        )
+        libc::syscall(libc::SYS_bpf, BPF_MAP_UPDATE_ELEM, &raw const attributes, size_of::<ElementAttributes>())
     };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -113,10 +104,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 fn read_clock(clock: libc::clockid_t) -> libc::timespec {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec; these clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time

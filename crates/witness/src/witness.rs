@@ -88,10 +88,7 @@ impl Witness {
     /// # Errors
     /// There is no such process.
     pub fn follow(&mut self, pid: i32) -> Result<(), Unavailable> {
-        let failed = |error| Unavailable::Io {
-            what: format!("process {pid} cannot be followed"),
-            error,
-        };
+        let failed = |error| Unavailable::Io { what: format!("process {pid} cannot be followed"), error };
         let pidfd = sys::pidfd_open(pid).map_err(failed)?;
         // Before it can end; it is held, so nothing else counts at this moment.
         let alive = gather::health(&self.loaded, Health::Alive) + 1;
@@ -186,8 +183,7 @@ impl Witness {
             seen.entry_exit = entry_exit::measured(&mut self.loaded);
         }
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
-        seen.cost
-            .extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);
+        seen.cost.extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);
         if counts_alive && gather::health(&self.loaded, Health::Alive) == 0 {
             spare::keep(self.options, self.loaded);
         }
@@ -207,17 +203,10 @@ impl Witness {
     }
 
     /// What was listed; a listing that could not be written is no reason to lose the rest.
-    fn end_listing(
-        &mut self,
-        files: &[File],
-        paths: &BTreeMap<(String, u64), String>,
-    ) -> Option<Listed> {
+    fn end_listing(&mut self, files: &[File], paths: &BTreeMap<(String, u64), String>) -> Option<Listed> {
         let recorder = self.listing.take()?;
         let paths = Paths::new(files, gather::files_by_slot(&self.loaded), paths);
-        recorder
-            .finish(&paths)
-            .map_err(|why| self.loaded.why.push(why.to_string()))
-            .ok()
+        recorder.finish(&paths).map_err(|why| self.loaded.why.push(why.to_string())).ok()
     }
 
     fn drain(&self) {
@@ -257,10 +246,7 @@ impl Witness {
 
 /// The task has ended, is followed already, or is a thread that this kernel cannot name.
 fn is_harmless(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ESRCH | libc::EEXIST | libc::EINVAL | libc::ENOENT)
-    )
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EEXIST | libc::EINVAL | libc::ENOENT))
 }
 
 /// How many of the unended requests (the device of each) their devices still work on.
@@ -269,10 +255,7 @@ fn in_flight(unended: &[u32]) -> u64 {
     for &dev in unended {
         *by_device.entry(dev).or_default() += 1;
     }
-    by_device
-        .iter()
-        .map(|(&dev, &number)| number.min(gather::device_in_flight(dev)))
-        .sum()
+    by_device.iter().map(|(&dev, &number)| number.min(gather::device_in_flight(dev))).sum()
 }
 
 fn mark_attached(loaded: &mut ProgramSet) {
@@ -282,7 +265,5 @@ fn mark_attached(loaded: &mut ProgramSet) {
 fn set_health(loaded: &mut ProgramSet, which: Health, value: u64) {
     let map = loaded.ebpf.map_mut("health").expect("a map of the object");
     let mut health = Array::<_, u64>::try_from(map).expect("an array of words");
-    health
-        .set(which as u32, value, 0)
-        .expect("an index of the array");
+    health.set(which as u32, value, 0).expect("an index of the array");
 }

@@ -7,13 +7,11 @@ const FIRST_SLOTS: usize = 1 << 10;
 /// as long, and one with a wrong unit must not take for ever.
 pub const MOST_PAGES: u64 = 1 << 16;
 
-/// Counts accesses to pages: to all of them while they fit, then to a sample that is chosen by a
-/// hash of their number.
+/// Counts accesses to pages: to all of them while they fit, then to a sample that is chosen by a hash of their number.
 ///
-/// The sample halves whenever it fills the table (adaptive sampling: Flajolet, "On adaptive
-/// sampling", Computing 43, 1990). A page is in it or not for the whole trace, so the counts of its
-/// pages are exact; only what is said of all pages is an estimate, with a relative standard error
-/// of about `1.2 / sqrt(1.5 million)`, 0.1 %.
+/// The sample halves whenever it fills the table (adaptive sampling: Flajolet, "On adaptive sampling", Computing 43,
+/// 1990). A page is in it or not for the whole trace, so the counts of its pages are exact; only what is said of all
+/// pages is an estimate, with a relative standard error of about `1.2 / sqrt(1.5 million)`, 0.1 %.
 pub struct Pages {
     /// Keys and counts, searched from the hash on; a count of 0 is an empty slot.
     slots: Vec<(u64, u64)>,
@@ -24,11 +22,7 @@ pub struct Pages {
 
 impl Pages {
     pub fn new() -> Self {
-        Self {
-            slots: vec![(0, 0); FIRST_SLOTS],
-            filled: 0,
-            zeros: 0,
-        }
+        Self { slots: vec![(0, 0); FIRST_SLOTS], filled: 0, zeros: 0 }
     }
 
     /// One access to a page of a device.
@@ -95,10 +89,7 @@ impl Pages {
     /// Share of the accesses that went to the hottest `share` of the pages that were touched; at
     /// least one page. Nothing of no accesses.
     pub fn hottest(&self, share: f64) -> Option<f64> {
-        let mut counts: Vec<u64> = (self.slots.iter())
-            .map(|slot| slot.1)
-            .filter(|&count| count > 0)
-            .collect();
+        let mut counts: Vec<u64> = (self.slots.iter()).map(|slot| slot.1).filter(|&count| count > 0).collect();
         let all: u64 = counts.iter().sum();
         let hot = ((counts.len() as f64 * share).ceil() as usize).clamp(1, counts.len().max(1));
         if hot < counts.len() {

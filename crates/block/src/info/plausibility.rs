@@ -102,9 +102,7 @@ impl TraceWarning {
     pub fn remedy(&self) -> String {
         match *self {
             Self::NoRequests => "is it the right file, and the right format?".to_owned(),
-            Self::NoSpan { .. } => {
-                "feed it in a closed loop; an open loop would take it for one burst".to_owned()
-            }
+            Self::NoSpan { .. } => "feed it in a closed loop; an open loop would take it for one burst".to_owned(),
             Self::TooFast { per_second } => other_unit(per_second, true),
             Self::TooSlow { per_hour } => other_unit(per_hour / 3600.0, false),
             Self::Far { end_bytes } => format!(
@@ -112,21 +110,15 @@ impl TraceWarning {
                  their unit, or shrink the range",
                 end_bytes / 512
             ),
-            Self::Long { .. } => {
-                "if lengths were bytes that were taken for sectors, say their unit".to_owned()
-            }
+            Self::Long { .. } => "if lengths were bytes that were taken for sectors, say their unit".to_owned(),
             Self::Empty { .. } => "drop them with --drop-empty".to_owned(),
             Self::OddSizes { .. } => "round them to pages with --sizes round-out".to_owned(),
             Self::OneKind { kind } => format!(
                 "right where only {kind} were traced; otherwise look at what the format says of \
                  reads and writes"
             ),
-            Self::Backward { .. } => {
-                "sort the trace by time, or take it in its order with a closed loop".to_owned()
-            }
-            Self::LongGaps { .. } => {
-                "were several traces joined? Cut one piece out with --skip and --first".to_owned()
-            }
+            Self::Backward { .. } => "sort the trace by time, or take it in its order with a closed loop".to_owned(),
+            Self::LongGaps { .. } => "were several traces joined? Cut one piece out with --skip and --first".to_owned(),
         }
     }
 
@@ -143,15 +135,13 @@ impl TraceWarning {
 
 fn of_times(info: &Info, warnings: &mut Vec<TraceWarning>) {
     match info.requests_per_second() {
-        None if info.requests() > 1 => warnings.push(TraceWarning::NoSpan {
-            requests: info.requests(),
-        }),
+        None if info.requests() > 1 => warnings.push(TraceWarning::NoSpan { requests: info.requests() }),
         Some(per_second) if per_second > FASTEST_PER_S => {
             warnings.push(TraceWarning::TooFast { per_second });
         }
-        Some(per_second) if per_second < SLOWEST_PER_S => warnings.push(TraceWarning::TooSlow {
-            per_hour: per_second * 3600.0,
-        }),
+        Some(per_second) if per_second < SLOWEST_PER_S => {
+            warnings.push(TraceWarning::TooSlow { per_hour: per_second * 3600.0 });
+        }
         _ => {}
     }
     if info.backward > 0 {
@@ -208,8 +198,5 @@ fn other_unit(per_second: f64, too_fast: bool) -> String {
         return "no unit of time makes it plausible: are the columns the right ones?".to_owned();
     }
     let size = if too_fast { "larger" } else { "smaller" };
-    format!(
-        "perhaps the unit of its times is {size} than what was taken: {}",
-        plausible.join(", ")
-    )
+    format!("perhaps the unit of its times is {size} than what was taken: {}", plausible.join(", "))
 }

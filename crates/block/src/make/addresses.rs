@@ -1,8 +1,7 @@
 //! Where requests go.
 //!
-//! All draw a *place*: a multiple of the alignment at which the smallest request of the recipe
-//! still fits into the range. A longer one that would reach over the end is moved back to the last
-//! place where it fits.
+//! All draw a *place*: a multiple of the alignment at which the smallest request of the recipe still fits into the
+//! range. A longer one that would reach over the end is moved back to the last place where it fits.
 
 use super::chance::{Chance, Geometric};
 use super::zipf::{Scatter, Zipf};
@@ -30,8 +29,7 @@ pub enum Addresses {
     /// Streams of requests that follow each other without a gap; each new run begins at a place
     /// that is drawn uniformly. Which stream is next is drawn as well.
     Sequential {
-        /// Mean requests in a run, geometrically distributed; infinite for one that goes round the
-        /// range for ever.
+        /// Mean requests in a run, geometrically distributed; infinite for one that goes round the range for ever.
         run: f64,
         /// Number of streams.
         streams: u32,
@@ -53,27 +51,19 @@ impl Addresses {
             ("normal", []) => Self::Normal,
             ("zipf", &[theta]) => Self::Zipf { theta },
             ("hot-cold", &[accesses, space]) => Self::HotCold { accesses, space },
-            ("sequential", []) => Self::Sequential {
-                run: f64::INFINITY,
-                streams: 1,
-            },
+            ("sequential", []) => Self::Sequential { run: f64::INFINITY, streams: 1 },
             ("sequential", &[run]) => Self::Sequential { run, streams: 1 },
-            ("sequential", &[run, streams]) => Self::Sequential {
-                run,
-                streams: streams as u32,
-            },
+            ("sequential", &[run, streams]) => Self::Sequential { run, streams: streams as u32 },
             _ => return Err(super::unknown("addresses", name, numbers, Self::FORMS)),
         })
     }
 
     pub(super) fn check(self) -> Result<(), Error> {
-        let refuse =
-            |value: f64, wanted: &str| Err(super::option("addresses", value, wanted.into()));
+        let refuse = |value: f64, wanted: &str| Err(super::option("addresses", value, wanted.into()));
         match self {
-            Self::Zipf { theta } if !(theta > 0.0 && theta <= 10.0) => refuse(
-                theta,
-                "an exponent above 0 and up to 10; uniform is the law with 0",
-            ),
+            Self::Zipf { theta } if !(theta > 0.0 && theta <= 10.0) => {
+                refuse(theta, "an exponent above 0 and up to 10; uniform is the law with 0")
+            }
             Self::HotCold { accesses, .. } if !(0.0..=1.0).contains(&accesses) => {
                 refuse(accesses, "a share of the accesses from 0 to 1")
             }
@@ -127,25 +117,16 @@ impl Places {
         let law = match recipe.addresses {
             Addresses::Uniform => Law::Uniform,
             Addresses::Normal => Law::Normal,
-            Addresses::Zipf { theta } => {
-                Law::Zipf(Zipf::new(count, theta), Scatter::new(count, recipe.seed))
+            Addresses::Zipf { theta } => Law::Zipf(Zipf::new(count, theta), Scatter::new(count, recipe.seed)),
+            Addresses::HotCold { accesses, space } => {
+                Law::HotCold { accesses, hot: ((count as f64 * space) as u64).clamp(1, count) }
             }
-            Addresses::HotCold { accesses, space } => Law::HotCold {
-                accesses,
-                hot: ((count as f64 * space) as u64).clamp(1, count),
-            },
             Addresses::Sequential { run, streams } => Law::Sequential(
                 vec![Stream::default(); streams as usize],
                 run.is_finite().then(|| Geometric::of_mean(run)),
             ),
         };
-        Self {
-            range_bytes: recipe.range_bytes,
-            align_bytes: recipe.align_bytes,
-            count,
-            chance,
-            law,
-        }
+        Self { range_bytes: recipe.range_bytes, align_bytes: recipe.align_bytes, count, chance, law }
     }
 
     /// The offset of the next request, which is at most the range long.
@@ -165,11 +146,7 @@ impl Places {
     #[inline]
     fn fitted(&self, offset_bytes: u64, length_bytes: u64) -> u64 {
         let last = self.range_bytes - length_bytes;
-        if offset_bytes <= last {
-            offset_bytes
-        } else {
-            last - last % self.align_bytes
-        }
+        if offset_bytes <= last { offset_bytes } else { last - last % self.align_bytes }
     }
 
     fn normal(&mut self) -> u64 {
@@ -184,11 +161,7 @@ impl Places {
 
     fn hot_or_cold(&mut self, accesses: f64, hot: u64) -> u64 {
         let cold = self.count - hot;
-        if cold == 0 || self.chance.unit() < accesses {
-            self.chance.below(hot)
-        } else {
-            hot + self.chance.below(cold)
-        }
+        if cold == 0 || self.chance.unit() < accesses { self.chance.below(hot) } else { hot + self.chance.below(cold) }
     }
 
     fn sequential(&mut self, length_bytes: u64) -> u64 {

@@ -37,8 +37,7 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// What [`named`](Self::named) takes.
-    pub const FORMS: &str =
-        "none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK_RATE";
+    pub const FORMS: &str = "none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK_RATE";
 
     /// From a name and its numbers, as a command line writes them.
     ///
@@ -50,11 +49,7 @@ impl Arrivals {
             ("fixed", &[per_second]) => Self::Fixed { per_second },
             ("uniform", &[per_second]) => Self::Uniform { per_second },
             ("poisson", &[per_second]) => Self::Poisson { per_second },
-            ("bursts", &[per_second, length, peak_per_second]) => Self::Bursts {
-                per_second,
-                length,
-                peak_per_second,
-            },
+            ("bursts", &[per_second, length, peak_per_second]) => Self::Bursts { per_second, length, peak_per_second },
             _ => return Err(super::unknown("arrivals", name, numbers, Self::FORMS)),
         })
     }
@@ -80,12 +75,7 @@ impl Arrivals {
     }
 
     fn check_bursts(self) -> Result<(), Error> {
-        let Self::Bursts {
-            length,
-            peak_per_second,
-            ..
-        } = self
-        else {
+        let Self::Bursts { length, peak_per_second, .. } = self else {
             return Ok(());
         };
         if !(1.0..=1e9).contains(&length) {
@@ -103,11 +93,9 @@ impl Arrivals {
     /// Mean pause between bursts: what is left of the time that a burst and its pause may take.
     fn pause_ns(self) -> f64 {
         match self {
-            Self::Bursts {
-                per_second,
-                length,
-                peak_per_second,
-            } => 1e9 * (length / per_second - (length - 1.0) / peak_per_second),
+            Self::Bursts { per_second, length, peak_per_second } => {
+                1e9 * (length / per_second - (length - 1.0) / peak_per_second)
+            }
             _ => 0.0,
         }
     }
@@ -134,14 +122,7 @@ impl Clock {
             Arrivals::Bursts { length, .. } => length,
             _ => 1.0,
         };
-        Self {
-            arrivals,
-            chance,
-            at_ns: 0,
-            rest_ns: 0.0,
-            in_burst: Geometric::of_mean(length),
-            left: 0,
-        }
+        Self { arrivals, chance, at_ns: 0, rest_ns: 0.0, in_burst: Geometric::of_mean(length), left: 0 }
     }
 
     /// The time of the next request. The first comes one gap after 0.
@@ -161,9 +142,7 @@ impl Clock {
             Arrivals::Fixed { per_second } => 1e9 / per_second,
             Arrivals::Uniform { per_second } => 2e9 / per_second * self.chance.unit(),
             Arrivals::Poisson { per_second } => 1e9 / per_second * self.chance.exponential(),
-            Arrivals::Bursts {
-                peak_per_second, ..
-            } => {
+            Arrivals::Bursts { peak_per_second, .. } => {
                 let mean_ns = if self.left == 0 {
                     self.left = self.in_burst.draw(&mut self.chance);
                     self.arrivals.pause_ns()

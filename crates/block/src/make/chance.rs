@@ -1,9 +1,8 @@
 //! Random numbers that are the same on every machine and for ever.
 //!
-//! The generator is xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number
-//! generators", ACM TOMS 47(4), 2021), its state filled by `SplitMix64` as its authors advise. Both
-//! are written out here and logarithms come from the crate `libm`, so that no update of a library
-//! and no processor changes a trace that was made from a seed.
+//! The generator is xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS
+//! 47(4), 2021), its state filled by `SplitMix64` as its authors advise. Both are written out here and logarithms come
+//! from the crate `libm`, so that no update of a library and no processor changes a trace that was made from a seed.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -85,11 +84,7 @@ pub struct Geometric {
 impl Geometric {
     /// `mean` is at least 1.
     pub fn of_mean(mean: f64) -> Self {
-        let scale = if mean > 1.0 {
-            libm::log1p(-1.0 / mean).recip()
-        } else {
-            0.0
-        };
+        let scale = if mean > 1.0 { libm::log1p(-1.0 / mean).recip() } else { 0.0 };
         Self { scale }
     }
 
@@ -116,13 +111,7 @@ mod tests {
     fn the_generator_is_xoshiro256_plus_plus() {
         // The first outputs of the authors' program for the state 1, 2, 3, 4.
         let mut chance = Chance([1, 2, 3, 4]);
-        let wanted = [
-            41_943_041,
-            58_720_359,
-            3_588_806_011_781_223,
-            3_591_011_842_654_386,
-            9_228_616_714_210_784_205,
-        ];
+        let wanted = [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386, 9_228_616_714_210_784_205];
         assert_eq!(wanted.map(|_| chance.bits()), wanted);
     }
 
@@ -133,10 +122,7 @@ mod tests {
         for _ in 0..70_000 {
             seen[chance.below(7) as usize] += 1;
         }
-        let chi_square: f64 = seen
-            .iter()
-            .map(|&n| f64::from(n - 10_000).powi(2) / 1e4)
-            .sum();
+        let chi_square: f64 = seen.iter().map(|&n| f64::from(n - 10_000).powi(2) / 1e4).sum();
         assert!(chi_square < 22.5, "6 degrees of freedom, 0.1 %: {seen:?}");
     }
 

@@ -48,9 +48,7 @@ impl Default for Recipe {
     fn default() -> Self {
         Self {
             requests: 1_000_000,
-            arrivals: Arrivals::Poisson {
-                per_second: 20_000.0,
-            },
+            arrivals: Arrivals::Poisson { per_second: 20_000.0 },
             addresses: Addresses::Uniform,
             sizes: Sizes::Fixed(4096),
             reads: 0.0,
@@ -161,18 +159,10 @@ impl Source for Made {
 
 /// An option of a recipe that cannot be.
 fn option(name: &'static str, value: impl std::fmt::Display, wanted: String) -> Error {
-    Error::Option {
-        name,
-        value: value.to_string(),
-        wanted,
-    }
+    Error::Option { name, value: value.to_string(), wanted }
 }
 
 fn unknown(name: &'static str, law: &str, numbers: &[f64], forms: &str) -> Error {
     let written = std::iter::once(law.to_owned()).chain(numbers.iter().map(f64::to_string));
-    option(
-        name,
-        written.collect::<Vec<_>>().join(":"),
-        forms.to_owned(),
-    )
+    option(name, written.collect::<Vec<_>>().join(":"), forms.to_owned())
 }

@@ -32,15 +32,10 @@ impl Sizes {
     pub fn named(name: &str, numbers: &[f64]) -> Result<Self, Error> {
         Ok(match (name, numbers) {
             ("fixed", &[bytes]) => Self::Fixed(bytes as u64),
-            ("exponential", &[bytes]) => Self::Exponential {
-                mean_bytes: bytes as u64,
-            },
-            ("weighted", pairs) if !pairs.is_empty() && pairs.len() % 2 == 0 => Self::Weighted(
-                pairs
-                    .chunks_exact(2)
-                    .map(|pair| (pair[0] as u64, pair[1]))
-                    .collect(),
-            ),
+            ("exponential", &[bytes]) => Self::Exponential { mean_bytes: bytes as u64 },
+            ("weighted", pairs) if !pairs.is_empty() && pairs.len() % 2 == 0 => {
+                Self::Weighted(pairs.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1])).collect())
+            }
             _ => return Err(super::unknown("sizes", name, numbers, Self::FORMS)),
         })
     }
@@ -66,9 +61,7 @@ impl Sizes {
             }
             Self::Weighted(pairs) => {
                 pairs.iter().try_for_each(|&(bytes, _)| within(bytes))?;
-                let odd = pairs
-                    .iter()
-                    .find(|(_, weight)| !(0.0..=1e12).contains(weight));
+                let odd = pairs.iter().find(|(_, weight)| !(0.0..=1e12).contains(weight));
                 if let Some((bytes, weight)) = odd {
                     let wanted = "a weight from 0 to 1e12".to_owned();
                     return Err(super::option("sizes", format!("{bytes}:{weight}"), wanted));
@@ -139,9 +132,7 @@ impl Lengths {
     pub fn next_bytes(&mut self) -> u64 {
         match &self.law {
             Law::Fixed(bytes) => *bytes,
-            Law::Exponential(sectors, most) => {
-                sectors.draw(&mut self.chance).min(*most) * SECTOR_BYTES
-            }
+            Law::Exponential(sectors, most) => sectors.draw(&mut self.chance).min(*most) * SECTOR_BYTES,
             Law::Weighted(ranked, sum) => {
                 let drawn = self.chance.unit() * sum;
                 let found = ranked.iter().find(|(_, upto)| drawn < *upto);

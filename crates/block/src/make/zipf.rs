@@ -4,9 +4,8 @@ use super::chance::{Chance, mixed};
 
 /// Ranks from 1 to `n`, rank `k` with a probability in proportion to `k^-theta`.
 ///
-/// Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", ACM TOMACS 6(3), 1996): exact for any `theta` above 0, and a
-/// little more than one try a number.
+/// Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
+/// distributions", ACM TOMACS 6(3), 1996): exact for any `theta` above 0, and a little more than one try a number.
 #[derive(Debug, Clone, Copy)]
 pub struct Zipf {
     theta: f64,
@@ -19,13 +18,7 @@ pub struct Zipf {
 impl Zipf {
     /// `n` is at least 1 and at most 2^53, `theta` is above 0.
     pub fn new(n: u64, theta: f64) -> Self {
-        let mut zipf = Self {
-            theta,
-            n,
-            from: 0.0,
-            to: 0.0,
-            sure: 0.0,
-        };
+        let mut zipf = Self { theta, n, from: 0.0, to: 0.0, sure: 0.0 };
         zipf.from = zipf.integral(1.5) - 1.0;
         zipf.to = zipf.integral(n as f64 + 0.5);
         zipf.sure = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
@@ -54,21 +47,13 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let t = (1.0 - self.theta) * log;
-        let slope = if t.abs() > 1e-8 {
-            libm::expm1(t) / t
-        } else {
-            1.0 + t / 2.0
-        };
+        let slope = if t.abs() > 1e-8 { libm::expm1(t) / t } else { 1.0 + t / 2.0 };
         slope * log
     }
 
     fn inverse(&self, y: f64) -> f64 {
         let t = (y * (1.0 - self.theta)).max(-1.0);
-        let slope = if t.abs() > 1e-8 {
-            libm::log1p(t) / t
-        } else {
-            1.0 - t / 2.0
-        };
+        let slope = if t.abs() > 1e-8 { libm::log1p(t) / t } else { 1.0 - t / 2.0 };
         libm::exp(slope * y)
     }
 }
@@ -129,14 +114,7 @@ mod tests {
 
     #[test]
     fn ranks_follow_the_exact_law() {
-        for (n, theta) in [
-            (1, 0.9),
-            (2, 1.0),
-            (50, 0.2),
-            (50, 0.99),
-            (50, 1.0),
-            (50, 2.5),
-        ] {
+        for (n, theta) in [(1, 0.9), (2, 1.0), (50, 0.2), (50, 0.99), (50, 1.0), (50, 2.5)] {
             let zipf = Zipf::new(n, theta);
             let mut chance = Chance::new(11, 0);
             let draws = 200_000.0;

@@ -53,12 +53,7 @@ impl Distances {
         }
         self.time += 1;
         self.references += 1;
-        let before = self.table.set(Entry {
-            page,
-            device,
-            hash: hash as u32,
-            time: self.time,
-        });
+        let before = self.table.set(Entry { page, device, hash: hash as u32, time: self.time });
         if before == 0 {
             self.cold += 1.0 / rate;
             if self.most_pages < usize::MAX {
@@ -76,11 +71,7 @@ impl Distances {
     fn mark(&mut self, time: u64, set: bool) {
         let mut at = time as usize;
         while at < self.marks.len() {
-            self.marks[at] = if set {
-                self.marks[at] + 1
-            } else {
-                self.marks[at] - 1
-            };
+            self.marks[at] = if set { self.marks[at] + 1 } else { self.marks[at] - 1 };
             at += at & at.wrapping_neg();
         }
     }
@@ -111,8 +102,7 @@ impl Distances {
         }
     }
 
-    /// Removes the pages with the largest hash if there are too many; returns that hash, which is the
-    /// new threshold.
+    /// Removes the pages with the largest hash if there are too many; returns that hash, which is the new threshold.
     pub fn shrink(&mut self) -> Option<u64> {
         if self.table.len() <= self.most_pages {
             return None;
@@ -154,11 +144,7 @@ impl Distances {
     pub fn adjusted(&self, references: f64) -> Vec<(u64, f64)> {
         let counted: f64 = self.counts.values().sum::<f64>() + self.cold;
         let mut all = vec![(0, references - counted)];
-        all.extend(
-            self.counts
-                .iter()
-                .map(|(&distance, &count)| (distance, count)),
-        );
+        all.extend(self.counts.iter().map(|(&distance, &count)| (distance, count)));
         all.push((u64::MAX, self.cold));
         all
     }

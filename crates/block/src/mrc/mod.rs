@@ -1,12 +1,11 @@
 //! Miss ratio curves of LRU buffers of all sizes, from one pass over a trace: exact, or of a sample.
 //!
-//! The reuse distance of a page is the number of different pages between two references to it: an LRU
-//! buffer of more pages than that has it still (R. L. Mattson et al., "Evaluation Techniques for
-//! Storage Hierarchies", IBM Systems Journal 9(2), 1970). A sample has only pages whose hash is below
-//! a threshold, and its distances are divided by the sampling rate: SHARDS (C. A. Waldspurger et al.,
-//! "Efficient MRC Construction with SHARDS", FAST 2015). With a fixed rate, memory grows with the
-//! pages of the trace; with a fixed size, the rate falls until the given number of pages is enough. Both are
-//! adjusted as in section 3.3 of the paper: references that a sample has too few count as hits.
+//! The reuse distance of a page is the number of different pages between two references to it: an LRU buffer of more
+//! pages than that has it still (R. L. Mattson et al., "Evaluation Techniques for Storage Hierarchies", IBM Systems
+//! Journal 9(2), 1970). A sample has only pages whose hash is below a threshold, and its distances are divided by the
+//! sampling rate: SHARDS (C. A. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015). With a fixed
+//! rate, memory grows with the pages of the trace; with a fixed size, the rate falls until the given number of pages is
+//! enough. Both are adjusted as in section 3.3 of the paper: references that a sample has too few count as hits.
 //!
 //! The error of a sample is estimated from [`PARTS`] parts of it, which have no page in common.
 
@@ -48,10 +47,7 @@ impl References {
     }
 
     const fn has(self, kind: Kind) -> bool {
-        matches!(
-            (self, kind),
-            (Self::Reads | Self::Both, Kind::Read) | (Self::Writes | Self::Both, Kind::Write)
-        )
+        matches!((self, kind), (Self::Reads | Self::Both, Kind::Read) | (Self::Writes | Self::Both, Kind::Write))
     }
 }
 
@@ -101,11 +97,7 @@ impl Mrc {
             }
         };
         let threshold = sample::threshold(rate);
-        let parts = if sampling == Sampling::Exact {
-            0
-        } else {
-            PARTS
-        };
+        let parts = if sampling == Sampling::Exact { 0 } else { PARTS };
         Ok(Self {
             page_bytes,
             of,
@@ -122,9 +114,7 @@ impl Mrc {
             if !self.of.has(request.kind) || request.length_bytes == 0 {
                 continue;
             }
-            let last = request
-                .offset_bytes
-                .saturating_add(request.length_bytes - 1);
+            let last = request.offset_bytes.saturating_add(request.length_bytes - 1);
             let pages = request.offset_bytes / self.page_bytes..=last / self.page_bytes;
             self.references += pages.end() - pages.start() + 1;
             for page in pages {
@@ -170,9 +160,5 @@ impl Mrc {
 }
 
 fn option(name: &'static str, value: &dyn ToString, wanted: &str) -> Error {
-    Error::Option {
-        name,
-        value: value.to_string(),
-        wanted: wanted.into(),
-    }
+    Error::Option { name, value: value.to_string(), wanted: wanted.into() }
 }

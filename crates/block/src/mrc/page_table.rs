@@ -11,12 +11,7 @@ pub(super) struct Entry {
     pub time: u64,
 }
 
-const EMPTY: Entry = Entry {
-    page: 0,
-    device: 0,
-    hash: 0,
-    time: 0,
-};
+const EMPTY: Entry = Entry { page: 0, device: 0, hash: 0, time: 0 };
 
 pub(super) struct PageTable {
     entries: Vec<Entry>,
@@ -25,10 +20,7 @@ pub(super) struct PageTable {
 
 impl PageTable {
     pub fn new() -> Self {
-        Self {
-            entries: vec![EMPTY; 1024],
-            pages: 0,
-        }
+        Self { entries: vec![EMPTY; 1024], pages: 0 }
     }
 
     pub fn len(&self) -> usize {

@@ -23,10 +23,7 @@ pub struct Draw {
 #[inline]
 pub fn draw(page: u64, device: u32) -> Draw {
     let mixed = mix(page ^ (u64::from(device) << 40));
-    Draw {
-        hash: mixed >> 32,
-        part: mixed as usize % PARTS,
-    }
+    Draw { hash: mixed >> 32, part: mixed as usize % PARTS }
 }
 
 /// The threshold of a sample of this rate.
@@ -50,8 +47,7 @@ pub fn error(parts: [f64; PARTS]) -> f64 {
     T_95 * (squares / (PARTS * (PARTS - 1)) as f64).sqrt()
 }
 
-/// Splitmix64's finalizer (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): neighbouring pages have
-/// unrelated hashes.
+/// Splitmix64's finalizer (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): neighbouring pages have unrelated hashes.
 fn mix(page: u64) -> u64 {
     let mut z = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

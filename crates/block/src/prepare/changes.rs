@@ -44,11 +44,7 @@ impl Changes {
     pub(super) fn pass(&mut self, requests: u64, bytes: u64) {
         self.seen += requests;
         self.given += requests;
-        for sum in [
-            &mut self.bytes_seen,
-            &mut self.bytes_kept,
-            &mut self.bytes_given,
-        ] {
+        for sum in [&mut self.bytes_seen, &mut self.bytes_kept, &mut self.bytes_given] {
             *sum = sum.saturating_add(bytes);
         }
     }
@@ -94,10 +90,7 @@ impl Changes {
 
 /// How the offset of one request was changed.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are independent of each other"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Moves {
     pub folded: bool,
     pub shrunk: bool,

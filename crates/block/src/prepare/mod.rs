@@ -1,8 +1,7 @@
 //! Traces that are prepared: requests dropped, moved, rounded, cut, and their times scaled.
 //!
-//! [`Prepared`] is a source over another one. It does what a [`Preparation`] says, refuses what
-//! cannot be, and counts in [`Changes`] all that it did. It deliberately does not sort: a trace
-//! whose times go back keeps them.
+//! [`Prepared`] is a source over another one. It does what a [`Preparation`] says, refuses what cannot be, and counts
+//! in [`Changes`] all that it did. It deliberately does not sort: a trace whose times go back keeps them.
 
 mod changes;
 mod place;
@@ -76,10 +75,8 @@ impl<S: Source> Prepared<S> {
             let Some(request) = self.take()? else {
                 return Ok(None);
             };
-            let prepared = self.prepare(request).map_err(|refusal| Error::Refused {
-                number: self.changes.seen,
-                refusal,
-            })?;
+            let prepared =
+                self.prepare(request).map_err(|refusal| Error::Refused { number: self.changes.seen, refusal })?;
             if let Some(request) = prepared {
                 return Ok(Some(self.page_of(request)));
             }
@@ -97,17 +94,13 @@ impl<S: Source> Prepared<S> {
         let empty = |request: &Request| request.length_bytes == 0 && request.kind != Kind::Flush;
         if let Some(place) = batch.iter().position(empty) {
             batch.truncate(place);
-            self.failed = Some(Error::Refused {
-                number: self.changes.seen + place as u64 + 1,
-                refusal: Refusal::Empty,
-            });
+            self.failed =
+                Some(Error::Refused { number: self.changes.seen + place as u64 + 1, refusal: Refusal::Empty });
             if place == 0 {
                 return self.failed.take().map_or(Ok(()), Err);
             }
         }
-        let bytes: u64 = batch.iter().fold(0, |sum: u64, request| {
-            sum.saturating_add(request.length_bytes)
-        });
+        let bytes: u64 = batch.iter().fold(0, |sum: u64, request| sum.saturating_add(request.length_bytes));
         self.changes.pass(batch.len() as u64, bytes);
         Ok(())
     }
@@ -185,11 +178,7 @@ impl<S: Source> Prepared<S> {
     /// Times before the first request, where a trace goes back, become 0 when it is rebased.
     fn scaled(&mut self, at_ns: u64) -> u64 {
         let first_ns = *self.first_ns.get_or_insert(at_ns);
-        let since_ns = if self.wanted.rebase {
-            at_ns.saturating_sub(first_ns)
-        } else {
-            at_ns
-        };
+        let since_ns = if self.wanted.rebase { at_ns.saturating_sub(first_ns) } else { at_ns };
         if (self.wanted.time_scale - 1.0).abs() < f64::EPSILON {
             return since_ns;
         }

@@ -22,11 +22,7 @@ pub struct Places {
 
 impl Places {
     pub fn new(wanted: &Preparation) -> Self {
-        Self {
-            wanted: *wanted,
-            ratio: wanted.shrink.map_or(1, super::Shrink::ratio),
-            devices: Vec::new(),
-        }
+        Self { wanted: *wanted, ratio: wanted.shrink.map_or(1, super::Shrink::ratio), devices: Vec::new() }
     }
 
     /// Changes offset, length and device of a request that is no flush and not empty.
@@ -76,10 +72,7 @@ impl Places {
 
     fn shrink(&self, request: &mut Request, moves: &mut Moves) {
         let page_bytes = self.wanted.page_bytes;
-        let (page, within) = (
-            request.offset_bytes / page_bytes,
-            request.offset_bytes % page_bytes,
-        );
+        let (page, within) = (request.offset_bytes / page_bytes, request.offset_bytes % page_bytes);
         let shrunk = page / self.ratio;
         moves.shrunk = shrunk != page;
         request.offset_bytes = shrunk * page_bytes + within;
@@ -98,10 +91,7 @@ impl Places {
         let page_bytes = self.wanted.page_bytes;
         let within = request.offset_bytes % page_bytes;
         if within > 0 && self.wanted.offsets == Offsets::Refuse {
-            return Err(Refusal::Unaligned {
-                offset_bytes: request.offset_bytes,
-                page_bytes,
-            });
+            return Err(Refusal::Unaligned { offset_bytes: request.offset_bytes, page_bytes });
         }
         if self.wanted.offsets == Offsets::Down || self.wanted.sizes != Sizing::Keep {
             request.offset_bytes -= within;
@@ -120,12 +110,7 @@ impl Places {
     }
 
     /// Sees to it that a request ends within the limit.
-    fn limit(
-        &self,
-        request: &mut Request,
-        limit_bytes: u64,
-        moves: &mut Moves,
-    ) -> Result<Fit, Refusal> {
+    fn limit(&self, request: &mut Request, limit_bytes: u64, moves: &mut Moves) -> Result<Fit, Refusal> {
         if request.end_bytes().is_some_and(|end| end <= limit_bytes) {
             return Ok(Fit::Within);
         }
@@ -155,9 +140,5 @@ impl Places {
 }
 
 fn beyond(request: &Request, limit_bytes: u64) -> Refusal {
-    Refusal::OutOfRange {
-        offset_bytes: request.offset_bytes,
-        length_bytes: request.length_bytes,
-        limit_bytes,
-    }
+    Refusal::OutOfRange { offset_bytes: request.offset_bytes, length_bytes: request.length_bytes, limit_bytes }
 }

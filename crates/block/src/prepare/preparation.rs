@@ -18,32 +18,17 @@ pub struct Kinds {
 
 impl Kinds {
     /// All of them.
-    pub const ALL: Self = Self {
-        reads: true,
-        writes: true,
-        trims: true,
-        flushes: true,
-    };
+    pub const ALL: Self = Self { reads: true, writes: true, trims: true, flushes: true };
 
     /// Writes alone.
-    pub const WRITES: Self = Self {
-        reads: false,
-        writes: true,
-        trims: false,
-        flushes: false,
-    };
+    pub const WRITES: Self = Self { reads: false, writes: true, trims: false, flushes: false };
 
     /// The kinds of a list of names.
     ///
     /// # Errors
     /// [`Error::Option`] for a name that is none.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
-        let mut kinds = Self {
-            reads: false,
-            writes: false,
-            trims: false,
-            flushes: false,
-        };
+        let mut kinds = Self { reads: false, writes: false, trims: false, flushes: false };
         for name in names {
             match name {
                 "reads" => kinds.reads = true,
@@ -52,11 +37,7 @@ impl Kinds {
                 "flushes" => kinds.flushes = true,
                 "all" => kinds = Self::ALL,
                 _ => {
-                    return Err(unknown(
-                        "keep",
-                        name,
-                        "reads, writes, trims, flushes or all",
-                    ));
+                    return Err(unknown("keep", name, "reads, writes, trims, flushes or all"));
                 }
             }
         }
@@ -172,9 +153,8 @@ impl Beyond {
 
 /// An address range that is made smaller evenly.
 ///
-/// The ratio is `ceil(from / to)`; page `p` becomes page `floor(p / ratio)`, and the offset within
-/// the page stays. So up to `ratio` neighbouring pages fall onto one. Nothing changes where `from`
-/// is at most `to`.
+/// The ratio is `ceil(from / to)`; page `p` becomes page `floor(p / ratio)`, and the offset within the page stays. So
+/// up to `ratio` neighbouring pages fall onto one. Nothing changes where `from` is at most `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shrink {
     /// Where the trace ends: the largest end of its requests.
@@ -260,11 +240,7 @@ impl Preparation {
             }
         }
         if self.devices == (Devices::SideBySide { each_bytes: 0 }) {
-            return Err(unknown(
-                "devices",
-                "side-by-side:0",
-                "at least 1 byte for each",
-            ));
+            return Err(unknown("devices", "side-by-side:0", "at least 1 byte for each"));
         }
         if let Some(limit_bytes) = self.limit_bytes {
             if limit_bytes < self.page_bytes {
@@ -281,9 +257,5 @@ impl Preparation {
 }
 
 fn unknown(name: &'static str, value: &str, wanted: &str) -> Error {
-    Error::Option {
-        name,
-        value: value.to_owned(),
-        wanted: wanted.to_owned(),
-    }
+    Error::Option { name, value: value.to_owned(), wanted: wanted.to_owned() }
 }

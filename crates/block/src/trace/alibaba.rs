@@ -44,13 +44,7 @@ impl LineParser for Parser {
         let length_bytes = fields.whole("length")?;
         let at_ns = fields.time("timestamp", Unit::Microseconds)?;
         fields.end(COLUMNS)?;
-        Ok(Some(Request {
-            at_ns,
-            offset_bytes,
-            length_bytes,
-            device,
-            kind,
-        }))
+        Ok(Some(Request { at_ns, offset_bytes, length_bytes, device, kind }))
     }
 }
 
@@ -59,17 +53,9 @@ struct Lines;
 impl Encoder for Lines {
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
         whole(out, u64::from(request.device));
-        out.extend_from_slice(if request.kind == Kind::Read {
-            b",R,"
-        } else {
-            b",W,"
-        });
+        out.extend_from_slice(if request.kind == Kind::Read { b",R," } else { b",W," });
         let at_us = request.at_ns / 1_000;
-        joined(
-            out,
-            b',',
-            &[request.offset_bytes, request.length_bytes, at_us],
-        );
+        joined(out, b',', &[request.offset_bytes, request.length_bytes, at_us]);
         out.push(b'\n');
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! The text that `blkparse` prints by default for traces of Linux' `blktrace`.
 //!
-//! Device (major,minor), processor, number, seconds, process, action, RWBS, first sector `+`
-//! sectors, name. One action stands for a request, queueing unless told otherwise; lines of others,
-//! of packet commands and of requests that neither move data nor flush are passed over, as is the
-//! summary at the end. The device is major * 2^20 + minor, as in the kernel. Layout: blkparse(1),
-//! "Default output"; letters of RWBS: `blk_fill_rwbs` in the kernel's `blktrace.c`.
+//! Device (major,minor), processor, number, seconds, process, action, RWBS, first sector `+` sectors, name. One action
+//! stands for a request, queueing unless told otherwise; lines of others, of packet commands and of requests that
+//! neither move data nor flush are passed over, as is the summary at the end. The device is major * 2^20 + minor, as in
+//! the kernel. Layout: blkparse(1), "Default output"; letters of RWBS: `blk_fill_rwbs` in the kernel's `blktrace.c`.
 
 use super::BlkEvent;
 use super::decimal::Unit;
@@ -54,18 +53,15 @@ impl Parser {
             BlkEvent::Issued => b'D',
             BlkEvent::Completed => b'C',
         };
-        Self {
-            action,
-            summary: false,
-        }
+        Self { action, summary: false }
     }
 
     /// A line that is no event: the summary's beginning, or what is said of the input.
     #[cold]
     fn other_line(&mut self, line: &[u8], fault: Fault) -> Result<Option<Request>, Fault> {
-        let processor = line.strip_prefix(b"CPU").is_some_and(|rest| {
-            rest.first().is_some_and(u8::is_ascii_digit) && rest.ends_with(b"):")
-        });
+        let processor = line
+            .strip_prefix(b"CPU")
+            .is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit) && rest.ends_with(b"):"));
         if processor || line.starts_with(b"Total (") && line.ends_with(b"):") {
             self.summary = true;
             return Ok(None);
@@ -104,19 +100,9 @@ impl LineParser for Parser {
 }
 
 /// The request of an event that stands for one.
-fn event(
-    fields: &mut Spaces<'_>,
-    rwbs: &[u8],
-    at_ns: u64,
-    device: u32,
-) -> Result<Option<Request>, Fault> {
+fn event(fields: &mut Spaces<'_>, rwbs: &[u8], at_ns: u64, device: u32) -> Result<Option<Request>, Fault> {
     let kind = kind_of(rwbs)?;
-    let flush = Request {
-        at_ns,
-        device,
-        kind: Kind::Flush,
-        ..Request::default()
-    };
+    let flush = Request { at_ns, device, kind: Kind::Flush, ..Request::default() };
     let without_range = rwbs.contains(&b'F').then_some(flush);
     if fields.remaining().starts_with(b"[") || !fields.more() {
         return Ok(without_range);
@@ -147,11 +133,7 @@ fn kind_of(rwbs: &[u8]) -> Result<Option<Kind>, Fault> {
         b'W' => Ok(Some(Kind::Write)),
         b'D' | b'E' => Ok(Some(Kind::Trim)),
         b'N' | b'F' | b'Z' => Ok(None),
-        _ => Err(Fault::field(
-            "RWBS",
-            rwbs,
-            "letters that begin with R, W, D, F or N",
-        )),
+        _ => Err(Fault::field("RWBS", rwbs, "letters that begin with R, W, D, F or N")),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Parsed requests in columns, for a cache that is read many times faster than any trace.
 //!
-//! A block has up to [`BATCH`] requests in four columns: the steps of time, offsets, lengths, and tags
-//! (device and kind). A column is stored as multiples of a unit above its smallest value, in as many
-//! bits as the largest needs: frame of reference with bit packing (M. Zukowski et al., "Super-Scalar
-//! RAM-CPU Cache Compression", ICDE 2006). Dictionaries and entropy coding would save another third,
-//! and are several times slower to read than memory.
+//! A block has up to [`BATCH`] requests in four columns: the steps of time, offsets, lengths, and tags (device and
+//! kind). A column is stored as multiples of a unit above its smallest value, in as many bits as the largest needs:
+//! frame of reference with bit packing (M. Zukowski et al., "Super-Scalar RAM-CPU Cache Compression", ICDE 2006).
+//! Dictionaries and entropy coding would save another third, and are several times slower to read than memory.
 //!
 //! Every block has a checksum whose seed is its number, so that a block at another place is noticed
 //! too. The head is written last: a file without a valid one is not whole. This is no format for
@@ -121,12 +120,7 @@ impl<W: Write + Seek> ColumnWriter<W> {
         output.write_all(&[0; HEAD_BYTES])?;
         Ok(Self {
             output,
-            head: Head {
-                format,
-                requests: 0,
-                blocks: 0,
-                kinds: 0,
-            },
+            head: Head { format, requests: 0, blocks: 0, kinds: 0 },
             pending: Vec::with_capacity(BATCH),
             values: Vec::with_capacity(BATCH),
             payload: Vec::with_capacity(MOST_PAYLOAD_BYTES),
@@ -198,12 +192,7 @@ impl<W: Write + Seek> ColumnWriter<W> {
     }
 
     /// Without `units`, the unit is the largest power of two that divides all values.
-    fn put_column(
-        &mut self,
-        units: &[u64],
-        requests: &[Request],
-        mut value: impl FnMut(&Request) -> u64,
-    ) {
+    fn put_column(&mut self, units: &[u64], requests: &[Request], mut value: impl FnMut(&Request) -> u64) {
         self.values.clear();
         self.values.extend(requests.iter().map(&mut value));
         let least = self.values.iter().min().copied().unwrap_or(0);
@@ -268,22 +257,14 @@ impl<'a> Column<'a> {
         let length = (bits * count).div_ceil(8);
         let packed = rest.get(..length + PADDING_BYTES)?;
         *payload = &rest[length..];
-        Some(Self {
-            least: word(head, 0),
-            unit: word(head, 8),
-            bits,
-            mask,
-            packed,
-        })
+        Some(Self { least: word(head, 0), unit: word(head, 8), bits, mask, packed })
     }
 
     #[inline(always)]
     fn get(&self, index: usize) -> u64 {
         let bit = index * self.bits;
         let packed = word(self.packed, bit / 8) >> (bit % 8);
-        (packed & self.mask)
-            .wrapping_mul(self.unit)
-            .wrapping_add(self.least)
+        (packed & self.mask).wrapping_mul(self.unit).wrapping_add(self.least)
     }
 }
 
@@ -329,15 +310,7 @@ impl<R: Read> ColumnReader<R> {
         let mut bytes = [0; HEAD_BYTES];
         input.read_exact(&mut bytes)?;
         let head = Head::of(&bytes).ok_or_else(|| damaged("its head is not valid"))?;
-        Ok(Self {
-            input,
-            head,
-            block: 0,
-            buffer: vec![0; READ_BYTES],
-            start: 0,
-            end: 0,
-            given: 0,
-        })
+        Ok(Self { input, head, block: 0, buffer: vec![0; READ_BYTES], start: 0, end: 0, given: 0 })
     }
 
     /// What the file says of itself.

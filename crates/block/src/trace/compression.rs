@@ -47,10 +47,7 @@ impl<R: Read> Read for Explained<R> {
                 io::ErrorKind::UnexpectedEof => "breaks off: the file is incomplete",
                 _ => "is damaged",
             };
-            io::Error::new(
-                kind,
-                format!("the {}-compressed trace {what} ({error})", self.0),
-            )
+            io::Error::new(kind, format!("the {}-compressed trace {what} ({error})", self.0))
         })
     }
 }

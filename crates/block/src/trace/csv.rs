@@ -28,9 +28,7 @@ pub(super) const FORMAT: Format = Format {
         let parser = Parser::new(&options.csv)?;
         Ok(Box::new(TextSource::new(format, input, parser, options)))
     },
-    writer: |format, output, options| {
-        Ok(EncodingSink::boxed(format, output, options, HEADER, Lines))
-    },
+    writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, HEADER, Lines)),
     probe: |format, head| probe(format, head, Parser::of_header(CsvColumns::default())),
 };
 
@@ -44,18 +42,12 @@ struct Parser {
 
 impl Parser {
     fn of_header(given: CsvColumns) -> Self {
-        Self {
-            given,
-            roles: Vec::new(),
-            header_to_come: true,
-        }
+        Self { given, roles: Vec::new(), header_to_come: true }
     }
 
     fn new(given: &CsvColumns) -> Result<Self, Error> {
-        for (name, unit) in [
-            ("unit of offsets", given.offset_unit_bytes),
-            ("unit of lengths", given.length_unit_bytes),
-        ] {
+        for (name, unit) in [("unit of offsets", given.offset_unit_bytes), ("unit of lengths", given.length_unit_bytes)]
+        {
             if unit == Some(0) {
                 return Err(option(name, "0".into(), "at least 1 byte".into()));
             }
@@ -63,8 +55,8 @@ impl Parser {
         let mut parser = Self::of_header(given.clone());
         if !given.names.is_empty() {
             let names = given.names.iter().map(String::as_bytes);
-            parser.roles = roles(names, given)
-                .map_err(|fault| option("columns", given.names.join(","), fault.to_string()))?;
+            parser.roles =
+                roles(names, given).map_err(|fault| option("columns", given.names.join(","), fault.to_string()))?;
             parser.header_to_come = given.skip_header;
         }
         Ok(parser)
@@ -74,12 +66,12 @@ impl Parser {
     fn kind(&self, field: &[u8]) -> Result<Kind, Fault> {
         match (self.given.kinds, field) {
             // The words that are written here come first: the others are looked up in lower case.
-            (KindCode::Words, b"read" | b"R")
-            | (KindCode::ReadIsOne, b"1")
-            | (KindCode::WriteIsOne, b"0") => Ok(Kind::Read),
-            (KindCode::Words, b"write" | b"W")
-            | (KindCode::ReadIsOne, b"0")
-            | (KindCode::WriteIsOne, b"1") => Ok(Kind::Write),
+            (KindCode::Words, b"read" | b"R") | (KindCode::ReadIsOne, b"1") | (KindCode::WriteIsOne, b"0") => {
+                Ok(Kind::Read)
+            }
+            (KindCode::Words, b"write" | b"W") | (KindCode::ReadIsOne, b"0") | (KindCode::WriteIsOne, b"1") => {
+                Ok(Kind::Write)
+            }
             (KindCode::Words, _) => word(field),
             (KindCode::Scsi, _) => scsi::hexadecimal(field),
             _ => Err(Fault::field("kind", field, "0 or 1")),
@@ -88,11 +80,7 @@ impl Parser {
 }
 
 fn option(name: &'static str, value: String, wanted: String) -> Error {
-    Error::Option {
-        name,
-        value,
-        wanted,
-    }
+    Error::Option { name, value, wanted }
 }
 
 impl LineParser for Parser {
@@ -170,11 +158,7 @@ impl Encoder for Lines {
         out.extend_from_slice(name(request.kind).as_bytes());
         out.push(b',');
         let device = u64::from(request.device);
-        joined(
-            out,
-            b',',
-            &[request.offset_bytes, request.length_bytes, device],
-        );
+        joined(out, b',', &[request.offset_bytes, request.length_bytes, device]);
         out.push(b'\n');
         Ok(())
     }

@@ -24,10 +24,7 @@ const NAMES: &str = "names with a time, a kind, an offset and a length, each onc
                      time_s|ms|us|ns, kind|op, offset|lba|lbn|sector, length|size|sectors";
 
 /// The roles of columns that are so called.
-pub(super) fn roles<'a>(
-    names: impl Iterator<Item = &'a [u8]>,
-    given: &CsvColumns,
-) -> Result<Vec<Role>, Fault> {
+pub(super) fn roles<'a>(names: impl Iterator<Item = &'a [u8]>, given: &CsvColumns) -> Result<Vec<Role>, Fault> {
     let mut roles = Vec::new();
     for name in names {
         let name = name.trim_ascii();
@@ -40,11 +37,7 @@ pub(super) fn roles<'a>(
         && once(|role| matches!(role, Role::Offset(_)))
         && once(|role| matches!(role, Role::Length(_)))
         && roles.iter().filter(|role| **role == Role::Device).count() <= 1;
-    if complete {
-        Ok(roles)
-    } else {
-        Err(incomplete())
-    }
+    if complete { Ok(roles) } else { Err(incomplete()) }
 }
 
 fn incomplete() -> Fault {
@@ -61,28 +54,21 @@ fn role(name: &str, given: &CsvColumns) -> Result<Role, &'static str> {
         "size" | "length" | "bytes" | "size_bytes" | "length_bytes" => length(1),
         "sectors" | "size_sectors" | "length_sectors" => length(SECTOR),
         "device" | "disk" | "volume" | "asu" | "device_id" => Role::Device,
-        _ => {
-            match time_unit(name) {
-                None => Role::Ignored,
-                Some(None) => Role::Time(given.time_unit.ok_or(
-                    "a time with its unit, such as time_us (or the unit with --time-unit)",
-                )?),
-                Some(Some(unit)) => Role::Time(unit),
-            }
-        }
+        _ => match time_unit(name) {
+            None => Role::Ignored,
+            Some(None) => Role::Time(
+                given.time_unit.ok_or("a time with its unit, such as time_us (or the unit with --time-unit)")?,
+            ),
+            Some(Some(unit)) => Role::Time(unit),
+        },
     })
 }
 
 /// Whether a column is a time's, and the unit that its name has.
-#[allow(
-    clippy::option_option,
-    reason = "no time, a time without unit, a time with one"
-)]
+#[allow(clippy::option_option, reason = "no time, a time without unit, a time with one")]
 fn time_unit(name: &str) -> Option<Option<Unit>> {
-    let rest = name
-        .strip_prefix("timestamp")
-        .or_else(|| name.strip_prefix("time"))
-        .or_else(|| name.strip_prefix("at"))?;
+    let rest =
+        name.strip_prefix("timestamp").or_else(|| name.strip_prefix("time")).or_else(|| name.strip_prefix("at"))?;
     match rest {
         "" if name != "at" => Some(None),
         "_s" => Some(Some(Unit::Seconds)),

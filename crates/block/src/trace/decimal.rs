@@ -65,10 +65,7 @@ mod tests {
         assert_eq!(scaled(0, 1, 9, Unit::Seconds), Some(1));
         assert_eq!(scaled(0, 123_456_789, 9, Unit::Microseconds), Some(123));
         assert_eq!(scaled(7, 9, 1, Unit::Nanoseconds), Some(7));
-        assert_eq!(
-            scaled(18_446_744_073, 709_551_615, 9, Unit::Seconds),
-            Some(u64::MAX)
-        );
+        assert_eq!(scaled(18_446_744_073, 709_551_615, 9, Unit::Seconds), Some(u64::MAX));
         assert_eq!(scaled(18_446_744_073, 709_551_616, 9, Unit::Seconds), None);
     }
 }

@@ -23,14 +23,7 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: None,
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            Parser { strict: false },
-            options,
-        )))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, Parser { strict: false }, options))),
     writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, "", Lines)),
     probe: |format, head| probe(format, head, Parser { strict: true }),
 };
@@ -54,11 +47,7 @@ impl LineParser for Parser {
         let device = device("device", fields.whole("device")?)?;
         let first = fields.whole("first sector")?;
         let count = fields.whole("sectors")?;
-        let kind = if hexadecimal(fields.text("flags")?)? & 1 == 1 {
-            Kind::Read
-        } else {
-            Kind::Write
-        };
+        let kind = if hexadecimal(fields.text("flags")?)? & 1 == 1 { Kind::Read } else { Kind::Write };
         fields.end(COLUMNS)?;
         sector_request(at_ns, device, first, count, kind).map(Some)
     }

@@ -24,11 +24,7 @@ pub(super) type Spaces<'a> = Fields<'a, b' '>;
 
 impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     pub(super) fn new(line: &'a [u8]) -> Self {
-        Self {
-            line,
-            at: 0,
-            seen: 0,
-        }
+        Self { line, at: 0, seen: 0 }
     }
 
     /// A whole number.
@@ -132,10 +128,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     /// The error for too many or too few columns.
     #[cold]
     pub(super) fn columns(&self, wanted: &str) -> Fault {
-        Fault::Columns {
-            seen: count::<SEPARATOR>(self.line),
-            wanted: wanted.into(),
-        }
+        Fault::Columns { seen: count::<SEPARATOR>(self.line), wanted: wanted.into() }
     }
 
     #[inline(always)]
@@ -179,10 +172,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[cold]
     fn fault(&self, start: usize, column: &'static str, wanted: &'static str) -> Fault {
         if start >= self.line.len() {
-            return Fault::Columns {
-                seen: self.seen,
-                wanted: format!("{column} as the next"),
-            };
+            return Fault::Columns { seen: self.seen, wanted: format!("{column} as the next") };
         }
         let field = without_white_space(&self.line[start..self.end_of(start)]);
         Fault::field(column, field, wanted)
@@ -194,9 +184,7 @@ fn count<const SEPARATOR: u8>(line: &[u8]) -> usize {
     if SEPARATOR == b',' {
         return memchr::memchr_iter(b',', line).count() + 1;
     }
-    line.split(|&byte| matches!(byte, b' ' | b'\t'))
-        .filter(|field| !field.is_empty())
-        .count()
+    line.split(|&byte| matches!(byte, b' ' | b'\t')).filter(|field| !field.is_empty()).count()
 }
 
 /// The number at a place and where it ends; nothing without a digit or beyond 64 bits.
@@ -257,9 +245,7 @@ pub(super) fn without_white_space(mut line: &[u8]) -> &[u8] {
 /// Sectors as bytes.
 #[inline(always)]
 pub(super) fn sectors(column: &'static str, number: u64) -> Result<u64, Fault> {
-    number
-        .checked_mul(SECTOR_BYTES)
-        .ok_or_else(|| too_many_sectors(column, number))
+    number.checked_mul(SECTOR_BYTES).ok_or_else(|| too_many_sectors(column, number))
 }
 
 #[cold]
@@ -271,29 +257,11 @@ fn too_many_sectors(column: &'static str, number: u64) -> Fault {
 /// A device number.
 #[inline(always)]
 pub(super) fn device(column: &'static str, number: u64) -> Result<u32, Fault> {
-    u32::try_from(number).map_err(|_| {
-        Fault::overflow(
-            column,
-            number.to_string().as_bytes(),
-            "it must be below 2^32",
-        )
-    })
+    u32::try_from(number).map_err(|_| Fault::overflow(column, number.to_string().as_bytes(), "it must be below 2^32"))
 }
 
 /// A request whose range is in sectors.
 #[inline(always)]
-pub(super) fn sector_request(
-    at_ns: u64,
-    device: u32,
-    first: u64,
-    count: u64,
-    kind: Kind,
-) -> Result<Request, Fault> {
-    Ok(Request {
-        at_ns,
-        offset_bytes: sectors("offset", first)?,
-        length_bytes: sectors("size", count)?,
-        device,
-        kind,
-    })
+pub(super) fn sector_request(at_ns: u64, device: u32, first: u64, count: u64, kind: Kind) -> Result<Request, Fault> {
+    Ok(Request { at_ns, offset_bytes: sectors("offset", first)?, length_bytes: sectors("size", count)?, device, kind })
 }

@@ -15,13 +15,9 @@ pub enum Form {
     Binary,
 }
 
-pub(super) type Reader = fn(
-    &'static Format,
-    Box<dyn Read + Send>,
-    &ReadOptions,
-) -> Result<Box<dyn Source + Send>, Error>;
-pub(super) type Writer =
-    fn(&'static Format, Box<dyn Write>, &WriteOptions) -> Result<Box<dyn Sink>, Error>;
+pub(super) type Reader =
+    fn(&'static Format, Box<dyn Read + Send>, &ReadOptions) -> Result<Box<dyn Source + Send>, Error>;
+pub(super) type Writer = fn(&'static Format, Box<dyn Write>, &WriteOptions) -> Result<Box<dyn Sink>, Error>;
 /// Reads a head as strictly as the format can be: how many requests it holds.
 pub(super) type Probe = fn(&'static Format, &[u8]) -> Result<u64, Misfit>;
 
@@ -62,31 +58,18 @@ pub(super) const ALL_KINDS: &[Kind] = &[Kind::Read, Kind::Write, Kind::Trim, Kin
 
 /// The error for a name that no format has.
 pub(super) fn unknown(name: &str, formats: &[Format]) -> Error {
-    let mut near: Vec<(usize, &str)> = formats
-        .iter()
-        .map(|format| (distance(name, format.name), format.name))
-        .collect();
+    let mut near: Vec<(usize, &str)> =
+        formats.iter().map(|format| (distance(name, format.name), format.name)).collect();
     near.sort_unstable();
-    let near_names: Vec<&str> = near
-        .iter()
-        .filter(|(steps, near)| *steps <= 2.min(near.len() - 1))
-        .map(|(_, name)| *name)
-        .collect();
+    let near_names: Vec<&str> =
+        near.iter().filter(|(steps, near)| *steps <= 2.min(near.len() - 1)).map(|(_, name)| *name).collect();
     let all: Vec<&str> = formats.iter().map(|format| format.name).collect();
     let wanted = if near_names.is_empty() {
         format!("one of {}", all.join(", "))
     } else {
-        format!(
-            "perhaps {}? There are {}",
-            near_names.join(" or "),
-            all.join(", ")
-        )
+        format!("perhaps {}? There are {}", near_names.join(" or "), all.join(", "))
     };
-    Error::Option {
-        name: "format",
-        value: format!("`{}`", name.chars().take(40).collect::<String>()),
-        wanted,
-    }
+    Error::Option { name: "format", value: format!("`{}`", name.chars().take(40).collect::<String>()), wanted }
 }
 
 /// Fewest insertions, deletions and replacements that make one word the other (Levenshtein).

@@ -25,16 +25,9 @@ impl Gate {
     #[inline(always)]
     pub(super) fn admits(&mut self, request: &Request) -> Result<bool, Fault> {
         if request.at_ns < self.last_ns && self.in_order {
-            return Err(Fault::TimeBack {
-                at_ns: request.at_ns,
-                last_ns: self.last_ns,
-            });
+            return Err(Fault::TimeBack { at_ns: request.at_ns, last_ns: self.last_ns });
         }
-        if request
-            .offset_bytes
-            .checked_add(request.length_bytes)
-            .is_none()
-        {
+        if request.offset_bytes.checked_add(request.length_bytes).is_none() {
             return Err(Fault::Overflow {
                 column: "offset",
                 seen: request.offset_bytes.to_string(),

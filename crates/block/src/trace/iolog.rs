@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use super::fields::Spaces;
 use crate::{Fault, Kind, Request};
 
-const ACTIONS: &str =
-    "read, write, trim, sync, datasync, sync_file_range, add, open or close (or wait, version 2)";
+const ACTIONS: &str = "read, write, trim, sync, datasync, sync_file_range, add, open or close (or wait, version 2)";
 
 /// The files of an iolog.
 #[derive(Default)]
@@ -57,12 +56,7 @@ impl Files {
         let offset_bytes = fields.whole("offset")?;
         let length_bytes = fields.whole("length")?;
         fields.end("file, action, offset and length")?;
-        let mut request = Request {
-            at_ns,
-            device: self.number(file)?,
-            kind,
-            ..Request::default()
-        };
+        let mut request = Request { at_ns, device: self.number(file)?, kind, ..Request::default() };
         if kind != Kind::Flush {
             (request.offset_bytes, request.length_bytes) = (offset_bytes, length_bytes);
         }

@@ -24,22 +24,9 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: ALL_KINDS,
     same_as: None,
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            Parser::default(),
-            options,
-        )))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, Parser::default(), options))),
     writer: |format, output, options| {
-        Ok(EncodingSink::boxed(
-            format,
-            output,
-            options,
-            "fio version 2 iolog\n",
-            Lines::default(),
-        ))
+        Ok(EncodingSink::boxed(format, output, options, "fio version 2 iolog\n", Lines::default()))
     },
     probe: |format, head| probe(format, head, Parser::default()),
 };
@@ -54,11 +41,7 @@ struct Parser {
 impl LineParser for Parser {
     fn parse(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
         if !self.begun {
-            iolog::header(
-                line,
-                "fio version 2 iolog",
-                "the header `fio version 2 iolog`",
-            )?;
+            iolog::header(line, "fio version 2 iolog", "the header `fio version 2 iolog`")?;
             self.begun = true;
             return Ok(None);
         }
@@ -83,11 +66,7 @@ impl Parser {
         fields.end("file, wait, microseconds")?;
         let Some(now_ns) = self.now_ns.checked_add(wait_ns) else {
             let limit = "together with those before, it must be below 2^64 ns (584 years)";
-            return Err(Fault::overflow(
-                "wait",
-                wait_ns.to_string().as_bytes(),
-                limit,
-            ));
+            return Err(Fault::overflow("wait", wait_ns.to_string().as_bytes(), limit));
         };
         self.now_ns = now_ns;
         Ok(None)
@@ -104,10 +83,7 @@ impl Encoder for Lines {
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
         let at_us = request.at_ns / 1_000;
         let Some(wait_us) = at_us.checked_sub(self.now_us) else {
-            return Err(Fault::TimeBack {
-                at_ns: request.at_ns,
-                last_ns: self.now_us * 1_000,
-            });
+            return Err(Fault::TimeBack { at_ns: request.at_ns, last_ns: self.now_us * 1_000 });
         };
         self.now_us = at_us;
         self.named.introduce(request.device, b"", out);

@@ -23,22 +23,9 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: ALL_KINDS,
     same_as: None,
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            Parser::default(),
-            options,
-        )))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, Parser::default(), options))),
     writer: |format, output, options| {
-        Ok(EncodingSink::boxed(
-            format,
-            output,
-            options,
-            "fio version 3 iolog\n",
-            Lines::default(),
-        ))
+        Ok(EncodingSink::boxed(format, output, options, "fio version 3 iolog\n", Lines::default()))
     },
     probe: |format, head| probe(format, head, Parser::default()),
 };
@@ -52,11 +39,7 @@ struct Parser {
 impl LineParser for Parser {
     fn parse(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
         if !self.begun {
-            iolog::header(
-                line,
-                "fio version 3 iolog",
-                "the header `fio version 3 iolog`",
-            )?;
+            iolog::header(line, "fio version 3 iolog", "the header `fio version 3 iolog`")?;
             self.begun = true;
             return Ok(None);
         }

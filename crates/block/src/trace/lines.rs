@@ -31,14 +31,7 @@ pub(super) enum Next<'a> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(source: R) -> Self {
-        Self {
-            source,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            ended: false,
-            taken: 0,
-        }
+        Self { source, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, ended: false, taken: 0 }
     }
 
     /// How many lines were taken: the number of the last one.
@@ -76,11 +69,7 @@ impl<R: Read> Lines<R> {
                 return Ok(Next::TooLong);
             }
             if self.ended {
-                return Ok(if pending == 0 {
-                    Next::End
-                } else {
-                    self.line(pending, 0)
-                });
+                return Ok(if pending == 0 { Next::End } else { self.line(pending, 0) });
             }
             searched = pending;
             self.fill()?;

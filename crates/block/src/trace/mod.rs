@@ -37,10 +37,7 @@ mod vscsi;
 pub use compression::decompressed;
 pub use decimal::Unit;
 pub use format::{Form, Format};
-pub use options::{
-    BadLines, BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions,
-    ZeroLength,
-};
+pub use options::{BadLines, BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 pub use sink::Sink;
 pub use sniff::{SNIFF_BYTES, Sniffed, sniff};
 
@@ -69,10 +66,7 @@ pub static FORMATS: &[Format] = &[
 /// # Errors
 /// [`Error::Option`] with the names that are nearest, if there is none.
 pub fn format(name: &str) -> Result<&'static Format, Error> {
-    FORMATS
-        .iter()
-        .find(|format| format.name == name)
-        .ok_or_else(|| format::unknown(name, FORMATS))
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| format::unknown(name, FORMATS))
 }
 
 /// Reads a trace that is not compressed any more (see [`decompressed`]).

@@ -21,22 +21,7 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: Some("ssdsim"),
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            NanosecondParser,
-            options,
-        )))
-    },
-    writer: |format, output, options| {
-        Ok(EncodingSink::boxed(
-            format,
-            output,
-            options,
-            "",
-            NanosecondLines,
-        ))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, NanosecondParser, options))),
+    writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, "", NanosecondLines)),
     probe: |format, head| probe(format, head, NanosecondParser),
 };

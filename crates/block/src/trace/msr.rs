@@ -1,8 +1,7 @@
 //! Traces of MSR Cambridge's servers, as the SNIA's repository has them.
 //!
-//! Windows file time (100 ns since 1601), host, disk, `Read` or `Write`, offset and size in bytes,
-//! response time in 100 ns. The disk is the device; a trace has one host, and its name and the
-//! response times are not kept.
+//! Windows file time (100 ns since 1601), host, disk, `Read` or `Write`, offset and size in bytes, response time in 100
+//! ns. The disk is the device; a trace has one host, and its name and the response times are not kept.
 
 use super::fields::{Commas, device};
 use super::format::{Form, Format, READ_WRITE};
@@ -22,14 +21,7 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: None,
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            Parser::default(),
-            options,
-        )))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, Parser::default(), options))),
     writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, "", Lines)),
     probe: |format, head| probe(format, head, Parser::default()),
 };
@@ -63,13 +55,7 @@ impl LineParser for Parser {
         fields.whole("response time")?;
         fields.end(COLUMNS)?;
         let at_ns = ticks.checked_mul(TICK_NS).ok_or_else(|| too_late(ticks))?;
-        Ok(Some(Request {
-            at_ns,
-            offset_bytes,
-            length_bytes,
-            device,
-            kind,
-        }))
+        Ok(Some(Request { at_ns, offset_bytes, length_bytes, device, kind }))
     }
 }
 
@@ -99,11 +85,7 @@ impl Encoder for Lines {
         whole(out, request.at_ns / TICK_NS);
         out.extend_from_slice(b",host,");
         whole(out, u64::from(request.device));
-        out.extend_from_slice(if request.kind == Kind::Read {
-            b",Read,".as_slice()
-        } else {
-            b",Write,"
-        });
+        out.extend_from_slice(if request.kind == Kind::Read { b",Read,".as_slice() } else { b",Write," });
         joined(out, b',', &[request.offset_bytes, request.length_bytes, 0]);
         out.push(b'\n');
         Ok(())

@@ -7,10 +7,7 @@ use super::OutOfOrder;
 use crate::{BATCH, Error, Fault, Request, Source};
 
 /// The source in the order that is asked for.
-pub(super) fn ordered(
-    source: Box<dyn Source + Send>,
-    order: OutOfOrder,
-) -> Result<Box<dyn Source + Send>, Error> {
+pub(super) fn ordered(source: Box<dyn Source + Send>, order: OutOfOrder) -> Result<Box<dyn Source + Send>, Error> {
     match order {
         OutOfOrder::Refuse | OutOfOrder::Keep => Ok(source),
         OutOfOrder::Sort(0) => Err(Error::Option {
@@ -55,8 +52,7 @@ impl<S: Source> Sorted<S> {
     fn hold(&mut self) {
         while matches!(self.state, State::Reading) && self.held.len() <= self.window {
             if let Some(&request) = self.batch.get(self.given) {
-                self.held
-                    .push(Reverse((request.at_ns, self.taken, request)));
+                self.held.push(Reverse((request.at_ns, self.taken, request)));
                 self.given += 1;
                 self.taken += 1;
                 continue;
@@ -76,10 +72,7 @@ impl<S: Source> Sorted<S> {
     /// A request that came more than a window too late.
     fn late(&mut self, place: u64, request: Request) {
         self.held.clear();
-        let fault = Fault::TimeBack {
-            at_ns: request.at_ns,
-            last_ns: self.last_ns,
-        };
+        let fault = Fault::TimeBack { at_ns: request.at_ns, last_ns: self.last_ns };
         self.state = State::Failed(fault.at_request(place + 1));
     }
 }

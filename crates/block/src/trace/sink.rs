@@ -98,10 +98,7 @@ impl<E: Encoder + 'static> EncodingSink<E> {
 
     /// The request with its range grown to what the format counts in.
     fn aligned(&self, mut request: Request) -> Result<Request, Fault> {
-        let (first_grain, grain) = (
-            self.format.offset_grain_bytes,
-            self.format.length_grain_bytes,
-        );
+        let (first_grain, grain) = (self.format.offset_grain_bytes, self.format.length_grain_bytes);
         let end = request.end_bytes().ok_or_else(|| self.beyond(&request))?;
         if request.offset_bytes % first_grain == 0 && request.length_bytes % grain == 0 {
             return Ok(request);
@@ -159,10 +156,7 @@ impl<E: Encoder + 'static> Sink for EncodingSink<E> {
 fn lost(format: &Format, option: Loss, what: impl Fn() -> String) -> Result<(), Fault> {
     match option {
         Loss::Accept => Ok(()),
-        Loss::Refuse => Err(Fault::Inexpressible {
-            format: format.name,
-            what: what(),
-        }),
+        Loss::Refuse => Err(Fault::Inexpressible { format: format.name, what: what() }),
     }
 }
 

@@ -43,16 +43,9 @@ pub fn sniff(head: &[u8], name_hint: Option<&str>) -> Result<Sniffed, Error> {
         }
     }
     match fitting.as_slice() {
-        [] if head.is_empty() => Err(Error::Nothing {
-            format: "any format",
-            seen: "0 bytes".into(),
-        }),
+        [] if head.is_empty() => Err(Error::Nothing { format: "any format", seen: "0 bytes".into() }),
         [] => Err(unknown(head, others)),
-        [(format, requests)] => Ok(Sniffed {
-            format,
-            same: None,
-            requests: *requests,
-        }),
+        [(format, requests)] => Ok(Sniffed { format, same: None, requests: *requests }),
         [one, other] if other.0.same_as == Some(one.0.name) => Ok(either(*one, *other, name_hint)),
         [one, other] if one.0.same_as == Some(other.0.name) => Ok(either(*other, *one, name_hint)),
         several => Err(ambiguous(several)),
@@ -67,16 +60,8 @@ fn either(first: Fit, second: Fit, name_hint: Option<&str>) -> Sniffed {
     });
     let named = |format: &Format| format.endings.iter().any(|ending| name.ends_with(ending));
     let second_named = named(second.0) && !named(first.0);
-    let (chosen, same) = if second_named {
-        (second, first)
-    } else {
-        (first, second)
-    };
-    Sniffed {
-        format: chosen.0,
-        same: Some(same.0),
-        requests: chosen.1,
-    }
+    let (chosen, same) = if second_named { (second, first) } else { (first, second) };
+    Sniffed { format: chosen.0, same: Some(same.0), requests: chosen.1 }
 }
 
 /// The head without the line that is cut at its end. Binary formats know the length of a record.
@@ -93,9 +78,7 @@ fn complete<'a>(format: &Format, head: &'a [u8]) -> &'a [u8] {
 
 fn ambiguous(fitting: &[Fit]) -> Error {
     let names: Vec<&str> = fitting.iter().map(|(format, _)| format.name).collect();
-    Error::Ambiguous {
-        candidates: names.join(" or "),
-    }
+    Error::Ambiguous { candidates: names.join(" or ") }
 }
 
 /// Explains the formats that got furthest; where none got anywhere, shows what it was.
@@ -114,9 +97,7 @@ fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let beginning = excerpt(line.trim_ascii());
-    Error::Unknown {
-        nearest: format!("none of {} begins with `{beginning}`", names.join(", ")),
-    }
+    Error::Unknown { nearest: format!("none of {} begins with `{beginning}`", names.join(", ")) }
 }
 
 /// Whether the beginning is right, a header for example, though no request was read.

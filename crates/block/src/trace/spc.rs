@@ -43,13 +43,7 @@ impl LineParser for Parser {
             other => return Err(Fault::field("opcode", other, "R or W")),
         };
         let at_ns = fields.time("timestamp", Unit::Seconds)?;
-        Ok(Some(Request {
-            at_ns,
-            offset_bytes,
-            length_bytes,
-            device,
-            kind,
-        }))
+        Ok(Some(Request { at_ns, offset_bytes, length_bytes, device, kind }))
     }
 }
 
@@ -59,11 +53,7 @@ impl Encoder for Lines {
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
         let range = [request.offset_bytes / SECTOR_BYTES, request.length_bytes];
         joined(out, b',', &[u64::from(request.device), range[0], range[1]]);
-        out.extend_from_slice(if request.kind == Kind::Read {
-            b",R,"
-        } else {
-            b",W,"
-        });
+        out.extend_from_slice(if request.kind == Kind::Read { b",R," } else { b",W," });
         decimal(out, request.at_ns, 9);
         out.push(b'\n');
         Ok(())

@@ -1,7 +1,6 @@
 //! `SSDSim`'s ascii traces: arrival in nanoseconds, ASU, first sector, sectors, type.
 //!
-//! The type is 1 for a read and 0 for a write. `MQSim`'s traces have the same columns with the
-//! same meaning.
+//! The type is 1 for a read and 0 for a write. `MQSim`'s traces have the same columns with the same meaning.
 
 use super::fields::SECTOR_BYTES;
 use super::format::{Form, Format, READ_WRITE};
@@ -21,22 +20,7 @@ pub(super) const FORMAT: Format = Format {
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: None,
-    reader: |format, input, options| {
-        Ok(Box::new(TextSource::new(
-            format,
-            input,
-            NanosecondParser,
-            options,
-        )))
-    },
-    writer: |format, output, options| {
-        Ok(EncodingSink::boxed(
-            format,
-            output,
-            options,
-            "",
-            NanosecondLines,
-        ))
-    },
+    reader: |format, input, options| Ok(Box::new(TextSource::new(format, input, NanosecondParser, options))),
+    writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, "", NanosecondLines)),
     probe: |format, head| probe(format, head, NanosecondParser),
 };

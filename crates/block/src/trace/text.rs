@@ -79,20 +79,13 @@ impl<R: Read, P: LineParser> TextSource<R, P> {
         if self.gate.given > 0 {
             return Ok(());
         }
-        Err(Error::Nothing {
-            format: self.format.name,
-            seen: format!("{} lines", self.lines.taken()),
-        })
+        Err(Error::Nothing { format: self.format.name, seen: format!("{} lines", self.lines.taken()) })
     }
 }
 
 /// The request of one line, if it holds one that is to be given.
 #[inline(always)]
-fn one(
-    parser: &mut impl LineParser,
-    gate: &mut Gate,
-    line: &[u8],
-) -> Result<Option<Request>, Fault> {
+fn one(parser: &mut impl LineParser, gate: &mut Gate, line: &[u8]) -> Result<Option<Request>, Fault> {
     let line = without_white_space(line);
     if line.is_empty() || line[0] == b'#' {
         return Ok(None);
@@ -106,11 +99,7 @@ fn one(
 /// A line with a NUL byte is no bad line of text: it is no text.
 #[cold]
 fn explained(fault: Fault, line: &[u8]) -> Fault {
-    if line.contains(&0) {
-        Fault::Binary
-    } else {
-        fault
-    }
+    if line.contains(&0) { Fault::Binary } else { fault }
 }
 
 impl<R: Read, P: LineParser> Source for TextSource<R, P> {
@@ -137,11 +126,7 @@ impl<R: Read, P: LineParser> Source for TextSource<R, P> {
 }
 
 /// How many requests a text holds, if all of it is right.
-pub(super) fn probe(
-    format: &'static Format,
-    head: &[u8],
-    parser: impl LineParser,
-) -> Result<u64, Misfit> {
+pub(super) fn probe(format: &'static Format, head: &[u8], parser: impl LineParser) -> Result<u64, Misfit> {
     let mut source = TextSource::new(format, head, parser, &ReadOptions::default());
     let mut batch = Vec::with_capacity(BATCH);
     loop {

@@ -51,24 +51,8 @@ struct Layout {
 }
 
 const LAYOUTS: [Layout; 2] = [
-    Layout {
-        bytes: 32,
-        length: 4,
-        command: 12,
-        version: 14,
-        sector: 16,
-        time: 24,
-        number: 1,
-    },
-    Layout {
-        bytes: 40,
-        length: 8,
-        command: 0,
-        version: 2,
-        sector: 16,
-        time: 24,
-        number: 2,
-    },
+    Layout { bytes: 32, length: 4, command: 12, version: 14, sector: 16, time: 24, number: 1 },
+    Layout { bytes: 40, length: 8, command: 0, version: 2, sector: 16, time: 24, number: 2 },
 ];
 
 /// Shortest record: as much is needed to tell the version.
@@ -94,10 +78,7 @@ impl Layout {
 
     fn request(&self, record: &[u8]) -> Result<Request, Fault> {
         if self.version_of(record) != u16::from(self.number) << 8 {
-            return Err(Fault::form(
-                record,
-                "a record of the version of the first one",
-            ));
+            return Err(Fault::form(record, "a record of the version of the first one"));
         }
         let kind = scsi::kind(u64::from(u16::from_le_bytes(part(record, self.command))))?;
         let micros = u64::from_le_bytes(part(record, self.time));
@@ -105,16 +86,9 @@ impl Layout {
             let limit = "times must be below 2^64 ns (584 years)";
             Fault::overflow("timestamp", micros.to_string().as_bytes(), limit)
         })?;
-        let mut request = Request {
-            at_ns,
-            kind,
-            ..Request::default()
-        };
+        let mut request = Request { at_ns, kind, ..Request::default() };
         if kind != crate::Kind::Flush {
-            request.offset_bytes = sectors(
-                "first sector",
-                u64::from_le_bytes(part(record, self.sector)),
-            )?;
+            request.offset_bytes = sectors("first sector", u64::from_le_bytes(part(record, self.sector)))?;
             request.length_bytes = u64::from(u32::from_le_bytes(part(record, self.length)));
         }
         Ok(request)
@@ -191,9 +165,8 @@ impl<R: Read> Records<R> {
                 return self.ended(bytes);
             };
             let record = &self.buffer[self.start..self.start + bytes];
-            let admitted = layout
-                .request(record)
-                .and_then(|request| Ok(self.gate.admits(&request)?.then_some(request)));
+            let admitted =
+                layout.request(record).and_then(|request| Ok(self.gate.admits(&request)?.then_some(request)));
             match admitted {
                 Ok(request) => batch.extend(request),
                 Err(_) if self.bad_records_left > 0 => self.bad_records_left -= 1,
@@ -213,10 +186,7 @@ impl<R: Read> Records<R> {
             return Err(Fault::Truncated { seen, wanted }.at_byte(self.position));
         }
         if self.gate.given == 0 {
-            return Err(Error::Nothing {
-                format: self.format.name,
-                seen: format!("{} bytes", self.position),
-            });
+            return Err(Error::Nothing { format: self.format.name, seen: format!("{} bytes", self.position) });
         }
         Ok(())
     }
@@ -244,11 +214,7 @@ impl<R: Read> Source for Records<R> {
 
 fn probe(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
     let cut = head.len() >= SNIFF_BYTES && head.len() >= SHORTEST;
-    let whole = match Layout::of(if head.len() < SHORTEST {
-        &[0; SHORTEST]
-    } else {
-        head
-    }) {
+    let whole = match Layout::of(if head.len() < SHORTEST { &[0; SHORTEST] } else { head }) {
         Ok(layout) if cut => head.len() / layout.bytes * layout.bytes,
         _ => head.len(),
     };
@@ -272,10 +238,7 @@ impl Encoder for Version1 {
         let Ok(length) = u32::try_from(request.length_bytes) else {
             return Err(Fault::Inexpressible {
                 format: FORMAT.name,
-                what: format!(
-                    "a length of {} bytes, only below 2^32",
-                    request.length_bytes
-                ),
+                what: format!("a length of {} bytes, only below 2^32", request.length_bytes),
             });
         };
         self.serial = self.serial.wrapping_add(1);

@@ -59,29 +59,14 @@ fn recipes() -> Vec<Recipe> {
     let usual = with(Recipe::default(), |recipe| {
         (recipe.requests, recipe.reads, recipe.trims) = (3000, 0.3, 0.1);
     });
-    let with = |arrivals, addresses, sizes| Recipe {
-        arrivals,
-        addresses,
-        sizes,
-        ..usual.clone()
-    };
+    let with = |arrivals, addresses, sizes| Recipe { arrivals, addresses, sizes, ..usual.clone() };
     let per_second = 5e3;
     let poisson = Arrivals::Poisson { per_second };
     let uniform = Arrivals::Uniform { per_second };
     let fixed = Arrivals::Fixed { per_second: 3e3 };
-    let bursts = Arrivals::Bursts {
-        per_second,
-        length: 8.0,
-        peak_per_second: 1e5,
-    };
-    let hot_cold = Addresses::HotCold {
-        accesses: 0.9,
-        space: 0.1,
-    };
-    let sequential = Addresses::Sequential {
-        run: 16.0,
-        streams: 4,
-    };
+    let bursts = Arrivals::Bursts { per_second, length: 8.0, peak_per_second: 1e5 };
+    let hot_cold = Addresses::HotCold { accesses: 0.9, space: 0.1 };
+    let sequential = Addresses::Sequential { run: 16.0, streams: 4 };
     let weighted = Sizes::Weighted(vec![(512, 1.0), (4096, 2.5), (65536, 0.5)]);
     let exponential = Sizes::Exponential { mean_bytes: 6000 };
     let four = Sizes::Fixed(4096);
@@ -157,11 +142,7 @@ fn a_rate_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
 #[test]
 fn bursts_have_their_length_and_leave_the_rate() {
     let peak_per_second = f64::INFINITY;
-    let requests = arriving(Arrivals::Bursts {
-        per_second: 1000.0,
-        length: 5.0,
-        peak_per_second,
-    });
+    let requests = arriving(Arrivals::Bursts { per_second: 1000.0, length: 5.0, peak_per_second });
     let times: BTreeSet<u64> = requests.iter().map(|request| request.at_ns).collect();
     near(requests.len() as f64 / times.len() as f64, 5.0, 0.02);
     near(moments(gaps_ns(&requests)).0, 1e6, 0.02);
@@ -257,13 +238,8 @@ fn an_option_that_cannot_be_is_named() {
     let (accesses, space, run) = (0.5, 1.0, 1.0);
     let (per_second, length, peak_per_second) = (100.0, 10.0, 50.0);
     let without_streams = Addresses::Sequential { run, streams: 0 };
-    let slower_bursts = Arrivals::Bursts {
-        per_second,
-        length,
-        peak_per_second,
-    };
-    let addresses =
-        |wrong: Addresses| -> Spoil { Box::new(move |recipe| recipe.addresses = wrong) };
+    let slower_bursts = Arrivals::Bursts { per_second, length, peak_per_second };
+    let addresses = |wrong: Addresses| -> Spoil { Box::new(move |recipe| recipe.addresses = wrong) };
     let arrivals = |wrong: Arrivals| -> Spoil { Box::new(move |recipe| recipe.arrivals = wrong) };
     let sizes = |wrong: Sizes| -> Spoil { Box::new(move |recipe| recipe.sizes = wrong.clone()) };
     let hot_everywhere = Addresses::HotCold { accesses, space };

@@ -31,13 +31,7 @@ fn all_of(mut source: impl Source) -> Result<Vec<Request>, Error> {
 
 /// A write of device 0.
 fn write(at_ns: u64, offset_bytes: u64, length_bytes: u64) -> Request {
-    Request {
-        at_ns,
-        offset_bytes,
-        length_bytes,
-        device: 0,
-        kind: Kind::Write,
-    }
+    Request { at_ns, offset_bytes, length_bytes, device: 0, kind: Kind::Write }
 }
 
 fn each(count: u64, of: impl FnMut(u64) -> Request) -> Vec<Request> {

@@ -6,11 +6,7 @@ use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
 fn request(kind: Kind, page: u64, pages: u64, device: u32) -> Request {
-    Request {
-        device,
-        kind,
-        ..crate::write(0, page * 4096, pages * 4096)
-    }
+    Request { device, kind, ..crate::write(0, page * 4096, pages * 4096) }
 }
 
 fn curve(requests: &[Request], of: References, sampling: Sampling) -> Curve {

@@ -31,9 +31,7 @@ fn prepared(requests: &[Request], wanted: Preparation) -> Outcome {
 }
 
 fn ranges(requests: &[Request]) -> Vec<(u64, u64)> {
-    of_each(requests, |request| {
-        (request.offset_bytes, request.length_bytes)
-    })
+    of_each(requests, |request| (request.offset_bytes, request.length_bytes))
 }
 
 fn pages(requests: &[Request]) -> Vec<u64> {
@@ -60,10 +58,7 @@ fn by_default_nothing_is_changed() {
 
 #[test]
 fn kinds_that_are_not_kept_are_dropped_and_the_first_are_counted_after_that() {
-    let requests = each(10, |at| Request {
-        kind: [Kind::Read, Kind::Write][(at % 2) as usize],
-        ..request(at, 0, 512)
-    });
+    let requests = each(10, |at| Request { kind: [Kind::Read, Kind::Write][(at % 2) as usize], ..request(at, 0, 512) });
     let (given, changes, _) = changed(&requests, |wanted| {
         wanted.keep = Kinds::named(["writes"]).expect("a kind");
         (wanted.skip, wanted.first, wanted.rebase) = (1, Some(2), true);
@@ -77,11 +72,7 @@ fn kinds_that_are_not_kept_are_dropped_and_the_first_are_counted_after_that() {
 
 #[test]
 fn pages_are_rounded_cut_and_split() {
-    let requests = [
-        request(0, 5000, 100),
-        request(1, 4096, 9000),
-        request(2, 100, 4096),
-    ];
+    let requests = [request(0, 5000, 100), request(1, 4096, 9000), request(2, 100, 4096)];
     let sized = |sizes| {
         let (given, changes, _) = changed(&requests, |wanted| wanted.sizes = sizes);
         (ranges(&given), changes)
@@ -101,11 +92,7 @@ fn pages_are_rounded_cut_and_split() {
 
 #[test]
 fn requests_are_cut_to_a_block_before_they_are_split_into_pages() {
-    let requests = [
-        request(0, 5000, 100),
-        request(1, PAGE + 1024, 9000),
-        request(2, 0, PAGE),
-    ];
+    let requests = [request(0, 5000, 100), request(1, PAGE + 1024, 9000), request(2, 0, PAGE)];
     let split = |page_bytes| {
         changed(&requests, |wanted| {
             (wanted.sizes, wanted.page_bytes) = (Sizing::Split, page_bytes);
@@ -129,10 +116,7 @@ fn requests_are_cut_to_a_block_before_they_are_split_into_pages() {
 
 #[test]
 fn a_range_shrinks_by_whole_pages() {
-    let shrink = Shrink {
-        from_bytes: 10 * PAGE,
-        to_bytes: 4 * PAGE,
-    };
+    let shrink = Shrink { from_bytes: 10 * PAGE, to_bytes: 4 * PAGE };
     assert_eq!(shrink.ratio(), 3);
     let requests = each(10, |page| request(0, page * PAGE + 512, 512));
     let (given, changes, _) = changed(&requests, |wanted| wanted.shrink = Some(shrink));
@@ -144,22 +128,14 @@ fn a_range_shrinks_by_whole_pages() {
 
 #[test]
 fn what_is_out_of_range_is_refused_wrapped_or_dropped() {
-    let requests = [
-        request(0, 0, PAGE),
-        request(1, 9 * PAGE + 512, PAGE),
-        request(2, 3 * PAGE, 2 * PAGE),
-    ];
+    let requests = [request(0, 0, PAGE), request(1, 9 * PAGE + 512, PAGE), request(2, 3 * PAGE, 2 * PAGE)];
     let limited = |beyond| {
         changed(&requests, |wanted| {
             (wanted.limit_bytes, wanted.beyond) = (Some(4 * PAGE), beyond);
         })
     };
     let (given, _, error) = limited(Beyond::Refuse);
-    let refusal = Refusal::OutOfRange {
-        offset_bytes: 9 * PAGE + 512,
-        length_bytes: PAGE,
-        limit_bytes: 4 * PAGE,
-    };
+    let refusal = Refusal::OutOfRange { offset_bytes: 9 * PAGE + 512, length_bytes: PAGE, limit_bytes: 4 * PAGE };
     assert_eq!(given.len(), 1, "what came before is given");
     assert_eq!(self::refusal(error), (2, refusal));
     let (given, changes, _) = limited(Beyond::Wrap);
@@ -216,11 +192,7 @@ fn a_request_of_a_wrong_unit_is_refused_where_it_would_become_pages() {
         let mut source = Prepared::new(&requests[..], wanted)?;
         source.next_batch(&mut Vec::new())
     };
-    let wanted = Refusal::TooManyPages {
-        length_bytes: 172_000_000_000,
-        page_bytes: PAGE,
-        pages: 41_992_188,
-    };
+    let wanted = Refusal::TooManyPages { length_bytes: 172_000_000_000, page_bytes: PAGE, pages: 41_992_188 };
     let said = wanted.to_string();
     assert!(said.contains("at most 8388608 to split them"), "{said}");
     assert_eq!(refusal(sized(huge, Sizing::Split, PAGE).err()).1, wanted);
@@ -247,10 +219,7 @@ fn an_option_that_cannot_be_is_named() {
     let cases: [(&str, Spoil); 6] = [
         ("page", |wanted| wanted.page_bytes = 0),
         ("shrink", |wanted| {
-            wanted.shrink = Some(Shrink {
-                from_bytes: 1,
-                to_bytes: 0,
-            });
+            wanted.shrink = Some(Shrink { from_bytes: 1, to_bytes: 0 });
         }),
         ("devices", |wanted| {
             wanted.devices = Devices::SideBySide { each_bytes: 0 };
@@ -262,9 +231,7 @@ fn an_option_that_cannot_be_is_named() {
     for (name, spoil) in cases {
         let mut wanted = Preparation::default();
         spoil(&mut wanted);
-        let Some(Error::Option { name: seen, .. }) = Prepared::new(&[][..], wanted).err() else {
-            panic!("{name}")
-        };
+        let Some(Error::Option { name: seen, .. }) = Prepared::new(&[][..], wanted).err() else { panic!("{name}") };
         assert_eq!(seen, name);
     }
 }
@@ -273,15 +240,9 @@ fn any_request() -> impl Strategy<Value = Request> {
     let place = prop_oneof![0_u64..100_000, any::<u64>()];
     let length = prop_oneof![0_u64..20_000, 0_u64..1_000_000];
     let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Trim)];
-    (any::<u64>(), place, length, 0_u32..4, kind).prop_map(
-        |(at_ns, offset_bytes, length_bytes, device, kind)| Request {
-            at_ns,
-            offset_bytes,
-            length_bytes,
-            device,
-            kind,
-        },
-    )
+    (any::<u64>(), place, length, 0_u32..4, kind).prop_map(|(at_ns, offset_bytes, length_bytes, device, kind)| {
+        Request { at_ns, offset_bytes, length_bytes, device, kind }
+    })
 }
 
 proptest! {

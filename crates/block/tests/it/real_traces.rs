@@ -41,8 +41,7 @@ fn writes(requests: &[Request]) -> usize {
 
 #[test]
 fn a_virtual_disk_is_read_alike_as_records_and_as_a_table() {
-    let [Some(binary), Some(table)] =
-        ["vscsi", "csv"].map(|format| trace_file(&format!("cloudPhysicsIO.{format}")))
+    let [Some(binary), Some(table)] = ["vscsi", "csv"].map(|format| trace_file(&format!("cloudPhysicsIO.{format}")))
     else {
         return;
     };
@@ -83,10 +82,7 @@ fn a_log_that_fio_writes_is_read() {
     fs::create_dir_all(&folder).unwrap();
     let what = "--name=job --filename=data --size=1M --bs=4k --rw=randrw --number_ios=40";
     let arguments = format!("{what} --fsync=8 --write_iolog=log --output=out");
-    let done = Command::new("fio")
-        .current_dir(&folder)
-        .args(arguments.split(' '))
-        .status();
+    let done = Command::new("fio").current_dir(&folder).args(arguments.split(' ')).status();
     let log = folder.join("log");
     let seen = done.is_ok_and(|status| status.success()).then(|| {
         let format = sniffed(&log);

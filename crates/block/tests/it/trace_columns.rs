@@ -28,8 +28,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Request>, Error> {
 
 /// Numbers of all sizes, the largest among them.
 fn number() -> impl Strategy<Value = u64> {
-    (any::<u64>(), 0_u32..64, 0_u32..64)
-        .prop_map(|(number, right, left)| (number >> right).rotate_left(left))
+    (any::<u64>(), 0_u32..64, 0_u32..64).prop_map(|(number, right, left)| (number >> right).rotate_left(left))
 }
 
 fn request() -> impl Strategy<Value = Request> {

@@ -25,13 +25,7 @@ fn fault_with(format: &str, text: &str, options: &ReadOptions) -> String {
 }
 
 fn request(at_ns: u64, kind: Kind, device: u32, offset: u64, length: u64) -> Request {
-    Request {
-        at_ns,
-        kind,
-        device,
-        offset_bytes: offset,
-        length_bytes: length,
-    }
+    Request { at_ns, kind, device, offset_bytes: offset, length_bytes: length }
 }
 
 /// The requests that lines are, in the order of the columns of `trace_requests.tsv`.
@@ -53,12 +47,7 @@ fn lines_of_each_format_are_the_requests_that_the_table_has() {
 
 fn vscsi_record(version: u8, command: u8, length: u32, sector: u64, at_us: u64) -> Vec<u8> {
     let command = [command, 0, 0, version];
-    let sizes = [
-        &7_u32.to_le_bytes()[..],
-        &length.to_le_bytes(),
-        &1_u32.to_le_bytes(),
-    ]
-    .concat();
+    let sizes = [&7_u32.to_le_bytes()[..], &length.to_le_bytes(), &1_u32.to_le_bytes()].concat();
     let place = [sector.to_le_bytes(), at_us.to_le_bytes()].concat();
     if version == 1 {
         [&sizes[..], &command, &place].concat()
@@ -84,11 +73,7 @@ fn vscsi_has_two_versions_of_records() {
         assert_eq!(read_with("vscsi", &records, &usual).unwrap(), wanted);
         let cut = &records[..records.len() - 1];
         let one = records.len() / 4;
-        let wanted = format!(
-            "byte {}: the trace ends {} bytes into a record of {one}",
-            3 * one,
-            one - 1
-        );
+        let wanted = format!("byte {}: the trace ends {} bytes into a record of {one}", 3 * one, one - 1);
         let error = read_with("vscsi", cut, &usual).unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
@@ -118,10 +103,7 @@ fn blkparse_gives_one_event_of_each_request() {
         request(1_000_006_000, Read, (8 << 20) + 16, 0, 512),
     ];
     assert_eq!(read("blkparse", BLKPARSE), wanted);
-    for (event, at_ns) in [
-        (BlkEvent::Issued, 4000),
-        (BlkEvent::Completed, 1_500_000_000),
-    ] {
+    for (event, at_ns) in [(BlkEvent::Issued, 4000), (BlkEvent::Completed, 1_500_000_000)] {
         let options = with(ReadOptions::default(), |options| {
             options.blkparse_event = event;
         });
@@ -167,9 +149,7 @@ fn csv_with_a_header_takes_scsi_commands_where_told() {
 fn errors_name_line_column_and_value() {
     let rows = include_str!("trace_faults.tsv").lines().skip(1);
     for row in rows.map(|row| row.split('\t').collect::<Vec<_>>()) {
-        let [format, text, wanted] = row[..] else {
-            panic!("{row:?} is no row")
-        };
+        let [format, text, wanted] = row[..] else { panic!("{row:?} is no row") };
         let text = text.replace("\\n", "\n").replace("\\0", "\0");
         let seen = fault(format, &text);
         assert!(seen.starts_with(wanted), "{format} {text:?}: {seen}");

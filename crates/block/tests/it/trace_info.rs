@@ -5,10 +5,7 @@ use ioassay_block::info::{Info, Survey, TraceWarning};
 use ioassay_block::{Kind, Request};
 
 fn request(at_ns: u64, offset_bytes: u64, length_bytes: u64, kind: Kind) -> Request {
-    Request {
-        kind,
-        ..crate::write(at_ns, offset_bytes, length_bytes)
-    }
+    Request { kind, ..crate::write(at_ns, offset_bytes, length_bytes) }
 }
 
 fn surveyed(requests: &[Request]) -> Info {
@@ -55,10 +52,8 @@ fn a_trace_is_counted() {
 
 #[test]
 fn devices_have_pages_and_runs_of_their_own() {
-    let requests = each(8, |at| Request {
-        device: 1 + (at % 2) as u32,
-        ..request(at / 2, at / 2 * 4096, 4096, Kind::Write)
-    });
+    let requests =
+        each(8, |at| Request { device: 1 + (at % 2) as u32, ..request(at / 2, at / 2 * 4096, 4096, Kind::Write) });
     let info = surveyed(&requests);
     assert_eq!((info.devices, info.distinct_pages), (2, 8));
     assert_eq!(info.sequential, 6);

@@ -23,11 +23,7 @@ impl std::io::Write for Shared {
     }
 }
 
-fn write(
-    format: &'static Format,
-    requests: &[Request],
-    options: &WriteOptions,
-) -> Result<Vec<u8>, Error> {
+fn write(format: &'static Format, requests: &[Request], options: &WriteOptions) -> Result<Vec<u8>, Error> {
     let output = Shared::default();
     let mut sink = trace::write(format, output.clone(), options)?;
     sink.put(requests)?;
@@ -36,11 +32,7 @@ fn write(
     Ok(bytes)
 }
 
-fn read(
-    format: &'static Format,
-    bytes: &[u8],
-    options: &ReadOptions,
-) -> Result<Vec<Request>, Error> {
+fn read(format: &'static Format, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Request>, Error> {
     all_of(trace::read(format, Cursor::new(bytes.to_vec()), options)?)
 }
 
@@ -148,9 +140,7 @@ fn never_panics(bytes: &[u8]) {
 #[test]
 fn a_long_trace_is_sniffed_by_its_beginning() {
     for format in FORMATS {
-        let requests = each(20_000, |number| {
-            fitted(format, number << 30, (number << 12, 4096), 0, 0)
-        });
+        let requests = each(20_000, |number| fitted(format, number << 30, (number << 12, 4096), 0, 0));
         let bytes = write(format, &requests, &WriteOptions::default()).unwrap();
         let again = read(format, &bytes, &ReadOptions::default());
         assert_eq!(again.unwrap(), requests);
@@ -178,17 +168,11 @@ fn lines_that_two_formats_share_are_no_ambiguity() {
 
 #[test]
 fn what_fits_nothing_is_explained() {
-    let (backwards, without_unit) = (
-        "0.5 0 8 16 1\n0.4 0 8 16 1\n",
-        "time,op,size,lbn\n1,2a,512,3\n",
-    );
+    let (backwards, without_unit) = ("0.5 0 8 16 1\n0.4 0 8 16 1\n", "time,op,size,lbn\n1,2a,512,3\n");
     for (text, wanted) in [
         (backwards, "disksim: line 2: goes back in time"),
         (backwards, "--format"),
-        (
-            without_unit,
-            "csv: line 1: column name is `time`, expected a time with",
-        ),
+        (without_unit, "csv: line 1: column name is `time`, expected a time with"),
         ("fio version 3 iolog\nx\n", "(iolog3: line 2: timestamp is"),
         ("a,b,c\n1,2,3\n", "csv begins with `a,b,c`"),
         ("", "the trace parses to nothing: 0 bytes"),
@@ -200,11 +184,7 @@ fn what_fits_nothing_is_explained() {
 
 /// What is lost is refused, or accepted.
 const fn losing(loss: Loss) -> WriteOptions {
-    WriteOptions {
-        unaligned: loss,
-        devices: loss,
-        kinds: loss,
-    }
+    WriteOptions { unaligned: loss, devices: loss, kinds: loss }
 }
 
 const STRICT: WriteOptions = losing(Loss::Refuse);

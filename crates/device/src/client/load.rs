@@ -1,5 +1,4 @@
-//! A load of random requests at a constant depth, in batches: for benches, and to see that a drive
-//! holds under one.
+//! A load of random requests at a constant depth, in batches: for benches, and to see that a drive holds under one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -54,10 +53,7 @@ impl Outcome {
 /// # Errors
 /// The connection ends, or the drive refuses a request.
 pub fn run(initiator: &mut dyn Initiator, load: &Load) -> io::Result<Outcome> {
-    let mut addresses = Addresses::new(
-        initiator.size_bytes() / u64::from(load.length_bytes),
-        load.seed,
-    );
+    let mut addresses = Addresses::new(initiator.size_bytes() / u64::from(load.length_bytes), load.seed);
     let data = vec![0xa5; load.length_bytes as usize];
     let mut sent = vec![Instant::now(); load.depth.into()];
     let mut free: Vec<u16> = (0..load.depth).collect();
@@ -83,42 +79,21 @@ pub fn run(initiator: &mut dyn Initiator, load: &Load) -> io::Result<Outcome> {
             }
         })?;
         let answered = Instant::now();
-        latencies_ns.extend(
-            free[before..]
-                .iter()
-                .map(|tag| (answered - sent[usize::from(*tag)]).as_nanos() as u64),
-        );
+        latencies_ns.extend(free[before..].iter().map(|tag| (answered - sent[usize::from(*tag)]).as_nanos() as u64));
         if error != 0 {
             return Err(io::Error::other(Refused { error }));
         }
     }
-    Ok(Outcome {
-        requests: latencies_ns.len() as u64,
-        took: start.elapsed(),
-        latencies_ns,
-    })
+    Ok(Outcome { requests: latencies_ns.len() as u64, took: start.elapsed(), latencies_ns })
 }
 
-fn submit(
-    initiator: &mut dyn Initiator,
-    tag: u16,
-    load: &Load,
-    data: &[u8],
-    addresses: &mut Addresses,
-) {
+fn submit(initiator: &mut dyn Initiator, tag: u16, load: &Load, data: &[u8], addresses: &mut Addresses) {
     let (at, chance) = addresses.next();
     let offset_bytes = at * u64::from(load.length_bytes);
     let request = if chance < load.reads_percent {
-        Request::Read {
-            offset_bytes,
-            length_bytes: load.length_bytes,
-        }
+        Request::Read { offset_bytes, length_bytes: load.length_bytes }
     } else {
-        Request::Write {
-            offset_bytes,
-            data,
-            fua: false,
-        }
+        Request::Write { offset_bytes, data, fua: false }
     };
     initiator.submit(tag, request);
 }
@@ -131,10 +106,7 @@ struct Addresses {
 
 impl Addresses {
     fn new(count: u64, seed: u64) -> Self {
-        Self {
-            state: seed,
-            count: count.max(1),
-        }
+        Self { state: seed, count: count.max(1) }
     }
 
     /// One, and a number below 100.
@@ -144,9 +116,6 @@ impl Addresses {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        (
-            ((u128::from(mixed) * u128::from(self.count)) >> 64) as u64,
-            (mixed % 100) as u8,
-        )
+        (((u128::from(mixed) * u128::from(self.count)) >> 64) as u64, (mixed % 100) as u8)
     }
 }

@@ -85,8 +85,7 @@ pub trait Initiator {
     /// The connection is over, or the drive said what cannot be understood.
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize>;
 
-    /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in
-    /// flight.
+    /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in flight.
     ///
     /// # Errors
     /// As `reap`; and the drive's refusal, as the text of an error.
@@ -120,11 +119,7 @@ pub struct Refused {
 pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();
     let whole_page = initiator.size_bytes() >= 4096;
-    let length_bytes = if whole_page {
-        block_bytes.max(4096)
-    } else {
-        block_bytes
-    };
+    let length_bytes = if whole_page { block_bytes.max(4096) } else { block_bytes };
     let pages = (initiator.size_bytes() / u64::from(length_bytes)).max(1);
     let mut took_ns = Vec::new();
     let start = Instant::now();
@@ -132,20 +127,10 @@ pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u6
     while start.elapsed() < Duration::from_millis(for_ms) && error == 0 {
         let offset_bytes = took_ns.len() as u64 % pages * u64::from(length_bytes);
         let sent = Instant::now();
-        initiator.submit(
-            0,
-            Request::Read {
-                offset_bytes,
-                length_bytes,
-            },
-        );
+        initiator.submit(0, Request::Read { offset_bytes, length_bytes });
         initiator.push()?;
         initiator.reap(&mut |done| error = done.error)?;
         took_ns.push(sent.elapsed().as_nanos() as u64);
     }
-    if error == 0 {
-        Ok(took_ns)
-    } else {
-        Err(io::Error::other(Refused { error }))
-    }
+    if error == 0 { Ok(took_ns) } else { Err(io::Error::other(Refused { error })) }
 }

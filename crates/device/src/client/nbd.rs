@@ -8,8 +8,8 @@ use rustls::ClientConfig;
 use super::{Completion, Initiator, Request, Waiting, Wire, overhead};
 use crate::transport::Probe;
 use crate::transport::nbd::wire::{
-    self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk,
-    command, flag, hello, info, option, reply, u16_at, u32_at, u64_at,
+    self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk, command, flag, hello,
+    info, option, reply, u16_at, u32_at, u64_at,
 };
 use crate::transport::socket::Endpoint;
 
@@ -34,12 +34,7 @@ impl Client {
     ///
     /// # Errors
     /// As the socket says, or the server refuses.
-    pub fn connect(
-        to: &Endpoint,
-        export: &str,
-        structured: bool,
-        waiting: Waiting,
-    ) -> io::Result<Self> {
+    pub fn connect(to: &Endpoint, export: &str, structured: bool, waiting: Waiting) -> io::Result<Self> {
         Self::connect_with(to, export, structured, waiting, None)
     }
 
@@ -55,14 +50,8 @@ impl Client {
         tls: Option<Arc<ClientConfig>>,
     ) -> io::Result<Self> {
         let wire = Wire::connect(to, waiting)?;
-        let mut client = Self {
-            wire,
-            size_bytes: 0,
-            block_bytes: 512,
-            flags: 0,
-            structured: false,
-            reads: vec![0; 1 << 16],
-        };
+        let mut client =
+            Self { wire, size_bytes: 0, block_bytes: 512, flags: 0, structured: false, reads: vec![0; 1 << 16] };
         client.greet()?;
         if let Some(tls) = tls {
             client.option(option::STARTTLS, &[])?;
@@ -93,9 +82,7 @@ impl Client {
         }
         let flags = u16_at(hello, 16) & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES);
         self.wire.consume(18);
-        self.wire
-            .output
-            .extend_from_slice(&u32::from(flags).to_be_bytes());
+        self.wire.output.extend_from_slice(&u32::from(flags).to_be_bytes());
         self.wire.push()
     }
 
@@ -134,9 +121,7 @@ impl Client {
                 (reply::INFO, info::BLOCK_SIZE) => self.block_bytes = u32_at(&data, 2).max(1),
                 (reply::INFO, _) => {}
                 (kind, _) => {
-                    return Err(io::Error::other(format!(
-                        "the export {export:?} was refused: {kind:#x}"
-                    )));
+                    return Err(io::Error::other(format!("the export {export:?} was refused: {kind:#x}")));
                 }
             }
         }
@@ -157,11 +142,7 @@ impl Client {
 
     fn simple<'a>(&'a self, bytes: &'a [u8]) -> io::Result<Result<(Completion<'a>, usize), usize>> {
         let (error, tag) = (u32_at(bytes, 4), tag_of(u64_at(bytes, 8))?);
-        let reads = if error == 0 {
-            self.reads[usize::from(tag)] as usize
-        } else {
-            0
-        };
+        let reads = if error == 0 { self.reads[usize::from(tag)] as usize } else { 0 };
         let whole = 16 + reads;
         let Some(data) = bytes.get(16..whole) else {
             return Ok(Err(whole));
@@ -174,14 +155,8 @@ impl Client {
     /// # Errors
     /// The connection is over already.
     pub fn disconnect(mut self) -> io::Result<()> {
-        wire::Request {
-            flags: 0,
-            kind: command::DISC,
-            cookie: 0,
-            offset_bytes: 0,
-            length_bytes: 0,
-        }
-        .write(&mut self.wire.output);
+        wire::Request { flags: 0, kind: command::DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
+            .write(&mut self.wire.output);
         self.wire.push()
     }
 }
@@ -190,35 +165,16 @@ fn structured(bytes: &[u8]) -> io::Result<Result<(Completion<'_>, usize), usize>
     if bytes.len() < 20 {
         return Ok(Err(20));
     }
-    let (flags, kind, length) = (
-        u16_at(bytes, 4),
-        u16_at(bytes, 6),
-        u32_at(bytes, 16) as usize,
-    );
+    let (flags, kind, length) = (u16_at(bytes, 4), u16_at(bytes, 6), u32_at(bytes, 16) as usize);
     if flags & chunk::DONE == 0 || length > MAX_CHUNK_BYTES {
         return Err(nonsense("a reply of several chunks"));
     }
     let Some(payload) = bytes.get(20..20 + length) else {
         return Ok(Err(20 + length));
     };
-    let error = if kind & 0x8000 != 0 {
-        u32_at(payload, 0).max(1)
-    } else {
-        0
-    };
-    let data = if kind == chunk::OFFSET_DATA {
-        payload.get(8..).unwrap_or_default()
-    } else {
-        &[]
-    };
-    Ok(Ok((
-        Completion {
-            tag: tag_of(u64_at(bytes, 8))?,
-            error,
-            data,
-        },
-        20 + length,
-    )))
+    let error = if kind & 0x8000 != 0 { u32_at(payload, 0).max(1) } else { 0 };
+    let data = if kind == chunk::OFFSET_DATA { payload.get(8..).unwrap_or_default() } else { &[] };
+    Ok(Ok((Completion { tag: tag_of(u64_at(bytes, 8))?, error, data }, 20 + length)))
 }
 
 impl Initiator for Client {
@@ -231,66 +187,27 @@ impl Initiator for Client {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let mut head = wire::Request {
-            flags: 0,
-            kind: command::FLUSH,
-            cookie: tag.into(),
-            offset_bytes: 0,
-            length_bytes: 0,
-        };
+        let mut head =
+            wire::Request { flags: 0, kind: command::FLUSH, cookie: tag.into(), offset_bytes: 0, length_bytes: 0 };
         let mut payload: &[u8] = &[];
         self.reads[usize::from(tag)] = 0;
         match request {
             Request::Flush => {}
-            Request::Read {
-                offset_bytes,
-                length_bytes,
-            } => {
-                head = wire::Request {
-                    kind: command::READ,
-                    offset_bytes,
-                    length_bytes,
-                    ..head
-                };
+            Request::Read { offset_bytes, length_bytes } => {
+                head = wire::Request { kind: command::READ, offset_bytes, length_bytes, ..head };
                 self.reads[usize::from(tag)] = length_bytes;
             }
-            Request::Write {
-                offset_bytes,
-                data,
-                fua,
-            } => {
+            Request::Write { offset_bytes, data, fua } => {
                 payload = data;
                 let flags = if fua { flag::FUA } else { 0 };
                 let length_bytes = data.len() as u32;
-                head = wire::Request {
-                    kind: command::WRITE,
-                    flags,
-                    offset_bytes,
-                    length_bytes,
-                    ..head
-                };
+                head = wire::Request { kind: command::WRITE, flags, offset_bytes, length_bytes, ..head };
             }
-            Request::Trim {
-                offset_bytes,
-                length_bytes,
-            } => {
-                head = wire::Request {
-                    kind: command::TRIM,
-                    offset_bytes,
-                    length_bytes,
-                    ..head
-                };
+            Request::Trim { offset_bytes, length_bytes } => {
+                head = wire::Request { kind: command::TRIM, offset_bytes, length_bytes, ..head };
             }
-            Request::WriteZeroes {
-                offset_bytes,
-                length_bytes,
-            } => {
-                head = wire::Request {
-                    kind: command::WRITE_ZEROES,
-                    offset_bytes,
-                    length_bytes,
-                    ..head
-                };
+            Request::WriteZeroes { offset_bytes, length_bytes } => {
+                head = wire::Request { kind: command::WRITE_ZEROES, offset_bytes, length_bytes, ..head };
             }
         }
         head.write(&mut self.wire.output);
@@ -351,8 +268,5 @@ fn tag_of(cookie: u64) -> io::Result<u16> {
 }
 
 fn nonsense(what: &str) -> io::Error {
-    io::Error::new(
-        ErrorKind::InvalidData,
-        format!("the server sent {what} that cannot be understood"),
-    )
+    io::Error::new(ErrorKind::InvalidData, format!("the server sent {what} that cannot be understood"))
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv,
+    recvmsg, sendmsg,
 };
 
 use super::{Completion, Initiator, Request, overhead};
@@ -47,18 +47,13 @@ pub struct Settings {
     pub entries: u16,
     /// Data of a command, at most; whole pages.
     pub data_bytes: usize,
-    /// Whether what was read is copied, so that completions have it. SPDK's `spdk_nvme_perf` does not look at
-    /// it.
+    /// Whether what was read is copied, so that completions have it. SPDK's `spdk_nvme_perf` does not look at it.
     pub copies: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            entries: 128,
-            data_bytes: 128 << 10,
-            copies: true,
-        }
+        Self { entries: 128, data_bytes: 128 << 10, copies: true }
     }
 }
 
@@ -83,12 +78,7 @@ impl Shared {
         let file = rustix::fs::memfd_create("ioassay-client", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, length_bytes as u64)?;
         let mapping = Mapping::new(&file, 0, length_bytes as u64, true)?;
-        Ok(Self {
-            mapping,
-            file,
-            address,
-            length_bytes,
-        })
+        Ok(Self { mapping, file, address, length_bytes })
     }
 
     /// Its file, to be truncated.
@@ -147,10 +137,7 @@ impl Channel {
     pub fn connect_silently(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(SILENCE))?;
-        Ok(Self {
-            stream,
-            messages: 0,
-        })
+        Ok(Self { stream, messages: 0 })
     }
 
     /// The socket.
@@ -182,12 +169,7 @@ impl Channel {
     ///
     /// # Errors
     /// As the socket says; the device's refusal, as an error of the system.
-    pub fn request(
-        &mut self,
-        command: u16,
-        body: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<Reply> {
+    pub fn request(&mut self, command: u16, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Reply> {
         self.messages = self.messages.wrapping_add(1);
         let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
         message.extend_from_slice(&self.messages.to_le_bytes());
@@ -224,9 +206,7 @@ impl Channel {
         self.stream.read_exact(&mut body)?;
         match word(&header, 12) {
             0 => Ok((body, descriptor)),
-            error => Err(io::Error::from_raw_os_error(
-                i32::try_from(error).unwrap_or(libc::EIO),
-            )),
+            error => Err(io::Error::from_raw_os_error(i32::try_from(error).unwrap_or(libc::EIO))),
         }
     }
 
@@ -257,12 +237,7 @@ impl Channel {
     ///
     /// # Errors
     /// As [`Channel::request`].
-    pub fn map(
-        &mut self,
-        address: u64,
-        length_bytes: u64,
-        file: Option<(BorrowedFd<'_>, u64)>,
-    ) -> io::Result<()> {
+    pub fn map(&mut self, address: u64, length_bytes: u64, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<()> {
         let mut body = Vec::new();
         for number in [32u32, 3] {
             body.extend_from_slice(&number.to_le_bytes());
@@ -349,9 +324,7 @@ impl Rings {
     }
 
     fn ring(&self) {
-        let _ = self
-            .doorbells
-            .store(8 * usize::from(self.id), self.tail.into());
+        let _ = self.doorbells.store(8 * usize::from(self.id), self.tail.into());
     }
 
     /// The next completion, if it is there.
@@ -366,12 +339,7 @@ impl Rings {
         if self.head == 0 {
             self.phase = !self.phase;
         }
-        Some(Entry {
-            result: memory.load(at),
-            head: middle as u16,
-            id: last as u16,
-            status: (last >> 17) as u16,
-        })
+        Some(Entry { result: memory.load(at), head: middle as u16, id: last as u16, status: (last >> 17) as u16 })
     }
 
     fn ring_completions(&self) {
@@ -435,11 +403,7 @@ impl Admin {
         let (_, doorbells) = channel.request(5, &body, &[])?;
         let doorbells = doorbells.ok_or(ErrorKind::InvalidData)?;
         let memory = Shared::new(ADDRESS, 16 * PAGE_BYTES)?;
-        channel.map(
-            memory.address,
-            memory.length_bytes as u64,
-            Some((memory.file(), 0)),
-        )?;
+        channel.map(memory.address, memory.length_bytes as u64, Some((memory.file(), 0)))?;
         let rings = Rings {
             id: 0,
             entries: ADMIN_ENTRIES,
@@ -451,14 +415,7 @@ impl Admin {
             phase: true,
             alive: channel.stream.try_clone()?,
         };
-        let mut admin = Self {
-            channel,
-            memory,
-            doorbells,
-            rings,
-            commands: 0,
-            regions: 1,
-        };
+        let mut admin = Self { channel, memory, doorbells, rings, commands: 0, regions: 1 };
         admin.enable()?;
         Ok(admin)
     }
@@ -474,8 +431,7 @@ impl Admin {
         let attributes = (last << 16) | last;
         self.channel.write(0, 0x24, &attributes.to_le_bytes())?;
         let completions = self.memory.address + PAGE_BYTES as u64;
-        self.channel
-            .write(0, 0x28, &self.memory.address.to_le_bytes())?;
+        self.channel.write(0, 0x28, &self.memory.address.to_le_bytes())?;
         self.channel.write(0, 0x30, &completions.to_le_bytes())?;
         self.configure(0x0046_0001)?;
         self.wait_for_state(1, 1)
@@ -608,8 +564,7 @@ impl Admin {
         let shared = Shared::new(ADDRESS + (self.regions << 32), length_bytes)?;
         self.regions += 1;
         let file = Some((shared.file(), 0));
-        self.channel
-            .map(shared.address, length_bytes as u64, file)?;
+        self.channel.map(shared.address, length_bytes as u64, file)?;
         Ok(shared)
     }
 
@@ -617,12 +572,7 @@ impl Admin {
     ///
     /// # Errors
     /// As [`Admin::require`].
-    pub fn queue(
-        &mut self,
-        id: u16,
-        settings: &Settings,
-        vector: Option<u16>,
-    ) -> io::Result<Queue> {
+    pub fn queue(&mut self, id: u16, settings: &Settings, vector: Option<u16>) -> io::Result<Queue> {
         let entries = usize::from(settings.entries);
         let completions_at = (entries * SUBMISSION_BYTES).next_multiple_of(PAGE_BYTES);
         let data_at = completions_at + (entries * COMPLETION_BYTES).next_multiple_of(PAGE_BYTES);
@@ -680,12 +630,7 @@ impl Admin {
 
 /// A submission queue entry without its words from 10 on.
 #[must_use]
-pub fn submission(
-    opcode: u8,
-    id: u16,
-    namespace: u32,
-    pages: (u64, u64),
-) -> [u8; SUBMISSION_BYTES] {
+pub fn submission(opcode: u8, id: u16, namespace: u32, pages: (u64, u64)) -> [u8; SUBMISSION_BYTES] {
     let mut entry = [0; SUBMISSION_BYTES];
     entry[0] = opcode;
     entry[2..4].copy_from_slice(&id.to_le_bytes());
@@ -768,22 +713,11 @@ impl Initiator for Queue {
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
         let (opcode, offset_bytes, length_bytes) = match request {
-            Request::Read {
-                offset_bytes,
-                length_bytes,
-            } => (0x02, offset_bytes, length_bytes as usize),
-            Request::Write {
-                offset_bytes, data, ..
-            } => (0x01, offset_bytes, data.len()),
+            Request::Read { offset_bytes, length_bytes } => (0x02, offset_bytes, length_bytes as usize),
+            Request::Write { offset_bytes, data, .. } => (0x01, offset_bytes, data.len()),
             Request::Flush => (0x00, 0, 0),
-            Request::Trim {
-                offset_bytes,
-                length_bytes,
-            } => (0x09, offset_bytes, length_bytes as usize),
-            Request::WriteZeroes {
-                offset_bytes,
-                length_bytes,
-            } => (0x08, offset_bytes, length_bytes as usize),
+            Request::Trim { offset_bytes, length_bytes } => (0x09, offset_bytes, length_bytes as usize),
+            Request::WriteZeroes { offset_bytes, length_bytes } => (0x08, offset_bytes, length_bytes as usize),
         };
         let block = u64::from(self.block_bytes);
         let (first, blocks) = (offset_bytes / block, length_bytes as u64 / block);
@@ -829,20 +763,12 @@ impl Initiator for Queue {
         while let Some(entry) = next {
             count += 1;
             let wanted = self.reads.get(usize::from(entry.id)).copied().unwrap_or(0);
-            let bytes = if self.settings.copies && entry.status == 0 {
-                wanted
-            } else {
-                0
-            };
+            let bytes = if self.settings.copies && entry.status == 0 { wanted } else { 0 };
             if bytes > 0 {
                 let at = self.data_at(entry.id);
                 self.memory.read(at, &mut self.read[..bytes]);
             }
-            done(Completion {
-                tag: entry.id,
-                error: entry.status.into(),
-                data: &self.read[..bytes],
-            });
+            done(Completion { tag: entry.id, error: entry.status.into(), data: &self.read[..bytes] });
             next = self.rings.next(&self.memory);
         }
         self.rings.ring_completions();
@@ -877,10 +803,7 @@ impl OverheadProbe {
 impl Probe for OverheadProbe {
     /// Clients of vfio-user spin, however slow the answers are.
     fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
-        let settings = Settings {
-            copies: false,
-            ..Settings::default()
-        };
+        let settings = Settings { copies: false, ..Settings::default() };
         let (_admin, mut queue) = connect(&self.path, &settings)?;
         overhead(&mut queue, for_ms)
     }

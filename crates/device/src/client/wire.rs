@@ -52,12 +52,7 @@ impl Wire {
     pub fn connect(to: &Endpoint, waiting: Waiting) -> io::Result<Self> {
         let stream = connect(to)?;
         stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            input: Input::default(),
-            output: Vec::new(),
-            waiting,
-        })
+        Ok(Self { stream, input: Input::default(), output: Vec::new(), waiting })
     }
 
     /// The same connection with TLS. What is to be sent was, and nothing more arrived.
@@ -152,10 +147,7 @@ impl Wire {
 
     fn sleep(&self, flags: PollFlags) -> io::Result<()> {
         let mut waits = [PollFd::new(&self.stream, flags)];
-        let limit = Timespec {
-            tv_sec: SILENCE_S,
-            tv_nsec: 0,
-        };
+        let limit = Timespec { tv_sec: SILENCE_S, tv_nsec: 0 };
         match poll(&mut waits, Some(&limit)) {
             Ok(0) => Err(ErrorKind::TimedOut.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -40,10 +40,7 @@ impl EmulatedDrive {
             let slot = self.slots.get(number);
             slot.parts = 0;
             slot.status = Status::Aborted;
-            self.ready.push(ReadyAnswer {
-                deadline_ps,
-                slot: number,
-            });
+            self.ready.push(ReadyAnswer { deadline_ps, slot: number });
             any = true;
         }
         any

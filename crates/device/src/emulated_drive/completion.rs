@@ -20,11 +20,7 @@ impl EmulatedDrive {
         self.advance_trims(now_ps);
         self.advance_model(now_ps);
         self.answer_synced(now_ps);
-        while let Some(ready) = self
-            .ready
-            .peek()
-            .filter(|ready| ready.deadline_ps <= now_ps)
-        {
+        while let Some(ready) = self.ready.peek().filter(|ready| ready.deadline_ps <= now_ps) {
             let deadline_ps = ready.deadline_ps;
             let slot = self.slots.remove(ready.slot);
             self.ready.pop();
@@ -44,12 +40,7 @@ impl EmulatedDrive {
             return;
         };
         let to_ps = now_ps
-            + self
-                .overheads
-                .iter()
-                .map(|overhead| 1000 * overhead.alone_ns.max(overhead.busy_ns))
-                .max()
-                .unwrap_or(0);
+            + self.overheads.iter().map(|overhead| 1000 * overhead.alone_ns.max(overhead.busy_ns)).max().unwrap_or(0);
         if model.next_ps().is_none_or(|next_ps| next_ps > to_ps) {
             return;
         }
@@ -138,11 +129,7 @@ impl EmulatedDrive {
         if state.syncs && state.status == Status::Done && self.syncer.is_some() {
             let flushed = self.flush_deferred(0..self.facts.size_bytes);
             let ticket = (u64::from(self.epoch) << 32) | u64::from(slot);
-            let requested = flushed.is_ok()
-                && self
-                    .syncer
-                    .as_ref()
-                    .is_some_and(|syncer| syncer.request(ticket));
+            let requested = flushed.is_ok() && self.syncer.as_ref().is_some_and(|syncer| syncer.request(ticket));
             if requested {
                 self.slots.get(slot).parts = 1;
                 return;
@@ -162,9 +149,7 @@ impl EmulatedDrive {
             return Status::Done;
         }
         let end = command.offset_bytes + command.length_bytes;
-        self.flush_deferred(command.offset_bytes..end)
-            .err()
-            .unwrap_or(Status::Done)
+        self.flush_deferred(command.offset_bytes..end).err().unwrap_or(Status::Done)
     }
 
     /// Finishes commands that waited for a sync of the backing file.
@@ -234,9 +219,6 @@ impl EmulatedDrive {
 
 impl From<&Completion> for Answer {
     fn from(completion: &Completion) -> Self {
-        Self {
-            command: completion.command,
-            status: completion.status,
-        }
+        Self { command: completion.command, status: completion.status }
     }
 }

@@ -30,8 +30,7 @@ impl EmulatedDrive {
         let cleared = self.faults.clear(id);
         let now_ps = self.clock.now_ps();
         let link_is_back = waits_for_link && !self.faults.is_link_down(now_ps);
-        let freed =
-            |stuck: Option<u64>| id.is_none() || stuck == id || (link_is_back && stuck.is_none());
+        let freed = |stuck: Option<u64>| id.is_none() || stuck == id || (link_is_back && stuck.is_none());
         let mut ready = std::mem::take(&mut self.ready).into_vec();
         for number in self.slots.numbers() {
             let slot = self.slots.get(number);
@@ -142,10 +141,7 @@ impl EmulatedDrive {
     pub(super) fn delayed(&mut self, slot: u32, deadline_ps: u64) -> ReadyAnswer {
         let state = self.slots.get(slot);
         let deadline_ps = deadline_ps.saturating_add(state.delay_ps);
-        ReadyAnswer {
-            deadline_ps: deadline_ps.max(state.not_before_ps),
-            slot,
-        }
+        ReadyAnswer { deadline_ps: deadline_ps.max(state.not_before_ps), slot }
     }
 }
 

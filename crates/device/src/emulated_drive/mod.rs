@@ -1,9 +1,8 @@
 //! The drive that transports see: its content and its model.
 //!
-//! A command changes the content when it arrives; the model says when it is answered. `submission` and
-//! `trim` have what a command does, `completion` what follows later, `abort` what an abort does,
-//! `power_loss` what a power loss or the end leaves, `zones` what a zoned drive refuses and keeps, `misbehaviour` what
-//! faults change of all that.
+//! A command changes the content when it arrives; the model says when it is answered. `submission` and `trim` have what
+//! a command does, `completion` what follows later, `abort` what an abort does, `power_loss` what a power loss or the
+//! end leaves, `zones` what a zoned drive refuses and keeps, `misbehaviour` what faults change of all that.
 
 mod abort;
 mod completion;
@@ -44,8 +43,7 @@ const MOST_CHANGES: usize = 1024;
 pub struct TransportOverhead {
     /// When the drive answers at once, or other commands are in flight: the client is awake.
     pub busy_ns: u64,
-    /// When the client waits for this command alone, for the model's time: it may sleep, and has to
-    /// be woken.
+    /// When the client waits for this command alone, for the model's time: it may sleep, and has to be woken.
     pub alone_ns: u64,
 }
 
@@ -99,19 +97,12 @@ impl EmulatedDrive {
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn new(
-        facts: Facts,
-        store: Store,
-        model: Option<Model>,
-        clock: Clock,
-    ) -> Result<Self, Error> {
+    pub fn new(facts: Facts, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
         let syncer = match store.backing() {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
             _ => None,
         };
-        let flash_before = model
-            .as_ref()
-            .map(|model| model.simulation().drive().counters());
+        let flash_before = model.as_ref().map(|model| model.simulation().drive().counters());
         Ok(Self {
             since_ps: clock.now_ps(),
             namespaces: Namespaces::whole(&facts),
@@ -201,8 +192,7 @@ impl EmulatedDrive {
         self.clock.now_ps()
     }
 
-    /// Time of the next work; `None` if there is none until a command arrives or the backing file is
-    /// synced.
+    /// Time of the next work; `None` if there is none until a command arrives or the backing file is synced.
     #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
@@ -222,8 +212,7 @@ impl EmulatedDrive {
             if let Some(namespace) = namespace {
                 self.namespace_counters[namespace].record(completion);
             }
-            self.health.media_errors +=
-                u64::from(matches!(completion.status, Status::Failed | Status::Media));
+            self.health.media_errors += u64::from(matches!(completion.status, Status::Failed | Status::Media));
         }
         if self.slots.used() == 0 {
             self.counters.busy_ps += now_ps - self.busy_since_ps;
@@ -240,10 +229,7 @@ impl EmulatedDrive {
             facts: self.facts.clone(),
             served_ps: now_ps,
             counted_ps: now_ps - self.since_ps,
-            counters: CommandCounters {
-                busy_ps: self.busy_ps(now_ps),
-                ..self.counters.clone()
-            },
+            counters: CommandCounters { busy_ps: self.busy_ps(now_ps), ..self.counters.clone() },
             namespaces: self
                 .namespaces
                 .iter()
@@ -251,8 +237,7 @@ impl EmulatedDrive {
                 .map(|(namespace, counters)| NamespaceReport::of(namespace, counters))
                 .collect(),
             depth: self.slots.used() as u64,
-            flash: simulation
-                .map(|simulation| simulation.drive().counters().since(self.flash_before)),
+            flash: simulation.map(|simulation| simulation.drive().counters().since(self.flash_before)),
             buffer: simulation.map(BufferReport::of),
             mapping: simulation.and_then(MappingReport::of),
             volatile_pages: self.write_cache.pages() as u64,
@@ -291,12 +276,7 @@ impl EmulatedDrive {
     /// Busy time, including the period in progress.
     fn busy_ps(&self, now_ps: u64) -> u64 {
         let is_busy = self.slots.used() > 0;
-        self.counters.busy_ps
-            + if is_busy {
-                now_ps - self.busy_since_ps
-            } else {
-                0
-            }
+        self.counters.busy_ps + if is_busy { now_ps - self.busy_since_ps } else { 0 }
     }
 
     /// Whether the drive has a write buffer, so that writes are answered before they are in flash.
@@ -310,11 +290,7 @@ impl EmulatedDrive {
             return 0;
         };
         let alone = self.slots.used() == 1;
-        1000 * if alone {
-            overhead.alone_ns
-        } else {
-            overhead.busy_ns
-        }
+        1000 * if alone { overhead.alone_ns } else { overhead.busy_ns }
     }
 
     /// The error of a command that the drive cannot carry out.
@@ -324,8 +300,7 @@ impl EmulatedDrive {
         let writes = !matches!(command.op, Op::Read | Op::Flush);
         let ends = offset.checked_add(length);
         if command.op != Op::Flush
-            && ((offset | length) % block != 0
-                || ends.is_none_or(|end| end > self.facts.size_bytes))
+            && ((offset | length) % block != 0 || ends.is_none_or(|end| end > self.facts.size_bytes))
         {
             return Some(Status::OutOfRange);
         }
@@ -395,26 +370,16 @@ impl Drive for EmulatedDrive {
     }
 
     fn trouble(&self) -> Trouble {
-        Trouble {
-            worn_out: self.worn_out.is_some(),
-            unreliable: self.sync_failed || self.store.is_dirty(),
-        }
+        Trouble { worn_out: self.worn_out.is_some(), unreliable: self.sync_failed || self.store.is_dirty() }
     }
 
     fn health(&self) -> Health {
         let counters = &self.counters;
-        let spec = self
-            .model
-            .as_ref()
-            .map(|model| model.simulation().drive().spec());
+        let spec = self.model.as_ref().map(|model| model.simulation().drive().spec());
         let endurance = spec.map_or(0, |spec| spec.endurance);
         let erased = self.model.as_ref().map_or(0, |model| {
             let elements = model.simulation().drive().elements().iter();
-            elements
-                .flat_map(ioassay_sim::drive::Element::erases)
-                .copied()
-                .max()
-                .unwrap_or(0)
+            elements.flat_map(ioassay_sim::drive::Element::erases).copied().max().unwrap_or(0)
         });
         Health {
             read_bytes: self.health.read_bytes + counters.reads.bytes,

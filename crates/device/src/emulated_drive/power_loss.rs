@@ -6,9 +6,8 @@ use crate::model::Model;
 use crate::store::Syncer;
 
 impl EmulatedDrive {
-    /// Cuts and restores power: what the model has not in flash is lost, and commands in flight are
-    /// answered with [`Status::PowerLost`]. The drive continues with an empty buffer. Returns the number
-    /// of pages lost.
+    /// Cuts and restores power: what the model has not in flash is lost, and commands in flight are answered with
+    /// [`Status::PowerLost`]. The drive continues with an empty buffer. Returns the number of pages lost.
     pub fn power_cut(&mut self) -> u64 {
         let now_ps = self.clock.now_ps();
         self.advance_model(now_ps);
@@ -17,13 +16,8 @@ impl EmulatedDrive {
             model.simulation_mut().cut_power();
         }
         let _ = self.advance_zones(); // an error of the backing file is told by the next flush
-        let (store, page_bytes) = (
-            &mut self.store,
-            self.model.as_ref().map_or(0, Model::page_bytes),
-        );
-        let lost = self
-            .write_cache
-            .lose_power(|page, durable| store.write(u64::from(page) * page_bytes, durable));
+        let (store, page_bytes) = (&mut self.store, self.model.as_ref().map_or(0, Model::page_bytes));
+        let lost = self.write_cache.lose_power(|page, durable| store.write(u64::from(page) * page_bytes, durable));
         if lost > 0 {
             self.note_change(0..self.facts.size_bytes);
         }

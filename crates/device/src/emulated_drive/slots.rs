@@ -77,9 +77,7 @@ impl Slots {
 
     fn numbers_where(&self, wanted: impl Fn(&Slot) -> bool) -> Vec<u32> {
         let numbered = self.entries.iter().zip(0..);
-        numbered
-            .filter_map(|(slot, number)| (slot.used && wanted(slot)).then_some(number))
-            .collect()
+        numbered.filter_map(|(slot, number)| (slot.used && wanted(slot)).then_some(number)).collect()
     }
 }
 

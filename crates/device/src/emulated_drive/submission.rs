@@ -33,15 +33,12 @@ impl EmulatedDrive {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
                 self.store.fetch(range.0, range.1);
-                self.submit_part(slot, Kind::Read, range, false, now_ps)
-                    .map(drop)
+                self.submit_part(slot, Kind::Read, range, false, now_ps).map(drop)
             }
             Op::Write => self.write(slot, range, Some(data), command.fua, now_ps),
             Op::Trim | Op::WriteZeroes => self.trim(slot, range, command.fua, now_ps),
             Op::Zone(action, all) => self.manage_zones(slot, command, action, all, now_ps),
-            Op::Flush => self
-                .submit_part(slot, Kind::Flush, (0, 0), false, now_ps)
-                .map(drop),
+            Op::Flush => self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps).map(drop),
         }
     }
 
@@ -54,17 +51,11 @@ impl EmulatedDrive {
         bypass: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
-        let Some(model) = self
-            .model
-            .as_mut()
-            .filter(|_| self.fixed_latency_ps.is_none())
-        else {
+        let Some(model) = self.model.as_mut().filter(|_| self.fixed_latency_ps.is_none()) else {
             return Ok(None);
         };
         // The model refuses only ranges beyond the drive, which were refused before.
-        let request = model
-            .submit(now_ps, kind, range, bypass)
-            .map_err(|_| Status::Failed)?;
+        let request = model.submit(now_ps, kind, range, bypass).map_err(|_| Status::Failed)?;
         self.by_request.insert(request, slot);
         self.slots.get(slot).parts += 1;
         Ok(Some(request))
@@ -99,11 +90,7 @@ impl EmulatedDrive {
             Some(data) => self.store.write(offset, data),
             None => self.store.zero(offset, length),
         }
-        if modelled {
-            Ok(())
-        } else {
-            self.store.write_back(offset, length)
-        }
+        if modelled { Ok(()) } else { self.store.write_back(offset, length) }
     }
 
     pub(super) fn page_bytes(&self) -> u64 {

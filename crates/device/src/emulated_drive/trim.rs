@@ -23,9 +23,7 @@ pub(super) struct TrimBudget {
 
 impl Default for TrimBudget {
     fn default() -> Self {
-        Self {
-            remaining_bytes: BUDGET_BYTES,
-        }
+        Self { remaining_bytes: BUDGET_BYTES }
     }
 }
 
@@ -39,23 +37,13 @@ pub(super) struct PendingTrim {
 
 impl EmulatedDrive {
     /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
-    pub(super) fn trim(
-        &mut self,
-        slot: u32,
-        range: (u64, u64),
-        fua: bool,
-        now_ps: u64,
-    ) -> Result<(), Status> {
+    pub(super) fn trim(&mut self, slot: u32, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
         let (offset, length) = range;
         let page_bytes = self.page_bytes();
         let end = offset + length;
         let first = offset.next_multiple_of(page_bytes);
         // The drive's last page may be a part of one of the model's.
-        let last = if end == self.facts.size_bytes {
-            end
-        } else {
-            end / page_bytes * page_bytes
-        };
+        let last = if end == self.facts.size_bytes { end } else { end / page_bytes * page_bytes };
         if first >= last {
             return self.write(slot, range, None, fua, now_ps);
         }
@@ -65,11 +53,7 @@ impl EmulatedDrive {
         if last < end {
             self.write(slot, (last, end - last), None, fua, now_ps)?;
         }
-        let mut rest = PendingTrim {
-            slot,
-            from: first,
-            end: last,
-        };
+        let mut rest = PendingTrim { slot, from: first, end: last };
         if self.trims.is_empty() && self.trim_budget.remaining_bytes > 0 {
             self.trim_chunk(&mut rest, now_ps)?;
         }
@@ -101,21 +85,13 @@ impl EmulatedDrive {
     }
 
     fn trim_chunk(&mut self, rest: &mut PendingTrim, now_ps: u64) -> Result<(), Status> {
-        let chunk_bytes = self
-            .trim_budget
-            .remaining_bytes
-            .next_multiple_of(self.page_bytes());
+        let chunk_bytes = self.trim_budget.remaining_bytes.next_multiple_of(self.page_bytes());
         let length = (rest.end - rest.from).min(chunk_bytes);
         self.trim_length(rest, length, now_ps)
     }
 
     /// Trims the next part of this length.
-    pub(super) fn trim_length(
-        &mut self,
-        rest: &mut PendingTrim,
-        length: u64,
-        now_ps: u64,
-    ) -> Result<(), Status> {
+    pub(super) fn trim_length(&mut self, rest: &mut PendingTrim, length: u64, now_ps: u64) -> Result<(), Status> {
         let cost = length.max(MIN_TRIM_BYTES);
         self.trim_budget.remaining_bytes = self.trim_budget.remaining_bytes.saturating_sub(cost);
         let range = (rest.from, length);

@@ -42,11 +42,7 @@ impl EmulatedDrive {
                 model.discard(zone.write_pointer_bytes..zone_end);
             }
         }
-        self.zoned = Some(Zoned {
-            zones,
-            pending: BTreeMap::new(),
-            is_table_stale: false,
-        });
+        self.zoned = Some(Zoned { zones, pending: BTreeMap::new(), is_table_stale: false });
         self.store_table();
         self.reset_counters();
     }
@@ -83,15 +79,7 @@ impl EmulatedDrive {
         }
         zoned.zones.write(offset, length);
         let number = zoned.zones.number(offset);
-        zoned
-            .pending
-            .entry(number)
-            .or_default()
-            .push_back(PendingWrite {
-                slot,
-                done_ps: None,
-                is_flushed: false,
-            });
+        zoned.pending.entry(number).or_default().push_back(PendingWrite { slot, done_ps: None, is_flushed: false });
     }
 
     /// Changes zones. What a reset discards is trimmed.
@@ -217,18 +205,12 @@ impl EmulatedDrive {
         };
         let numbered = (0..).zip(zoned.zones.all());
         let volatile: Vec<u32> = numbered
-            .filter_map(|(number, zone)| {
-                (zone.durable_bytes < zone.write_pointer_bytes).then_some(number)
-            })
+            .filter_map(|(number, zone)| (zone.durable_bytes < zone.write_pointer_bytes).then_some(number))
             .collect();
         for number in volatile {
             self.advance_zone(number);
         }
-        if self
-            .zoned
-            .as_ref()
-            .is_some_and(|zoned| zoned.is_table_stale)
-        {
+        if self.zoned.as_ref().is_some_and(|zoned| zoned.is_table_stale) {
             self.try_store_table()?;
         }
         Ok(())
@@ -256,11 +238,7 @@ impl EmulatedDrive {
             };
             let durable = &durable[(at - from) as usize..(end - from) as usize];
             let present = self.store.present(at, end - at);
-            let alike = durable
-                .iter()
-                .zip(present)
-                .take_while(|(a, b)| a == b)
-                .count() as u64;
+            let alike = durable.iter().zip(present).take_while(|(a, b)| a == b).count() as u64;
             at += alike;
             if at < end {
                 at -= at % u64::from(self.facts.block_bytes);
@@ -286,10 +264,7 @@ impl EmulatedDrive {
         zoned.zones.lose_power(|range| lost.push(range));
         let page_bytes = self.page_bytes();
         for range in lost {
-            let (first, end) = (
-                range.start.next_multiple_of(page_bytes),
-                range.end.next_multiple_of(page_bytes),
-            );
+            let (first, end) = (range.start.next_multiple_of(page_bytes), range.end.next_multiple_of(page_bytes));
             if let Some(model) = self.model.as_mut().filter(|_| first < end) {
                 // No command waits for it. Only what lies beyond the drive is refused.
                 let _ = model.submit(now_ps, Kind::Trim, (first, end - first), false);
@@ -335,10 +310,7 @@ impl EmulatedDrive {
         // What cannot be read at its ends is about to be read again, and tells of it then.
         let _ = self.store.load_ends(from, length);
         self.store.zero(from, length);
-        let is_writable = self
-            .store
-            .backing()
-            .is_some_and(|backing| !backing.read_only());
+        let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only());
         if is_writable && self.store.write_back_zeroes(from, length).is_err() {
             if let Some(zoned) = &mut self.zoned {
                 zoned.is_table_stale = true;

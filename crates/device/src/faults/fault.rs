@@ -36,8 +36,7 @@ pub enum Kind {
     ControllerReset,
     /// The same, and no client reaches the drive for `down_us`.
     LinkLoss,
-    /// A region at the end of its life: pages refuse writes after `endurance` of them, reads take
-    /// `delay_us` longer.
+    /// A region at the end of its life: pages refuse writes after `endurance` of them, reads take `delay_us` longer.
     Worn,
 }
 
@@ -153,9 +152,7 @@ impl Kind {
             Self::LostWrite | Self::TornWrite => &[Write],
             Self::Throttle | Self::Worn => &[Read, Write],
             Self::IgnoredFlush => &[Flush, Write],
-            Self::Latency | Self::Stuck | Self::ControllerReset | Self::LinkLoss => {
-                &[Read, Write, Trim, Flush]
-            }
+            Self::Latency | Self::Stuck | Self::ControllerReset | Self::LinkLoss => &[Read, Write, Trim, Flush],
         }
     }
 
@@ -197,8 +194,7 @@ impl Fault {
     pub(super) fn concerns(&self, command: &Command, region: &Range<u64>) -> bool {
         let operation = command.op.into();
         let operations = self.kind.operations();
-        if !operations.contains(&operation) || !(self.op.is_empty() || self.op.contains(&operation))
-        {
+        if !operations.contains(&operation) || !(self.op.is_empty() || self.op.contains(&operation)) {
             return false;
         }
         if self.kind == Kind::IgnoredFlush && operation == Operation::Write && !command.fua {
@@ -218,9 +214,7 @@ impl Fault {
             Some(id) => {
                 let wanted = format!("1 to {}, as the drive has them", namespaces.count());
                 let namespace = namespaces.get(id);
-                namespace
-                    .ok_or_else(|| Error::option("namespace", id, wanted))?
-                    .range()
+                namespace.ok_or_else(|| Error::option("namespace", id, wanted))?.range()
             }
         };
         self.check(whole.end - whole.start)?;
@@ -240,10 +234,7 @@ impl Fault {
         let operations = self.kind.operations();
         if let Some(operation) = self.op.iter().find(|of| !operations.contains(of)) {
             let name = serde_json::to_string(operation).unwrap_or_default();
-            let known: Vec<String> = operations
-                .iter()
-                .filter_map(|of| serde_json::to_string(of).ok())
-                .collect();
+            let known: Vec<String> = operations.iter().filter_map(|of| serde_json::to_string(of).ok()).collect();
             return wrong("op", &name, &known.join(" or "));
         }
         if self.offset_bytes >= size_bytes {
@@ -268,11 +259,7 @@ impl Fault {
         ];
         for (name, us) in times {
             if us.is_some_and(|us| us > LONGEST_US) {
-                return wrong(
-                    name,
-                    &us.unwrap_or_default(),
-                    "a day at most, in microseconds",
-                );
+                return wrong(name, &us.unwrap_or_default(), "a day at most, in microseconds");
             }
         }
         if self.for_us == Some(0) {
@@ -303,22 +290,14 @@ impl Fault {
             return wrong("delay", &self.delay_us, none);
         }
         if (kind == Kind::Throttle) != (self.bytes_per_s > 0) {
-            let wanted = if kind == Kind::Throttle {
-                "at least 1 byte a second"
-            } else {
-                none
-            };
+            let wanted = if kind == Kind::Throttle { "at least 1 byte a second" } else { none };
             return wrong("rate", &self.bytes_per_s, wanted);
         }
         if !(1..=MOST_BITS).contains(&self.bits) || (kind != Kind::BitRot && self.bits != 1) {
             return wrong("bits", &self.bits, "1 to 4096, of bit-rot alone");
         }
         if (kind == Kind::LinkLoss) != (self.down_us > 0) {
-            let wanted = if kind == Kind::LinkLoss {
-                "how long the link is lost"
-            } else {
-                none
-            };
+            let wanted = if kind == Kind::LinkLoss { "how long the link is lost" } else { none };
             return wrong("down", &self.down_us, wanted);
         }
         if kind != Kind::Worn && self.endurance > 0 {

@@ -102,11 +102,7 @@ impl Faults {
     ///
     /// # Errors
     /// [`Error::Option`] for one that cannot be.
-    pub fn check(
-        &self,
-        faults: &[Fault],
-        namespaces: &Namespaces,
-    ) -> Result<Vec<Range<u64>>, Error> {
+    pub fn check(&self, faults: &[Fault], namespaces: &Namespaces) -> Result<Vec<Range<u64>>, Error> {
         let count = self.armed.len() + faults.len();
         if count > MOST_FAULTS {
             let wanted = format!("at most {MOST_FAULTS} at a time");
@@ -120,12 +116,7 @@ impl Faults {
     ///
     /// # Errors
     /// [`Error::Option`] for one that cannot be.
-    pub fn arm(
-        &mut self,
-        faults: Vec<Fault>,
-        namespaces: &Namespaces,
-        now_ps: u64,
-    ) -> Result<Vec<u64>, Error> {
+    pub fn arm(&mut self, faults: Vec<Fault>, namespaces: &Namespaces, now_ps: u64) -> Result<Vec<u64>, Error> {
         let regions = self.check(&faults, namespaces)?;
         let first = self.last_id + 1;
         for (fault, region) in faults.into_iter().zip(regions) {
@@ -197,10 +188,7 @@ impl Faults {
             self.link_up_ps = 0;
         }
         for armed in &mut self.armed {
-            if armed
-                .next_strike_ps()
-                .is_some_and(|due_ps| due_ps <= now_ps)
-            {
+            if armed.next_strike_ps().is_some_and(|due_ps| due_ps <= now_ps) {
                 armed.periods = armed.periods_until(now_ps);
                 armed.strike();
                 self.fired += 1;
@@ -209,8 +197,7 @@ impl Faults {
         }
     }
 
-    /// Whether the controller is to be reset now; from then on the link is down as long as it was
-    /// wanted.
+    /// Whether the controller is to be reset now; from then on the link is down as long as it was wanted.
     pub fn take_reset(&mut self, now_ps: u64) -> bool {
         let Some(down_ps) = self.reset_ps.take() else {
             return false;
@@ -286,10 +273,7 @@ impl Armed {
         match (self.periods, every_ps) {
             (0, _) => Some(self.begin_ps()),
             (_, None) => None,
-            (periods, Some(every_ps)) => Some(
-                self.begin_ps()
-                    .saturating_add(every_ps.saturating_mul(periods)),
-            ),
+            (periods, Some(every_ps)) => Some(self.begin_ps().saturating_add(every_ps.saturating_mul(periods))),
         }
     }
 

@@ -1,10 +1,9 @@
 //! The control socket of a drive: one line of JSON per request, one line of JSON per answer.
 //!
 //! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`, with
-//! `"keep_connections": true` if they are to survive, `fault-inject` with `faults`, `fault-list`,
-//! `fault-clear` with a `fault` or for all, `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
-//! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes
-//! the snapshot.
+//! `"keep_connections": true` if they are to survive, `fault-inject` with `faults`, `fault-list`, `fault-clear` with a
+//! `fault` or for all, `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+//! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes the snapshot.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -132,14 +131,10 @@ impl Control {
     /// [`Error::System`] for a place that is taken or cannot be.
     pub fn listen(path: &Path, wakeup: OwnedFd) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot answer for statistics", error);
-        let listener = Listener::bind(&Endpoint::Unix(path.to_owned()))
-            .map_err(|error| failed(std::io::Error::other(error)))?;
+        let listener =
+            Listener::bind(&Endpoint::Unix(path.to_owned())).map_err(|error| failed(std::io::Error::other(error)))?;
         let (sender, receiver) = channel();
-        let sender = RequestSender {
-            requests: sender,
-            unanswered: Arc::default(),
-            wakeup: Arc::new(wakeup),
-        };
+        let sender = RequestSender { requests: sender, unanswered: Arc::default(), wakeup: Arc::new(wakeup) };
         let unanswered = Arc::clone(&sender.unanswered);
         let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC);
         let end = Arc::new(end.map_err(|error| failed(error.into()))?);
@@ -148,12 +143,7 @@ impl Control {
             .name("ioassay-control".into())
             .spawn(move || listen(&listener, &sender, &ends))
             .map_err(failed)?;
-        Ok(Self {
-            requests: receiver,
-            unanswered,
-            end,
-            listener: Some(thread),
-        })
+        Ok(Self { requests: receiver, unanswered, end, listener: Some(thread) })
     }
 }
 
@@ -174,10 +164,7 @@ impl Drop for Control {
 fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
-        let mut waits = [
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(end, PollFlags::IN),
-        ];
+        let mut waits = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         let _ = rustix::event::poll(&mut waits, None); // a signal makes it look, too
         if !waits[1].revents().is_empty() {
             return;
@@ -194,13 +181,11 @@ fn take(client: UnixStream, sender: &RequestSender, clients: &Arc<AtomicUsize>) 
         return;
     }
     let (sender, counted) = (sender.clone(), Arc::clone(clients));
-    let thread = thread::Builder::new()
-        .name("ioassay-control".into())
-        .spawn(move || {
-            // A client that fails is gone, and nobody else notices.
-            let _ = serve_client(&client, &sender);
-            counted.fetch_sub(1, Ordering::Relaxed);
-        });
+    let thread = thread::Builder::new().name("ioassay-control".into()).spawn(move || {
+        // A client that fails is gone, and nobody else notices.
+        let _ = serve_client(&client, &sender);
+        counted.fetch_sub(1, Ordering::Relaxed);
+    });
     if thread.is_err() {
         clients.fetch_sub(1, Ordering::Relaxed);
     }
@@ -265,9 +250,7 @@ fn refusal(error: &str) -> Value {
 impl RequestSender {
     fn send(&self, request: ControlRequest) -> Option<ControlReply> {
         let (reply_to, reply) = sync_channel(1);
-        self.requests
-            .send(PendingRequest { request, reply_to })
-            .ok()?;
+        self.requests.send(PendingRequest { request, reply_to }).ok()?;
         let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes()); // it is awake, or will be soon
         reply.recv_timeout(ANSWER_TIME).ok()
     }

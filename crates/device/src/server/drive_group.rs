@@ -16,17 +16,13 @@ use crate::Error;
 /// Drives of one process, at most.
 pub const MOST_DRIVES: usize = 64;
 
-/// Serves several drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP;
-/// `ready` is called once, when clients can connect to all. How each ended, in their order: an error
-/// of one leaves the others alone.
+/// Serves several drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP; `ready` is called
+/// once, when clients can connect to all. How each ended, in their order: an error of one leaves the others alone.
 ///
 /// # Errors
 /// [`Error::OfDrive`]: what cannot be of the options of one, or fails before it serves; none is served
 /// then. [`Error::MemoryOfAll`].
-pub fn serve_group(
-    options: &[Options],
-    ready: impl FnOnce(&[Ready]),
-) -> Result<Vec<Result<Summary, Error>>, Error> {
+pub fn serve_group(options: &[Options], ready: impl FnOnce(&[Ready])) -> Result<Vec<Result<Summary, Error>>, Error> {
     let signal = StopSignal::on_signals()?;
     let stop = signal.flag();
     let options = shared(options)?;
@@ -75,11 +71,7 @@ impl<'scope> DriveThread<'scope> {
         let thread = thread
             .spawn_scoped(scope, move || drive(options, stop, &next_step, &reply))
             .map_err(|error| Error::system("cannot start a thread for the drive", error))?;
-        Ok(Self {
-            steps,
-            replies,
-            thread,
-        })
+        Ok(Self { steps, replies, thread })
     }
 
     fn proceed(&self) {
@@ -143,19 +135,10 @@ fn shared(options: &[Options]) -> Result<Vec<Options>, Error> {
         needed.push(needed_bytes(size_bytes, &drive.transports));
     }
     let needed_of_all = needed.iter().fold(0_u64, |sum, &of| sum.saturating_add(of));
-    let given = options
-        .iter()
-        .filter_map(|drive| drive.available_bytes)
-        .min();
-    let available_bytes = given
-        .or_else(|| machine::available_bytes(Path::new("/")))
-        .unwrap_or(u64::MAX);
+    let given = options.iter().filter_map(|drive| drive.available_bytes).min();
+    let available_bytes = given.or_else(|| machine::available_bytes(Path::new("/"))).unwrap_or(u64::MAX);
     if needed_of_all > available_bytes {
-        return Err(Error::MemoryOfAll {
-            drives: options.len(),
-            needed_bytes: needed_of_all,
-            available_bytes,
-        });
+        return Err(Error::MemoryOfAll { drives: options.len(), needed_bytes: needed_of_all, available_bytes });
     }
     let each = options.iter().zip(&needed).map(|(drive, needed_bytes)| {
         let of_others = needed_of_all - needed_bytes;
@@ -183,8 +166,7 @@ fn check_processors(options: &[Options]) -> Result<(), Error> {
     let processors = machine::allowed().map_or(usize::MAX, |allowed| allowed.count() as usize);
     let mut in_realtime = options.iter().enumerate().filter(|(_, of)| of.realtime);
     if let Some((number, _)) = in_realtime.nth(processors.saturating_sub(1)) {
-        let wanted =
-            format!("fewer than {processors} drives in real time, so that clients run beside them");
+        let wanted = format!("fewer than {processors} drives in real time, so that clients run beside them");
         let error = Error::option("realtime", true, wanted);
         return Err(Error::of_drive(number)(error));
     }
@@ -205,8 +187,7 @@ pub fn check_places(options: &[Options]) -> Result<(), Error> {
                 let error = Error::Option {
                     name: "path",
                     value: path.display().to_string(),
-                    wanted: "one of its own for each socket, mounted file and backing file"
-                        .to_owned(),
+                    wanted: "one of its own for each socket, mounted file and backing file".to_owned(),
                 };
                 return Err(match options.len() {
                     1 => error,
@@ -223,9 +204,7 @@ fn places(options: &Options) -> impl Iterator<Item = PathBuf> {
     let of_transports = options.transports.iter().filter_map(|asked| {
         let (name, place) = asked.split_once(':')?;
         let path = match name {
-            "fuse" => place
-                .rsplit_once(",namespace=")
-                .map_or(place, |(path, _)| path),
+            "fuse" => place.rsplit_once(",namespace=").map_or(place, |(path, _)| path),
             _ => place.strip_prefix("unix:")?,
         };
         Some(PathBuf::from(path))

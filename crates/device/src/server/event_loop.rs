@@ -93,8 +93,7 @@ impl DriveServer {
         Arc::clone(&self.heartbeat)
     }
 
-    /// Polls the transports once and sends the answers that are due. Returns false if there was nothing
-    /// to do.
+    /// Polls the transports once and sends the answers that are due. Returns false if there was nothing to do.
     ///
     /// # Errors
     /// [`Error::System`] when a transport fails altogether.
@@ -102,12 +101,9 @@ impl DriveServer {
         let mut any = false;
         // Only this thread counts, so that no atomic addition is needed.
         let beats = self.heartbeat.load(Ordering::Relaxed);
-        self.heartbeat
-            .store(beats.wrapping_add(1), Ordering::Relaxed);
+        self.heartbeat.store(beats.wrapping_add(1), Ordering::Relaxed);
         for transport in &mut self.transports {
-            any |= transport
-                .poll(&mut self.drive)
-                .map_err(|error| failed(transport.as_ref(), error))?;
+            any |= transport.poll(&mut self.drive).map_err(|error| failed(transport.as_ref(), error))?;
         }
         if self.drive.drops_connections() {
             self.disconnect();
@@ -115,17 +111,12 @@ impl DriveServer {
         self.drive.take_completions(&mut self.completions);
         any |= self.hold_while_stale();
         for completion in &self.completions {
-            if let Some(transport) = self
-                .transports
-                .get_mut(completion.command.tag.transport as usize)
-            {
+            if let Some(transport) = self.transports.get_mut(completion.command.tag.transport as usize) {
                 transport.answer(completion.into(), &self.drive);
             }
         }
         for transport in &mut self.transports {
-            any |= transport
-                .send(&self.drive)
-                .map_err(|error| failed(transport.as_ref(), error))?;
+            any |= transport.send(&self.drive).map_err(|error| failed(transport.as_ref(), error))?;
         }
         if !self.completions.is_empty() {
             self.drive.record_completions(&self.completions);
@@ -213,9 +204,7 @@ impl DriveServer {
                 Err(error) => ControlReply::Refused(error.to_string()),
             },
             ControlRequest::FaultList {} => ControlReply::Faults(self.drive.fault_reports()),
-            ControlRequest::FaultClear { fault } => {
-                ControlReply::Cleared(self.drive.clear_faults(*fault))
-            }
+            ControlRequest::FaultClear { fault } => ControlReply::Cleared(self.drive.clear_faults(*fault)),
             ControlRequest::ResetStats {} => {
                 self.drive.reset_counters();
                 ControlReply::Done
@@ -258,10 +247,7 @@ impl DriveServer {
         for longest in self.transports.iter().filter_map(|one| one.longest_sleep()) {
             wait_ns = wait_ns.min(longest.as_nanos() as u64);
         }
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: i64::try_from(wait_ns).unwrap_or(0),
-        };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait_ns).unwrap_or(0) };
         let mut waits: Vec<PollFd<'_>> = descriptors
             .iter()
             .map(|&descriptor| PollFd::from_borrowed_fd(borrowed(descriptor), PollFlags::IN))

@@ -98,9 +98,7 @@ impl KeepAwake {
             if allowed.is_set(processor as usize) && !except.contains(&processor) {
                 let end = Arc::clone(&end);
                 // One that cannot be started keeps nothing awake, and nothing else happens.
-                let _ = thread::Builder::new()
-                    .name("ioassay-awake".into())
-                    .spawn(move || stay_awake(processor, &end));
+                let _ = thread::Builder::new().name("ioassay-awake".into()).spawn(move || stay_awake(processor, &end));
             }
         }
         Self { end }
@@ -142,15 +140,10 @@ impl StopSignal {
         let flag = Arc::new(AtomicBool::new(false));
         let mut handlers = Vec::new();
         let hangup = (!is_ignored(SIGHUP)).then(|| (SIGHUP, Arc::clone(&flag)));
-        let always = [
-            (SIGTERM, Arc::clone(&flag)),
-            (SIGINT, Arc::clone(&flag)),
-            (SIGXFSZ, Arc::default()),
-        ];
+        let always = [(SIGTERM, Arc::clone(&flag)), (SIGINT, Arc::clone(&flag)), (SIGXFSZ, Arc::default())];
         for (signal, flag) in always.into_iter().chain(hangup) {
             let handler = signal_hook::flag::register(signal, flag);
-            handlers
-                .push(handler.map_err(|error| Error::system("cannot listen to signals", error))?);
+            handlers.push(handler.map_err(|error| Error::system("cannot listen to signals", error))?);
         }
         Ok(Self { flag, handlers })
     }

@@ -17,9 +17,7 @@ use serde::Serialize;
 pub use control::ControlRequest;
 pub use drive_group::{MOST_DRIVES, serve_group};
 pub use machine::available_bytes;
-pub use options::{
-    NamespaceSize, Options, Poll, PreconditioningReport, Ready, TransportReport, Warning,
-};
+pub use options::{NamespaceSize, Options, Poll, PreconditioningReport, Ready, TransportReport, Warning};
 
 use crate::Error;
 use crate::clock::Clock;
@@ -50,8 +48,7 @@ pub struct Summary {
     pub lost: Option<String>,
 }
 
-/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when
-/// clients can connect.
+/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when clients can connect.
 ///
 /// # Errors
 /// [`Error`]: what cannot be of the options, and what of the system fails.
@@ -85,13 +82,7 @@ impl<'a> Service<'a> {
             Some(path) => Some(Control::listen(path, server.wakeup()?)?),
             None => None,
         };
-        Ok(Self {
-            options,
-            server,
-            control,
-            guards: None,
-            new_file,
-        })
+        Ok(Self { options, server, control, guards: None, new_file })
     }
 
     /// Measures its transports on the processor that serves, and says how clients reach it.
@@ -102,10 +93,7 @@ impl<'a> Service<'a> {
         if let Some(processor) = options.pin {
             machine::pin(processor)?;
         }
-        let realtime = options
-            .realtime
-            .then(|| Realtime::start(self.server.heartbeat()))
-            .transpose()?;
+        let realtime = options.realtime.then(|| Realtime::start(self.server.heartbeat())).transpose()?;
         self.guards = Some((awake, realtime));
         self.server.realtime = options.realtime;
         let mut warnings = Vec::new();
@@ -145,44 +133,22 @@ impl<'a> Service<'a> {
 /// The message for a backing file that is incomplete at the end.
 fn loss_message(status: Status) -> &'static str {
     match status {
-        Status::NoSpace => {
-            "the disk is full: what was written last is not in it; free space before it is served again"
-        }
+        Status::NoSpace => "the disk is full: what was written last is not in it; free space before it is served again",
         _ => "it could not be written: what was written last is not in it",
     }
 }
 
-fn prepare(
-    options: &Options,
-    proceed: &dyn Fn() -> bool,
-) -> Result<(DriveServer, Option<NewFile>), Error> {
+fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<(DriveServer, Option<NewFile>), Error> {
     if ![512, 4096].contains(&options.block_bytes) {
-        return Err(Error::option(
-            "block_bytes",
-            options.block_bytes,
-            "512 or 4096",
-        ));
+        return Err(Error::option("block_bytes", options.block_bytes, "512 or 4096"));
     }
     if options.transports.is_empty() {
-        return Err(Error::option(
-            "transports",
-            0,
-            "at least one way to the drive",
-        ));
+        return Err(Error::option("transports", 0, "at least one way to the drive"));
     }
-    let available_bytes = options
-        .available_bytes
-        .or_else(|| available_bytes(Path::new("/")))
-        .unwrap_or(u64::MAX);
+    let available_bytes = options.available_bytes.or_else(|| available_bytes(Path::new("/"))).unwrap_or(u64::MAX);
     let size_bytes = wanted_size(options)?;
     let left_bytes = check_size(options, size_bytes, available_bytes)?;
-    let mut model = Model::new(
-        &options.model,
-        size_bytes,
-        &options.geometry,
-        &options.buffer,
-        left_bytes,
-    )?;
+    let mut model = Model::new(&options.model, size_bytes, &options.geometry, &options.buffer, left_bytes)?;
     zones::check_transports(options)?;
     let opened = options.transports.iter().zip(0..);
     let opened = opened.map(|(pending, number)| transport::open(number, pending));
@@ -202,9 +168,7 @@ fn prepare(
     let geometry = zones::geometry(options, size_bytes, model.as_ref())?;
     let path = options.backing_file.as_ref();
     let is_there = path.is_some_and(|path| path.exists());
-    let backing = path
-        .map(|path| zones::open(path, options, size_bytes, geometry.as_ref()))
-        .transpose()?;
+    let backing = path.map(|path| zones::open(path, options, size_bytes, geometry.as_ref())).transpose()?;
     let new_file = backing.as_ref().filter(|_| !is_there).map(NewFile::of);
     let zones = zones::zones(geometry, backing.as_ref())?;
     let mut store = Store::new(size_bytes, backing)?;
@@ -225,11 +189,7 @@ fn prepare(
 }
 
 /// The namespaces that options say.
-fn namespaces(
-    options: &Options,
-    facts: &Facts,
-    model: Option<&Model>,
-) -> Result<Namespaces, Error> {
+fn namespaces(options: &Options, facts: &Facts, model: Option<&Model>) -> Result<Namespaces, Error> {
     let sizes_bytes = &options.namespaces_bytes;
     if sizes_bytes.is_empty() {
         return Ok(Namespaces::whole(facts));
@@ -247,24 +207,16 @@ fn wanted_size(options: &Options) -> Result<u64, Error> {
     };
     let Some(path) = &options.backing_file else {
         let size_bytes = options.size_bytes.or_else(of_namespaces);
-        return size_bytes
-            .ok_or_else(|| Error::option("size", "absent", "a size, or a backing file"));
+        return size_bytes.ok_or_else(|| Error::option("size", "absent", "a size, or a backing file"));
     };
     if let Some(size_bytes) = options.size_bytes {
         return Ok(size_bytes);
     }
-    let wrong = |what: String| Error::Backing {
-        path: path.clone(),
-        what,
-    };
+    let wrong = |what: String| Error::Backing { path: path.clone(), what };
     match std::fs::metadata(path) {
         Ok(about) if about.len() > 0 => zones::size_of(path, about.len(), options.zones.is_some()),
-        Ok(_) => Err(wrong(
-            "is empty, expected one that holds a drive, or a size".into(),
-        )),
-        Err(error) => {
-            of_namespaces().ok_or_else(|| wrong(format!("{error}; expected a size to make it")))
-        }
+        Ok(_) => Err(wrong("is empty, expected one that holds a drive, or a size".into())),
+        Err(error) => of_namespaces().ok_or_else(|| wrong(format!("{error}; expected a size to make it"))),
     }
 }
 
@@ -278,31 +230,18 @@ fn needed_bytes(size_bytes: u64, transports: &[String]) -> u64 {
 fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Result<u64, Error> {
     let block = u64::from(options.block_bytes);
     if size_bytes == 0 || size_bytes % block != 0 {
-        return Err(Error::option(
-            "size",
-            size_bytes,
-            format!("whole blocks of {block} bytes, and at least one"),
-        ));
+        return Err(Error::option("size", size_bytes, format!("whole blocks of {block} bytes, and at least one")));
     }
     let needed_bytes = needed_bytes(size_bytes, &options.transports);
     if needed_bytes > available_bytes {
-        return Err(Error::Memory {
-            size_bytes,
-            needed_bytes,
-            available_bytes,
-        });
+        return Err(Error::Memory { size_bytes, needed_bytes, available_bytes });
     }
     Ok(available_bytes - size_bytes)
 }
 
 fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
     let buffered = model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0);
-    let fits = |text: &str, most| {
-        text.chars()
-            .filter(|&of| (' '..='~').contains(&of))
-            .take(most)
-            .collect()
-    };
+    let fits = |text: &str, most| text.chars().filter(|&of| (' '..='~').contains(&of)).take(most).collect();
     let name = options.profile.as_ref().unwrap_or(&options.model);
     Facts {
         size_bytes,
@@ -329,14 +268,8 @@ fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<()
     let fastest = server.drive.model().map(Model::fastest).transpose()?;
     let read_ns = fastest.map(|[(_, read_ns), _]| read_ns);
     server.overheads = transport_overhead::measure(server, read_ns, warnings)?;
-    let none = TransportOverhead {
-        busy_ns: 0,
-        alone_ns: 0,
-    };
-    let overheads = server
-        .overheads
-        .iter()
-        .map(|overhead| overhead.unwrap_or(none));
+    let none = TransportOverhead { busy_ns: 0, alone_ns: 0 };
+    let overheads = server.overheads.iter().map(|overhead| overhead.unwrap_or(none));
     if read_ns.is_some() {
         // Without a model no answer has a time that it could leave before.
         let overheads = overheads.collect();
@@ -370,20 +303,14 @@ fn microseconds(ns: u64) -> String {
 }
 
 fn warn_about_disk(options: &Options, warnings: &mut Vec<Warning>) {
-    let Some(path) = options
-        .backing_file
-        .as_deref()
-        .filter(|_| !options.read_only)
-    else {
+    let Some(path) = options.backing_file.as_deref().filter(|_| !options.read_only) else {
         return;
     };
     let (Ok(disk), Ok(file)) = (rustix::fs::statvfs(path), std::fs::metadata(path)) else {
         return;
     };
     let free_bytes = disk.f_bavail * disk.f_frsize;
-    let missing_bytes = file
-        .len()
-        .saturating_sub(std::os::unix::fs::MetadataExt::blocks(&file) * 512);
+    let missing_bytes = file.len().saturating_sub(std::os::unix::fs::MetadataExt::blocks(&file) * 512);
     if missing_bytes > free_bytes {
         warnings.push(Warning {
             kind: "disk-may-fill",
@@ -421,10 +348,7 @@ fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>)
             .drive
             .namespaces()
             .iter()
-            .map(|namespace| NamespaceSize {
-                id: namespace.id,
-                size_bytes: namespace.facts.size_bytes,
-            })
+            .map(|namespace| NamespaceSize { id: namespace.id, size_bytes: namespace.facts.size_bytes })
             .collect(),
         memory_bytes: needed_bytes(facts.size_bytes, &options.transports),
         block_bytes: facts.block_bytes,
@@ -435,11 +359,7 @@ fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>)
         page_bytes: server.drive.model().map(Model::page_bytes),
         policy: options.buffer.policy.clone(),
         buffer_pages: simulation.map_or(0, ioassay_sim::engine::OnlineDrive::buffer_capacity_pages),
-        preconditioned: server
-            .drive
-            .model()
-            .and_then(Model::preconditioned)
-            .map(PreconditioningReport::from),
+        preconditioned: server.drive.model().and_then(Model::preconditioned).map(PreconditioningReport::from),
         zones: server.drive.zones().map(Zones::counts),
         faults: options.faults.len(),
         warnings,

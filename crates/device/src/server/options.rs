@@ -15,8 +15,7 @@ use crate::zones::{ZoneCounts, ZoneOptions};
 pub enum Poll {
     /// Never: no answer waits until it is woken.
     Always,
-    /// When there was no command for `idle_ms`: the first one then takes longer, by what waking
-    /// takes.
+    /// When there was no command for `idle_ms`: the first one then takes longer, by what waking takes.
     Adaptive,
 }
 
@@ -48,14 +47,12 @@ pub struct Options {
     pub backing_file: Option<PathBuf>,
     /// Whether the drive refuses writes.
     pub read_only: bool,
-    /// Ways to reach it, such as `nbd:unix:drive.sock`; see
-    /// [`TRANSPORTS`](crate::transport::TRANSPORTS).
+    /// Ways to reach it, such as `nbd:unix:drive.sock`; see [`TRANSPORTS`](crate::transport::TRANSPORTS).
     pub transports: Vec<String>,
     /// The processor that serves.
     pub pin: Option<u32>,
-    /// Whether all other processors are kept awake, by threads that run when nothing else does.
-    /// Halted processors take long to wake, in a virtual machine most of all; but other programs
-    /// are disturbed, and it costs power.
+    /// Whether all other processors are kept awake, by threads that run when nothing else does. Halted processors take
+    /// long to wake, in a virtual machine most of all; but other programs are disturbed, and it costs power.
     pub keep_awake: bool,
     /// Whether the thread that serves runs before all programs of the usual scheduling class.
     pub realtime: bool,
@@ -117,8 +114,7 @@ pub struct TransportReport {
     pub address: String,
     /// The qualified name of its NVMe subsystem, where it has one.
     pub nqn: Option<String>,
-    /// What its requests come through, where the system decides on that: of FUSE `io_uring` or
-    /// `/dev/fuse`.
+    /// What its requests come through, where the system decides on that: of FUSE `io_uring` or `/dev/fuse`.
     pub interface: Option<&'static str>,
     /// Its overhead at queue depth 1, nanoseconds, which is subtracted from the model's time.
     pub floor_ns: Option<u64>,

@@ -44,11 +44,7 @@ impl Realtime {
         // SAFETY: it writes to `of_class` alone.
         unsafe { libc::sched_getparam(0, &raw mut of_class) };
         let end = Arc::new(AtomicBool::new(false));
-        let mut begun = Self {
-            before: (class.max(0), of_class.sched_priority),
-            end: Arc::clone(&end),
-            watchdog: None,
-        };
+        let mut begun = Self { before: (class.max(0), of_class.sched_priority), end: Arc::clone(&end), watchdog: None };
         enter(0)?;
         let watchdog = thread::Builder::new().name("ioassay-watchdog".into());
         let watchdog = watchdog.spawn(move || {
@@ -57,8 +53,7 @@ impl Realtime {
                 watch(&heartbeat, &end, || leave(server));
             }
         });
-        begun.watchdog =
-            Some(watchdog.map_err(|error| Error::system("cannot start a watchdog", error))?);
+        begun.watchdog = Some(watchdog.map_err(|error| Error::system("cannot start a watchdog", error))?);
         Ok(begun)
     }
 }
@@ -66,9 +61,7 @@ impl Realtime {
 impl Drop for Realtime {
     fn drop(&mut self) {
         let (class, priority) = self.before;
-        let before = libc::sched_param {
-            sched_priority: priority,
-        };
+        let before = libc::sched_param { sched_priority: priority };
         // SAFETY: it changes how this thread is scheduled, and reads `before` alone.
         unsafe { libc::sched_setscheduler(0, class, &raw const before) };
         self.end.store(true, Ordering::Relaxed);
@@ -84,9 +77,7 @@ impl Drop for Realtime {
 /// # Errors
 /// [`Error::System`].
 pub fn enter(above: i32) -> Result<(), Error> {
-    let wanted = libc::sched_param {
-        sched_priority: PRIORITY + above,
-    };
+    let wanted = libc::sched_param { sched_priority: PRIORITY + above };
     let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: it changes how this thread is scheduled, and reads `wanted` alone.
     if unsafe { libc::sched_setscheduler(0, class, &raw const wanted) } == 0 {

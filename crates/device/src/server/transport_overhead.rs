@@ -1,5 +1,4 @@
-//! The overhead of each transport: reads at queue depth 1, first answered at once, then after the time
-//! of the model.
+//! The overhead of each transport: reads at queue depth 1, first answered at once, then after the time of the model.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,10 +81,7 @@ fn measure_transport(
     Ok(measure_at(server, number, wait_ns)?.map(|later| {
         let alone_ns = later.took_ns.saturating_sub(wait_ns);
         let overhead = TransportOverhead { busy_ns, alone_ns };
-        (
-            overhead,
-            at_once.uncertainty().or_else(|| later.uncertainty()),
-        )
+        (overhead, at_once.uncertainty().or_else(|| later.uncertainty()))
     }))
 }
 
@@ -115,11 +111,7 @@ struct Uncertain(Measured);
 
 impl Uncertain {
     fn warning(&self, transport: &str) -> Warning {
-        let Measured {
-            took_ns,
-            next_ns,
-            waited,
-        } = self.0;
+        let Measured { took_ns, next_ns, waited } = self.0;
         Warning {
             kind: "calibration-uncertain",
             text: format!(
@@ -142,11 +134,7 @@ fn wait_ns(model_ns: Option<u64>, busy_ns: u64) -> Option<u64> {
 }
 
 /// Measures with answers after `answer_ns`. The outer error stops the server.
-fn measure_at(
-    server: &mut DriveServer,
-    number: usize,
-    answer_ns: u64,
-) -> Result<Result<Measured, ProbeError>, Error> {
+fn measure_at(server: &mut DriveServer, number: usize, answer_ns: u64) -> Result<Result<Measured, ProbeError>, Error> {
     server.drive.set_fixed_latency(Some(answer_ns));
     let slow = answer_ns > 0;
     let measured = run_probe(server, number, PROBE_MS[0], slow)?;
@@ -224,11 +212,7 @@ fn measured(took_ns: &[u64], waited: f64) -> Result<Measured, ProbeError> {
     let [took_ns, next_ns, ..] = medians[..] else {
         return Err(ProbeError::TooFew(took_ns.len()));
     };
-    Ok(Measured {
-        took_ns,
-        next_ns,
-        waited,
-    })
+    Ok(Measured { took_ns, next_ns, waited })
 }
 
 #[cfg(test)]
@@ -254,41 +238,20 @@ mod tests {
         assert_eq!(took(&took_ns), Some(10));
         took_ns.fill(900);
         assert_eq!(took(&took_ns), Some(900));
-        assert!(matches!(
-            measured(&took_ns[..19], 0.0),
-            Err(ProbeError::TooFew(19))
-        ));
+        assert!(matches!(measured(&took_ns[..19], 0.0), Err(ProbeError::TooFew(19))));
     }
 
     #[test]
     fn a_measurement_on_a_busy_machine_is_uncertain() {
         let steady = vec![10_000; 100];
-        let bursts: Vec<u64> = (0..100)
-            .map(|read| if read < 80 { 90_000 } else { 10_000 })
-            .collect();
-        let uncertain = |took_ns: &[u64], waited| {
-            measured(took_ns, waited)
-                .ok()
-                .and_then(Measured::uncertainty)
-        };
+        let bursts: Vec<u64> = (0..100).map(|read| if read < 80 { 90_000 } else { 10_000 }).collect();
+        let uncertain = |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::uncertainty);
         assert!(uncertain(&steady, 0.05).is_none());
         for (took_ns, waited) in [(&steady, 0.5), (&bursts, 0.0)] {
-            let text = uncertain(took_ns, waited)
-                .expect("a warning")
-                .warning("nbd")
-                .text;
-            assert!(
-                text.starts_with("what nbd takes by itself was measured while"),
-                "{text}"
-            );
+            let text = uncertain(took_ns, waited).expect("a warning").warning("nbd").text;
+            assert!(text.starts_with("what nbd takes by itself was measured while"), "{text}");
         }
-        let text = uncertain(&bursts, 0.34)
-            .expect("a warning")
-            .warning("nbd")
-            .text;
-        assert!(
-            text.contains("10.0 µs and then 90.0 µs") && text.contains(" 34 % "),
-            "{text}"
-        );
+        let text = uncertain(&bursts, 0.34).expect("a warning").warning("nbd").text;
+        assert!(text.contains("10.0 µs and then 90.0 µs") && text.contains(" 34 % "), "{text}");
     }
 }

@@ -56,14 +56,7 @@ pub(super) fn geometry(
     }
     let page_bytes = model.map_or(4096, Model::page_bytes);
     let transfer_bytes = MAX_TRANSFER_BYTES as u64;
-    ZoneGeometry::new(
-        zones,
-        size_bytes,
-        options.block_bytes,
-        page_bytes,
-        transfer_bytes,
-    )
-    .map(Some)
+    ZoneGeometry::new(zones, size_bytes, options.block_bytes, page_bytes, transfer_bytes).map(Some)
 }
 
 /// The backing file, with room for the table behind the content.
@@ -92,10 +85,7 @@ pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u
     let at = file_bytes.checked_sub(FOOTER_BYTES);
     let read = at.zip(File::open(path).ok());
     let read = read.and_then(|(at, file)| file.read_exact_at(&mut footer, at).ok());
-    let wrong = |what: String| Error::Backing {
-        path: path.to_owned(),
-        what,
-    };
+    let wrong = |what: String| Error::Backing { path: path.to_owned(), what };
     match read.and_then(|()| read_footer(&footer)) {
         Some([size_bytes, ..]) if has_zones && size_bytes < file_bytes => Ok(size_bytes),
         None if has_zones && file_bytes > 0 => Err(wrong(TableError::Absent.to_string())),
@@ -110,20 +100,14 @@ pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u
 ///
 /// # Errors
 /// [`Error::Backing`] for a table that cannot be.
-pub(super) fn zones(
-    geometry: Option<ZoneGeometry>,
-    backing: Option<&Backing>,
-) -> Result<Option<Zones>, Error> {
+pub(super) fn zones(geometry: Option<ZoneGeometry>, backing: Option<&Backing>) -> Result<Option<Zones>, Error> {
     let Some(geometry) = geometry else {
         return Ok(None);
     };
     let Some(backing) = backing else {
         return Ok(Some(Zones::new(geometry)));
     };
-    let wrong = |what: String| Error::Backing {
-        path: backing.path().to_owned(),
-        what,
-    };
+    let wrong = |what: String| Error::Backing { path: backing.path().to_owned(), what };
     let unreadable = |status: Status| wrong(format!("cannot be read: {status:?}"));
     let table = backing.table().map_err(unreadable)?;
     let zones = match table {

@@ -1,8 +1,7 @@
 //! The backing file: what survives the process.
 //!
-//! It holds what is durable and nothing else. Nothing of it is mapped: a disk that is full or fails,
-//! or somebody who truncates the file, gives an error here and not a signal. Its errors become the
-//! status with which a drive answers.
+//! It holds what is durable and nothing else. Nothing of it is mapped: a disk that is full or fails, or somebody who
+//! truncates the file, gives an error here and not a signal. Its errors become the status with which a drive answers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -49,10 +48,7 @@ impl Backing {
         table_bytes: u64,
         read_only: bool,
     ) -> Result<Self, Error> {
-        let wrong = |what: String| Error::Backing {
-            path: path.to_owned(),
-            what,
-        };
+        let wrong = |what: String| Error::Backing { path: path.to_owned(), what };
         let file = OpenOptions::new()
             .read(true)
             .write(!read_only)
@@ -66,9 +62,7 @@ impl Backing {
             return Err(wrong("is no regular file, expected one".into()));
         }
         lock(&file, read_only).map_err(|error| match error {
-            Errno::WOULDBLOCK => {
-                wrong("is served by another process; expected a file of its own".into())
-            }
+            Errno::WOULDBLOCK => wrong("is served by another process; expected a file of its own".into()),
             error => wrong(format!("cannot be locked: {error}")),
         })?;
         let whole_bytes = size_bytes.map(|size_bytes| size_bytes + table_bytes);
@@ -153,9 +147,7 @@ impl Backing {
     /// # Errors
     /// [`Status`] as a drive answers.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), Status> {
-        self.file
-            .read_exact_at(into, offset_bytes)
-            .map_err(|error| status(&error))
+        self.file.read_exact_at(into, offset_bytes).map_err(|error| status(&error))
     }
 
     /// Writes a range: the page cache has it then, and so has whoever opens the file.
@@ -163,9 +155,7 @@ impl Backing {
     /// # Errors
     /// As [`Backing::read`].
     pub fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
-        self.file
-            .write_all_at(bytes, offset_bytes)
-            .map_err(|error| status(&error))
+        self.file.write_all_at(bytes, offset_bytes).map_err(|error| status(&error))
     }
 
     /// A range becomes a hole, or zeroes where there are none.
@@ -210,11 +200,7 @@ impl NewFile {
     /// That of `backing`, which was not there before.
     #[must_use]
     pub fn of(backing: &Backing) -> Self {
-        Self {
-            path: backing.path.clone(),
-            file: Arc::clone(&backing.file),
-            is_kept: false,
-        }
+        Self { path: backing.path.clone(), file: Arc::clone(&backing.file), is_kept: false }
     }
 
     /// The drive is served: the file stays.
@@ -254,30 +240,20 @@ fn remedy(error: &io::Error) -> &'static str {
 fn lock(file: &File, read_only: bool) -> Result<(), Errno> {
     rustix::fs::flock(
         file,
-        if read_only {
-            FlockOperation::NonBlockingLockShared
-        } else {
-            FlockOperation::NonBlockingLockExclusive
-        },
+        if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive },
     )
 }
 
-fn sized(
-    file: &File,
-    is_bytes: u64,
-    wanted_bytes: Option<u64>,
-    read_only: bool,
-) -> Result<u64, String> {
+fn sized(file: &File, is_bytes: u64, wanted_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {
     match (is_bytes, wanted_bytes) {
         (0, Some(wanted_bytes)) if !read_only => {
-            file.set_len(wanted_bytes)
-                .map_err(|error| format!("cannot be made {wanted_bytes} bytes long: {error}"))?;
+            file.set_len(wanted_bytes).map_err(|error| format!("cannot be made {wanted_bytes} bytes long: {error}"))?;
             Ok(wanted_bytes)
         }
         (0, _) => Err("is empty, expected one that holds a drive, or a size to make it".into()),
-        (is_bytes, Some(wanted_bytes)) if is_bytes != wanted_bytes => Err(format!(
-            "has {is_bytes} bytes, expected {wanted_bytes}: leave the size out to take that of the file"
-        )),
+        (is_bytes, Some(wanted_bytes)) if is_bytes != wanted_bytes => {
+            Err(format!("has {is_bytes} bytes, expected {wanted_bytes}: leave the size out to take that of the file"))
+        }
         (is_bytes, _) => Ok(is_bytes),
     }
 }

@@ -8,9 +8,7 @@ pub struct Bits {
 
 impl Bits {
     pub fn new(count: u64) -> Self {
-        Self {
-            words: vec![0; count.div_ceil(64) as usize],
-        }
+        Self { words: vec![0; count.div_ceil(64) as usize] }
     }
 
     pub fn is_set(&self, bit: u64) -> bool {
@@ -31,11 +29,7 @@ impl Bits {
             let word = bit / 64;
             let until = ((word + 1) * 64).min(bits.end);
             let width = until - bit;
-            let ones = if width == 64 {
-                u64::MAX
-            } else {
-                (1 << width) - 1
-            };
+            let ones = if width == 64 { u64::MAX } else { (1 << width) - 1 };
             change(&mut self.words[word as usize], ones << (bit % 64));
             bit = until;
         }
@@ -92,9 +86,7 @@ mod tests {
         for from in 0..400 {
             for end in [from, from + 1, from + 63, from + 64, 400].map(|end| end.min(400)) {
                 for is_set in [false, true] {
-                    let slowly = (from..end)
-                        .find(|&bit| bits.is_set(bit) != is_set)
-                        .unwrap_or(end);
+                    let slowly = (from..end).find(|&bit| bits.is_set(bit) != is_set).unwrap_or(end);
                     assert_eq!(bits.run_end(is_set, from..end), slowly, "{from} {end}");
                 }
             }

@@ -32,29 +32,17 @@ impl Content {
     /// # Errors
     /// [`Error::System`] when the address space has no such room.
     pub fn new(size_bytes: u64) -> Result<Self, Error> {
-        let length = usize::try_from(size_bytes)
-            .map_err(|_| Error::option("size", size_bytes, "what a pointer can reach"))?;
-        let (protection, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-        );
+        let length =
+            usize::try_from(size_bytes).map_err(|_| Error::option("size", size_bytes, "what a pointer can reach"))?;
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: an anonymous mapping wherever the kernel wants touches nothing that exists.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length.max(1),
-                protection,
-                flags,
-                -1,
-                0,
-            )
-        };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length.max(1), protection, flags, -1, 0) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, length }),
-            _ => Err(Error::system(
-                format!("cannot map {size_bytes} bytes of memory"),
-                std::io::Error::last_os_error(),
-            )),
+            _ => {
+                Err(Error::system(format!("cannot map {size_bytes} bytes of memory"), std::io::Error::last_os_error()))
+            }
         }
     }
 
@@ -65,8 +53,7 @@ impl Content {
         unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) };
     }
 
-    /// All its memory is granted now, in large pages where the system has them, so that no write waits
-    /// for that.
+    /// All its memory is granted now, in large pages where the system has them, so that no write waits for that.
     ///
     /// # Errors
     /// [`Error::System`] when there is not enough.
@@ -126,8 +113,7 @@ impl Content {
         self.bytes_mut()[last..from + length].fill(0);
         let inner = &mut self.bytes_mut()[first..last];
         // SAFETY: whole pages of the own mapping, borrowed mutably; they read as zeroes afterwards.
-        let given_back =
-            unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_DONTNEED) };
+        let given_back = unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_DONTNEED) };
         if given_back != 0 {
             inner.fill(0);
         }
@@ -165,17 +151,9 @@ mod tests {
         for (from, length) in [(1000, 100), (4097, 300_000), (0, 1 << 20), (8192, 262_144)] {
             content.bytes_mut().fill(7);
             content.zero(from, length);
-            let left: usize = content
-                .bytes()
-                .iter()
-                .map(|&byte| usize::from(byte) / 7)
-                .sum();
+            let left: usize = content.bytes().iter().map(|&byte| usize::from(byte) / 7).sum();
             assert_eq!(left, (1 << 20) - length);
-            assert!(
-                content.bytes()[from..from + length]
-                    .iter()
-                    .all(|&byte| byte == 0)
-            );
+            assert!(content.bytes()[from..from + length].iter().all(|&byte| byte == 0));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What the drive holds: its present content in memory, and what is durable of it in a backing file,
-//! if there is one.
+//! What the drive holds: its present content in memory, and what is durable of it in a backing file, if there is one.
 //!
 //! The caller decides which is which: `write` and `zero` change the present content, `write_back` the
 //! durable one. Content of a backing file is read when it is first needed.
@@ -42,11 +41,7 @@ impl Store {
     /// # Errors
     /// [`Error::System`] without room for it.
     pub fn new(size_bytes: u64, backing: Option<Backing>) -> Result<Self, Error> {
-        let units = if backing.is_some() {
-            size_bytes.div_ceil(UNIT_BYTES)
-        } else {
-            0
-        };
+        let units = if backing.is_some() { size_bytes.div_ceil(UNIT_BYTES) } else { 0 };
         let mut allocated = Bits::new(size_bytes.div_ceil(UNIT_BYTES));
         if let Some(backing) = &backing {
             backing.each_data_range(|range| {
@@ -91,8 +86,7 @@ impl Store {
 
     /// What is present of a range is about to be read; see [`Content::fetch`].
     pub fn fetch(&self, offset_bytes: u64, length_bytes: u64) {
-        self.present
-            .fetch(offset_bytes as usize, length_bytes as usize);
+        self.present.fetch(offset_bytes as usize, length_bytes as usize);
     }
 
     /// A range is wanted in memory.
@@ -143,10 +137,8 @@ impl Store {
 
     /// Makes zeroes of a range; its ends are loaded.
     pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) {
-        self.present
-            .zero(offset_bytes as usize, length_bytes as usize);
-        self.allocated
-            .clear(self.whole_units(offset_bytes, length_bytes));
+        self.present.zero(offset_bytes as usize, length_bytes as usize);
+        self.allocated.clear(self.whole_units(offset_bytes, length_bytes));
         self.mark_loaded(offset_bytes, length_bytes);
     }
 
@@ -185,11 +177,7 @@ impl Store {
     ///
     /// # Errors
     /// What the backing file says.
-    pub fn write_back_zeroes(
-        &mut self,
-        offset_bytes: u64,
-        length_bytes: u64,
-    ) -> Result<(), Status> {
+    pub fn write_back_zeroes(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &mut self.backing else {
             return Ok(());
         };
@@ -209,12 +197,7 @@ impl Store {
         }
     }
 
-    fn track_dirty(
-        &mut self,
-        offset_bytes: u64,
-        length_bytes: u64,
-        done: Result<(), Status>,
-    ) -> Result<(), Status> {
+    fn track_dirty(&mut self, offset_bytes: u64, length_bytes: u64, done: Result<(), Status>) -> Result<(), Status> {
         if done.is_err() {
             self.dirty.extend(units(offset_bytes, length_bytes));
         } else if !self.dirty.is_empty() {
@@ -231,11 +214,7 @@ impl Store {
     fn whole_units(&self, offset_bytes: u64, length_bytes: u64) -> Range<u64> {
         let first = offset_bytes.div_ceil(UNIT_BYTES);
         let end = offset_bytes + length_bytes;
-        let end = if end == self.size_bytes {
-            end.div_ceil(UNIT_BYTES)
-        } else {
-            end / UNIT_BYTES
-        };
+        let end = if end == self.size_bytes { end.div_ceil(UNIT_BYTES) } else { end / UNIT_BYTES };
         first..end.max(first)
     }
 
@@ -245,10 +224,7 @@ impl Store {
         let units = units(offset_bytes, length_bytes);
         let is_allocated = self.allocated.is_set(units.start);
         let end_bytes = self.allocated.run_end(is_allocated, units) * UNIT_BYTES;
-        Extent {
-            length_bytes: end_bytes.min(offset_bytes + length_bytes) - offset_bytes,
-            is_allocated,
-        }
+        Extent { length_bytes: end_bytes.min(offset_bytes + length_bytes) - offset_bytes, is_allocated }
     }
 
     /// The first dirty unit that a range touches: its offset and length, bytes.

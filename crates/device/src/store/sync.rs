@@ -37,15 +37,10 @@ impl Syncer {
             .name("ioassay-sync".into())
             .spawn(move || run(sync, &wants, &tell))
             .map_err(|error| Error::system("cannot start the thread that syncs", error))?;
-        Ok(Self {
-            wanted: Some(wanted),
-            done,
-            thread: Some(thread),
-        })
+        Ok(Self { wanted: Some(wanted), done, thread: Some(thread) })
     }
 
-    /// All that was written before is to become durable; the ticket comes back when it is. Whether
-    /// that can be.
+    /// All that was written before is to become durable; the ticket comes back when it is. Whether that can be.
     #[must_use]
     pub fn request(&self, ticket: u64) -> bool {
         let wanted = self.wanted.as_ref();
@@ -83,11 +78,7 @@ impl Drop for Syncer {
     }
 }
 
-fn run(
-    mut sync: impl FnMut() -> io::Result<()>,
-    wants: &Receiver<u64>,
-    tell: &Sender<(u64, Result<(), Status>)>,
-) {
+fn run(mut sync: impl FnMut() -> io::Result<()>, wants: &Receiver<u64>, tell: &Sender<(u64, Result<(), Status>)>) {
     let mut ended = Ok(());
     while let Ok(first) = wants.recv() {
         // One pass serves all that wait.
@@ -114,11 +105,7 @@ mod tests {
         let mut calls = 0;
         let sync = move || {
             calls += 1;
-            if calls == 1 {
-                Err(io::Error::from_raw_os_error(5))
-            } else {
-                Ok(())
-            }
+            if calls == 1 { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
         };
         Syncer::with(sync).expect("a thread")
     }

@@ -33,8 +33,7 @@ pub trait Transport {
     /// Takes connections and all commands that have arrived; whether there was anything.
     ///
     /// # Errors
-    /// What ends the transport as a whole, such as a listening socket that fails; never what one
-    /// client does.
+    /// What ends the transport as a whole, such as a listening socket that fails; never what one client does.
     fn poll(&mut self, drive: &mut dyn Drive) -> std::io::Result<bool>;
 
     /// A command's answer is due. It may be kept until `send`.

@@ -72,11 +72,7 @@ pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
         None => Err(Error::Option {
             name: "transport",
             value: asked.to_owned(),
-            wanted: TRANSPORTS
-                .iter()
-                .map(|entry| entry.form)
-                .collect::<Vec<_>>()
-                .join(", "),
+            wanted: TRANSPORTS.iter().map(|entry| entry.form).collect::<Vec<_>>().join(", "),
         }),
     }
 }
@@ -94,8 +90,7 @@ fn mount_bytes() -> u64 {
     fuse::memory_bytes(Path::new("/"))
 }
 
-/// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all
-/// share.
+/// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all share.
 #[must_use]
 pub fn memory_bytes(asked: &[String]) -> u64 {
     let entries = asked.iter().filter_map(|one| Some((one, entry(one)?)));
@@ -106,37 +101,25 @@ pub fn memory_bytes(asked: &[String]) -> u64 {
         connections_bytes += entry.connections as u64 * (CONNECTION_BYTES + tls_bytes);
         others_bytes += (entry.bytes)();
     }
-    let shared_bytes = if connections_bytes > 0 {
-        SHARED_BYTES
-    } else {
-        0
-    };
+    let shared_bytes = if connections_bytes > 0 { SHARED_BYTES } else { 0 };
     connections_bytes + shared_bytes + others_bytes
 }
 
-/// A place for sockets. Beyond this machine it is one only where `protected`; else `remedy` says what
-/// would protect it.
+/// A place for sockets. Beyond this machine it is one only where `protected`; else `remedy` says what would protect it.
 fn endpoint(place: &str, protected: bool, remedy: &str) -> Result<Endpoint, Error> {
     let text = place.strip_prefix("tcp:").unwrap_or(place);
     let wrong = |error| Error::Option {
         name: "transport",
         value: place.to_owned(),
         wanted: match error {
-            EndpointError::Unreadable { .. } => {
-                "unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420".to_owned()
+            EndpointError::Unreadable { .. } => "unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420".to_owned(),
+            EndpointError::NotLoopback { address } => {
+                format!("a loopback address, such as 127.0.0.1:{}, or {remedy}", address.port())
             }
-            EndpointError::NotLoopback { address } => format!(
-                "a loopback address, such as 127.0.0.1:{}, or {remedy}",
-                address.port()
-            ),
         },
     };
     let endpoint = text.parse::<Endpoint>().map_err(wrong)?;
-    if protected {
-        Ok(endpoint)
-    } else {
-        endpoint.local().map_err(wrong)
-    }
+    if protected { Ok(endpoint) } else { endpoint.local().map_err(wrong) }
 }
 
 /// Keys behind the place of NBD.
@@ -148,23 +131,14 @@ fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     let remedy = ",tls=FOLDER with certificates: nothing protects the drive from other machines";
     let at = endpoint(place, folder.is_some(), remedy)?;
     let certificates = folder.map(|folder| Certificates::read(Path::new(folder)));
-    let export = nbd::Export {
-        certificates: certificates.transpose()?,
-        ..nbd::Export::default()
-    };
+    let export = nbd::Export { certificates: certificates.transpose()?, ..nbd::Export::default() };
     let server = nbd::serve(export, number, &at)
         .map_err(|error| Error::system("cannot serve NBD", std::io::Error::other(error)))?;
     Ok(Box::new(server))
 }
 
 /// Keys behind the place of NVMe over TCP.
-const NVME_KEYS: [&str; 5] = [
-    ",nqn=",
-    ",host=",
-    ",advertise=",
-    ",secrets=",
-    ",encryption=",
-];
+const NVME_KEYS: [&str; 5] = [",nqn=", ",host=", ",advertise=", ",secrets=", ",encryption="];
 
 fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     let (place, settings) = keyed(place, &NVME_KEYS);
@@ -201,9 +175,8 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
         }
     };
     let at = endpoint(place, protected, remedy)?;
-    let server = nvme_tcp::serve(subsystem, number, &at).map_err(|error| {
-        Error::system("cannot serve NVMe over TCP", std::io::Error::other(error))
-    })?;
+    let server = nvme_tcp::serve(subsystem, number, &at)
+        .map_err(|error| Error::system("cannot serve NVMe over TCP", std::io::Error::other(error)))?;
     Ok(Box::new(server))
 }
 
@@ -227,20 +200,13 @@ fn keyed<'a>(text: &'a str, keys: &[&'static str]) -> (&'a str, Vec<(&'static st
 }
 
 /// The values of a key.
-fn values<'a>(
-    settings: &[(&'static str, &'a str)],
-    key: &'static str,
-) -> impl Iterator<Item = &'a str> {
+fn values<'a>(settings: &[(&'static str, &'a str)], key: &'static str) -> impl Iterator<Item = &'a str> {
     let settings = settings.iter();
     settings.filter_map(move |&(of, value)| (of == key).then_some(value))
 }
 
 /// The value of a key that may be given once.
-fn only<'a>(
-    name: &'static str,
-    values: impl Iterator<Item = &'a str>,
-    wanted: &str,
-) -> Result<Option<&'a str>, Error> {
+fn only<'a>(name: &'static str, values: impl Iterator<Item = &'a str>, wanted: &str) -> Result<Option<&'a str>, Error> {
     let values: Vec<&str> = values.collect();
     match values[..] {
         [] => Ok(None),
@@ -255,10 +221,7 @@ fn open_fuse(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
         Some((place, text)) => {
             let id = text.parse().ok().filter(|id| *id >= FIRST);
             let wanted = "the number of a namespace: 1 and up";
-            (
-                place,
-                id.ok_or_else(|| Error::option("namespace", text, wanted))?,
-            )
+            (place, id.ok_or_else(|| Error::option("namespace", text, wanted))?)
         }
     };
     let mount = Fuse::new(number, Path::new(place), namespace);

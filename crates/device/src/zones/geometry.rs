@@ -84,19 +84,13 @@ impl ZoneGeometry {
             return Err(Error::option("zones: capacity", capacity_bytes, wanted));
         }
         let append_bytes = options.append_bytes.unwrap_or(transfer_bytes);
-        if !append_bytes.is_power_of_two()
-            || !(LEAST_APPEND_BYTES..=transfer_bytes).contains(&append_bytes)
-        {
+        if !append_bytes.is_power_of_two() || !(LEAST_APPEND_BYTES..=transfer_bytes).contains(&append_bytes) {
             let wanted = format!("a power of two from {LEAST_APPEND_BYTES} to {transfer_bytes}");
             return Err(Error::option("zones: append", append_bytes, wanted));
         }
         let (open, active) = (options.open, options.active);
         if open == Some(0) || active == Some(0) {
-            return Err(Error::option(
-                "zones: open and active",
-                0,
-                "at least one zone",
-            ));
+            return Err(Error::option("zones: open and active", 0, "at least one zone"));
         }
         if let (Some(open), Some(active)) = (open, active) {
             if open > active {
@@ -123,13 +117,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn options(zone_bytes: u64) -> ZoneOptions {
-        ZoneOptions {
-            zone_bytes,
-            capacity_bytes: None,
-            open: None,
-            active: None,
-            append_bytes: None,
-        }
+        ZoneOptions { zone_bytes, capacity_bytes: None, open: None, active: None, append_bytes: None }
     }
 
     fn geometry(options: &ZoneOptions) -> Result<ZoneGeometry, String> {
@@ -152,49 +140,12 @@ mod tests {
             (options(3 * MIB), "zones is"),
             (options(2048), "zones is"),
             (options(32 * MIB), "size is"),
-            (
-                ZoneOptions {
-                    capacity_bytes: Some(2 * MIB),
-                    ..zones()
-                },
-                "capacity",
-            ),
-            (
-                ZoneOptions {
-                    capacity_bytes: Some(5000),
-                    ..zones()
-                },
-                "capacity",
-            ),
-            (
-                ZoneOptions {
-                    open: Some(0),
-                    ..zones()
-                },
-                "at least one",
-            ),
-            (
-                ZoneOptions {
-                    open: Some(3),
-                    active: Some(2),
-                    ..zones()
-                },
-                "open is 3",
-            ),
-            (
-                ZoneOptions {
-                    append_bytes: Some(2 * MIB),
-                    ..zones()
-                },
-                "append",
-            ),
-            (
-                ZoneOptions {
-                    append_bytes: Some(5000),
-                    ..zones()
-                },
-                "append",
-            ),
+            (ZoneOptions { capacity_bytes: Some(2 * MIB), ..zones() }, "capacity"),
+            (ZoneOptions { capacity_bytes: Some(5000), ..zones() }, "capacity"),
+            (ZoneOptions { open: Some(0), ..zones() }, "at least one"),
+            (ZoneOptions { open: Some(3), active: Some(2), ..zones() }, "open is 3"),
+            (ZoneOptions { append_bytes: Some(2 * MIB), ..zones() }, "append"),
+            (ZoneOptions { append_bytes: Some(5000), ..zones() }, "append"),
         ] {
             let error = geometry(&wrong).expect_err("it cannot be");
             assert!(error.contains(name), "{error}");

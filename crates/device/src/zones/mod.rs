@@ -147,12 +147,7 @@ impl Zones {
     pub fn new(geometry: ZoneGeometry) -> Self {
         let zone = |number| {
             let start = u64::from(number) * geometry.zone_bytes;
-            Zone {
-                state: ZoneState::Empty,
-                write_pointer_bytes: start,
-                durable_bytes: start,
-                written_at: 0,
-            }
+            Zone { state: ZoneState::Empty, write_pointer_bytes: start, durable_bytes: start, written_at: 0 }
         };
         Self {
             all: (0..geometry.count).map(zone).collect(),
@@ -229,11 +224,7 @@ impl Zones {
     /// # Errors
     /// [`ZoneError::Offline`].
     pub fn check_read(&self, range: Range<u64>) -> Result<(), ZoneError> {
-        if self
-            .of(range)
-            .iter()
-            .any(|zone| zone.state == ZoneState::Offline)
-        {
+        if self.of(range).iter().any(|zone| zone.state == ZoneState::Offline) {
             return Err(ZoneError::Offline);
         }
         Ok(())
@@ -314,27 +305,19 @@ impl Zones {
     /// # Errors
     /// [`ZoneError::InvalidTransition`], [`ZoneError::TooManyActive`], [`ZoneError::TooManyOpen`],
     /// [`ZoneError::NotAZone`].
-    pub fn manage(
-        &mut self,
-        action: ZoneAction,
-        start_bytes: Option<u64>,
-    ) -> Result<Vec<u32>, ZoneError> {
+    pub fn manage(&mut self, action: ZoneAction, start_bytes: Option<u64>) -> Result<Vec<u32>, ZoneError> {
         if let Some(start_bytes) = start_bytes {
             let number = self.number(start_bytes);
             if self.start_bytes(number) != start_bytes || number as usize >= self.all.len() {
                 return Err(ZoneError::NotAZone);
             }
-            return self
-                .act(action, number)
-                .map(|reset| Vec::from_iter(reset.then_some(number)));
+            return self.act(action, number).map(|reset| Vec::from_iter(reset.then_some(number)));
         }
         let concerned: Vec<u32> = (0..)
             .zip(&self.all)
             .filter_map(|(number, zone)| is_selected(action, zone.state).then_some(number))
             .collect();
-        if action == ZoneAction::Open
-            && self.open as usize + concerned.len() > self.geometry.most_open as usize
-        {
+        if action == ZoneAction::Open && self.open as usize + concerned.len() > self.geometry.most_open as usize {
             return Err(ZoneError::TooManyOpen);
         }
         let mut reset = Vec::new();
@@ -348,9 +331,7 @@ impl Zones {
 
     /// Acts on one zone; whether it was reset.
     fn act(&mut self, action: ZoneAction, number: u32) -> Result<bool, ZoneError> {
-        use ZoneState::{
-            Closed, Empty, ExplicitlyOpened, Full, ImplicitlyOpened, Offline, ReadOnly,
-        };
+        use ZoneState::{Closed, Empty, ExplicitlyOpened, Full, ImplicitlyOpened, Offline, ReadOnly};
         let state = self.all[number as usize].state;
         let to = match (action, state) {
             (ZoneAction::Close, ImplicitlyOpened | ExplicitlyOpened | Closed) => Closed,
@@ -412,11 +393,7 @@ impl Zones {
             zone.write_pointer_bytes = zone.durable_bytes;
             let is_active = zone.state.is_active();
             if is_active || (zone.state == ZoneState::Full && was_written_full && lost) {
-                let to = if zone.write_pointer_bytes == start {
-                    ZoneState::Empty
-                } else {
-                    ZoneState::Closed
-                };
+                let to = if zone.write_pointer_bytes == start { ZoneState::Empty } else { ZoneState::Closed };
                 self.set(number, to);
             }
         }

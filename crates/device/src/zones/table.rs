@@ -17,9 +17,7 @@ pub enum TableError {
     #[error("holds a drive without zones, expected one with zones")]
     Absent,
     /// The zones are others.
-    #[error(
-        "holds zones of {zone_bytes} bytes with a capacity of {capacity_bytes}, expected the same zones"
-    )]
+    #[error("holds zones of {zone_bytes} bytes with a capacity of {capacity_bytes}, expected the same zones")]
     Other {
         /// Bytes from the beginning of a zone to that of the next.
         zone_bytes: u64,
@@ -54,10 +52,7 @@ impl ZoneGeometry {
         let mut footer = [0; FOOTER_BYTES as usize];
         footer[..16].copy_from_slice(MAGIC);
         let size_bytes = u64::from(self.count) * self.zone_bytes;
-        for (at, number) in [size_bytes, self.zone_bytes, self.capacity_bytes]
-            .iter()
-            .enumerate()
-        {
+        for (at, number) in [size_bytes, self.zone_bytes, self.capacity_bytes].iter().enumerate() {
             footer[16 + 8 * at..24 + 8 * at].copy_from_slice(&number.to_le_bytes());
         }
         footer
@@ -95,26 +90,17 @@ impl Zones {
     /// # Errors
     /// [`TableError`].
     pub fn from_table(geometry: ZoneGeometry, table: &[u8]) -> Result<Self, TableError> {
-        let footer = table
-            .len()
-            .checked_sub(FOOTER_BYTES as usize)
-            .map(|at| &table[at..]);
-        let [size_bytes, zone_bytes, capacity_bytes] =
-            footer.and_then(read_footer).ok_or(TableError::Absent)?;
+        let footer = table.len().checked_sub(FOOTER_BYTES as usize).map(|at| &table[at..]);
+        let [size_bytes, zone_bytes, capacity_bytes] = footer.and_then(read_footer).ok_or(TableError::Absent)?;
         if [zone_bytes, capacity_bytes] != [geometry.zone_bytes, geometry.capacity_bytes]
             || size_bytes != u64::from(geometry.count) * zone_bytes
             || table.len() as u64 != geometry.table_bytes()
         {
-            return Err(TableError::Other {
-                zone_bytes,
-                capacity_bytes,
-            });
+            return Err(TableError::Other { zone_bytes, capacity_bytes });
         }
         let mut zones = Self::new(geometry);
         for (number, entry) in (0..geometry.count).zip(table.chunks_exact(ENTRY_BYTES as usize)) {
-            zones
-                .take_entry(number, entry)
-                .ok_or(TableError::Damaged { number })?;
+            zones.take_entry(number, entry).ok_or(TableError::Damaged { number })?;
         }
         zones.lose_power(|_| {});
         Ok(zones)
@@ -139,8 +125,7 @@ impl Zones {
             return None;
         }
         // Written full, but not durably: its end is lost.
-        let cut =
-            state == ZoneState::Full && entry[1] == 1 && durable < self.geometry.capacity_bytes;
+        let cut = state == ZoneState::Full && entry[1] == 1 && durable < self.geometry.capacity_bytes;
         let end = self.start_bytes(number) + durable;
         let zone = &mut self.all[number as usize];
         (zone.write_pointer_bytes, zone.durable_bytes) = (end, end);

@@ -8,14 +8,7 @@ const ZONE: u64 = 1 << 20;
 const CAPACITY: u64 = 3 << 18;
 
 fn geometry(count: u32, most_open: u32, most_active: u32) -> ZoneGeometry {
-    ZoneGeometry {
-        count,
-        zone_bytes: ZONE,
-        capacity_bytes: CAPACITY,
-        most_open,
-        most_active,
-        append_bytes: 1 << 20,
-    }
+    ZoneGeometry { count, zone_bytes: ZONE, capacity_bytes: CAPACITY, most_open, most_active, append_bytes: 1 << 20 }
 }
 
 fn zones() -> Zones {
@@ -36,24 +29,15 @@ fn write(zones: &mut Zones, offset: u64, length: u64) -> Result<(), ZoneError> {
 #[test]
 fn a_write_opens_a_zone_moves_its_pointer_and_fills_it() {
     let mut zones = zones();
-    assert_eq!(
-        write(&mut zones, ZONE + 512, 512),
-        Err(ZoneError::InvalidWrite)
-    );
+    assert_eq!(write(&mut zones, ZONE + 512, 512), Err(ZoneError::InvalidWrite));
     assert_eq!(write(&mut zones, ZONE, 512), Ok(()));
     assert_eq!(zones.all()[1].state, ZoneState::ImplicitlyOpened);
     assert_eq!(zones.all()[1].write_pointer_bytes, ZONE + 512);
     assert_eq!(write(&mut zones, ZONE, 512), Err(ZoneError::InvalidWrite));
-    assert_eq!(
-        write(&mut zones, ZONE + 512, CAPACITY),
-        Err(ZoneError::Boundary)
-    );
+    assert_eq!(write(&mut zones, ZONE + 512, CAPACITY), Err(ZoneError::Boundary));
     assert_eq!(write(&mut zones, ZONE + 512, CAPACITY - 512), Ok(()));
     assert_eq!(zones.all()[1].state, ZoneState::Full);
-    assert_eq!(
-        write(&mut zones, ZONE + CAPACITY, 512),
-        Err(ZoneError::Full)
-    );
+    assert_eq!(write(&mut zones, ZONE + CAPACITY, 512), Err(ZoneError::Full));
     assert_eq!((zones.open, zones.active), (0, 0));
 }
 
@@ -78,23 +62,9 @@ fn the_implicitly_opened_zone_that_was_written_least_recently_makes_room() {
     write(&mut zones, 512, 512).unwrap();
     write(&mut zones, 2 * ZONE, 512).unwrap();
     let [first, second, third] = [0, 1, 2].map(|number| zones.all()[number].state);
-    assert_eq!(
-        (first, second, third),
-        (
-            ZoneState::ImplicitlyOpened,
-            ZoneState::Closed,
-            ZoneState::ImplicitlyOpened
-        )
-    );
-    assert_eq!(
-        write(&mut zones, 3 * ZONE, 512),
-        Err(ZoneError::TooManyActive)
-    );
-    assert_eq!(
-        write(&mut zones, ZONE + 512, 512),
-        Ok(()),
-        "a closed zone is active"
-    );
+    assert_eq!((first, second, third), (ZoneState::ImplicitlyOpened, ZoneState::Closed, ZoneState::ImplicitlyOpened));
+    assert_eq!(write(&mut zones, 3 * ZONE, 512), Err(ZoneError::TooManyActive));
+    assert_eq!(write(&mut zones, ZONE + 512, 512), Ok(()), "a closed zone is active");
     assert_eq!(zones.all()[0].state, ZoneState::Closed);
 }
 
@@ -102,29 +72,14 @@ fn the_implicitly_opened_zone_that_was_written_least_recently_makes_room() {
 fn explicitly_opened_zones_make_no_room() {
     let mut zones = zones();
     for number in 0..2 {
-        assert_eq!(
-            zones.manage(ZoneAction::Open, Some(number * ZONE)),
-            Ok(vec![])
-        );
+        assert_eq!(zones.manage(ZoneAction::Open, Some(number * ZONE)), Ok(vec![]));
     }
-    assert_eq!(
-        zones.manage(ZoneAction::Open, Some(2 * ZONE)),
-        Err(ZoneError::TooManyOpen)
-    );
-    assert_eq!(
-        write(&mut zones, 2 * ZONE, 512),
-        Err(ZoneError::TooManyOpen)
-    );
+    assert_eq!(zones.manage(ZoneAction::Open, Some(2 * ZONE)), Err(ZoneError::TooManyOpen));
+    assert_eq!(write(&mut zones, 2 * ZONE, 512), Err(ZoneError::TooManyOpen));
     assert_eq!(zones.manage(ZoneAction::Close, Some(0)), Ok(vec![]));
     assert_eq!(write(&mut zones, 2 * ZONE, 512), Ok(()));
-    assert_eq!(
-        zones.manage(ZoneAction::Open, None),
-        Err(ZoneError::TooManyOpen)
-    );
-    assert_eq!(
-        zones.manage(ZoneAction::Open, Some(3 * ZONE)),
-        Err(ZoneError::TooManyActive)
-    );
+    assert_eq!(zones.manage(ZoneAction::Open, None), Err(ZoneError::TooManyOpen));
+    assert_eq!(zones.manage(ZoneAction::Open, Some(3 * ZONE)), Err(ZoneError::TooManyActive));
 }
 
 #[test]
@@ -137,15 +92,8 @@ fn a_reset_says_what_is_to_be_discarded() {
     assert_eq!(zones.all()[0].write_pointer_bytes, 0);
     assert_eq!(zones.manage(ZoneAction::Finish, Some(2 * ZONE)), Ok(vec![]));
     assert_eq!(zones.manage(ZoneAction::Reset, None), Ok(vec![1, 2]));
-    assert!(
-        states(&zones)
-            .iter()
-            .all(|state| *state == ZoneState::Empty)
-    );
-    assert_eq!(
-        zones.manage(ZoneAction::Reset, Some(512)),
-        Err(ZoneError::NotAZone)
-    );
+    assert!(states(&zones).iter().all(|state| *state == ZoneState::Empty));
+    assert_eq!(zones.manage(ZoneAction::Reset, Some(512)), Err(ZoneError::NotAZone));
     assert_eq!(zones.counts().resets, 4);
 }
 
@@ -158,21 +106,10 @@ fn a_worn_zone_can_be_read_until_it_is_given_up() {
     assert_eq!(write(&mut zones, 512, 512), Err(ZoneError::ReadOnly));
     assert_eq!(zones.check_deallocate(0..512), Err(ZoneError::ReadOnly));
     assert_eq!(zones.check_read(0..2 * ZONE), Ok(()));
-    for action in [
-        ZoneAction::Open,
-        ZoneAction::Close,
-        ZoneAction::Finish,
-        ZoneAction::Reset,
-    ] {
-        assert_eq!(
-            zones.manage(action, Some(0)),
-            Err(ZoneError::InvalidTransition)
-        );
+    for action in [ZoneAction::Open, ZoneAction::Close, ZoneAction::Finish, ZoneAction::Reset] {
+        assert_eq!(zones.manage(action, Some(0)), Err(ZoneError::InvalidTransition));
     }
-    assert_eq!(
-        zones.manage(ZoneAction::Offline, Some(ZONE)),
-        Err(ZoneError::InvalidTransition)
-    );
+    assert_eq!(zones.manage(ZoneAction::Offline, Some(ZONE)), Err(ZoneError::InvalidTransition));
     assert_eq!(zones.manage(ZoneAction::Offline, Some(0)), Ok(vec![]));
     assert_eq!(zones.check_read(512..1024), Err(ZoneError::Offline));
     assert_eq!(zones.check_read(ZONE..2 * ZONE), Ok(()));
@@ -191,23 +128,8 @@ fn after_a_power_loss_zones_end_where_they_are_durable() {
     zones.set_durable(1, ZONE + 512);
     let mut lost = Vec::new();
     zones.lose_power(|range| lost.push(range));
-    assert_eq!(
-        lost,
-        [
-            1024..4096,
-            ZONE + 512..ZONE + CAPACITY,
-            2 * ZONE..2 * ZONE + 4096
-        ]
-    );
-    assert_eq!(
-        states(&zones)[..4],
-        [
-            ZoneState::Closed,
-            ZoneState::Closed,
-            ZoneState::Full,
-            ZoneState::Empty
-        ]
-    );
+    assert_eq!(lost, [1024..4096, ZONE + 512..ZONE + CAPACITY, 2 * ZONE..2 * ZONE + 4096]);
+    assert_eq!(states(&zones)[..4], [ZoneState::Closed, ZoneState::Closed, ZoneState::Full, ZoneState::Empty]);
     assert_eq!(zones.all()[1].write_pointer_bytes, ZONE + 512);
     assert_eq!((zones.open, zones.active), (0, 2));
 }
@@ -254,23 +176,14 @@ fn a_table_that_cannot_be_is_refused() {
     };
     assert_eq!(refused(&Vec::clear), TableError::Absent);
     assert_eq!(refused(&|table| table[4096] = 0), TableError::Absent);
-    assert_eq!(
-        refused(&|table| table[16] = 9),
-        TableError::Damaged { number: 1 }
-    );
-    assert_eq!(
-        refused(&|table| table[24] = 9),
-        TableError::Damaged { number: 1 }
-    );
+    assert_eq!(refused(&|table| table[16] = 9), TableError::Damaged { number: 1 });
+    assert_eq!(refused(&|table| table[24] = 9), TableError::Damaged { number: 1 });
     assert_eq!(
         refused(&|table| (table[16], table[27]) = (4, 12)),
         TableError::Damaged { number: 1 },
         "a closed zone whose pointer is at its end"
     );
-    assert!(matches!(
-        refused(&|table| table[4096 + 33] = 1),
-        TableError::Other { .. }
-    ));
+    assert!(matches!(refused(&|table| table[4096 + 33] = 1), TableError::Other { .. }));
 }
 
 /// Zones as the specification describes them, by name, each fact kept in the plainest way.
@@ -286,10 +199,7 @@ struct Plain {
 
 impl Plain {
     fn many(&self, states: &[&str]) -> usize {
-        self.state
-            .iter()
-            .filter(|state| states.contains(state))
-            .count()
+        self.state.iter().filter(|state| states.contains(state)).count()
     }
 
     fn takes_resources(&mut self, zone: usize) -> Result<(), ZoneError> {
@@ -300,11 +210,7 @@ impl Plain {
         if self.many(&["IO", "EO"]) < self.most_open {
             return Ok(());
         }
-        let oldest = self
-            .recent
-            .iter()
-            .copied()
-            .find(|&zone| self.state[zone] == "IO");
+        let oldest = self.recent.iter().copied().find(|&zone| self.state[zone] == "IO");
         let oldest = oldest.ok_or(ZoneError::TooManyOpen)?;
         self.state[oldest] = "CLOSED";
         Ok(())
@@ -395,22 +301,10 @@ fn name(state: ZoneState) -> &'static str {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Write {
-        zone: usize,
-        off: u64,
-        blocks: u64,
-    },
-    Append {
-        zone: usize,
-        blocks: u64,
-    },
-    Act {
-        action: ZoneAction,
-        zone: Option<usize>,
-    },
-    Wear {
-        zone: usize,
-    },
+    Write { zone: usize, off: u64, blocks: u64 },
+    Append { zone: usize, blocks: u64 },
+    Act { action: ZoneAction, zone: Option<usize> },
+    Wear { zone: usize },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -274,10 +274,8 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
 /// A write of `wx` at byte 5 and a hole of 9 bytes at 1 to a drive that was never read.
 fn change(bench: &mut Bench) {
     let mut session = Session::new(0, (0, 0));
-    let requests = [
-        request(WRITE, 0, &transfer(4096 + 5, 2, 0, b"wx")),
-        request(FALLOCATE, 0, &allocation(8192 + 1, 9, 1 | 2)),
-    ];
+    let requests =
+        [request(WRITE, 0, &transfer(4096 + 5, 2, 0, b"wx")), request(FALLOCATE, 0, &allocation(8192 + 1, 9, 1 | 2))];
     let mut out = Vec::new();
     for one in &requests {
         session.received(one, &mut bench.drive, &mut out);

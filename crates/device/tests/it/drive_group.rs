@@ -36,11 +36,7 @@ impl Group {
             })
         });
         let ready = told.recv().expect("drives that start");
-        Self {
-            thread,
-            ready,
-            folder,
-        }
+        Self { thread, ready, folder }
     }
 
     fn socket(&self, drive: usize) -> PathBuf {
@@ -111,10 +107,7 @@ fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
     let numbered = drives.iter().enumerate();
     let options = numbered.map(|(number, changes)| {
         let mut options = small_drive();
-        options["transports"] = json!([
-            format!("nbd:unix:{}/{number}.sock", folder.display()),
-            "nvme-tcp:127.0.0.1:0"
-        ]);
+        options["transports"] = json!([format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"]);
         options["stats_socket"] = json!(folder.join(format!("{number}.stats")));
         changed(options, changes)
     });
@@ -302,14 +295,9 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     let (_admin, mut queues) = group.host(0, &[1, 2, 3]);
     let read_at = |offset_bytes: u64| read_of(offset_bytes, 4096);
     // The same addresses, and the same place as that of the whole drive.
-    for (queue, offset_bytes, fails) in [
-        (0, 4096, false),
-        (1, 0, false),
-        (1, 4096, true),
-        (1, 8192, false),
-        (2, 4096, false),
-        (0, 0, false),
-    ] {
+    for (queue, offset_bytes, fails) in
+        [(0, 4096, false), (1, 0, false), (1, 4096, true), (1, 8192, false), (2, 4096, false), (0, 0, false)]
+    {
         let answer = queues[queue].call(read_at(offset_bytes));
         assert_eq!(answer.is_err(), fails, "{queue} {offset_bytes}");
     }

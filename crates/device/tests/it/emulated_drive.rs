@@ -27,10 +27,7 @@ fn an_answer_is_due_when_the_model_says() {
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     let mut bench = Bench::new(&Made::default());
-    let overhead = TransportOverhead {
-        busy_ns: 8_000,
-        alone_ns: 12_000,
-    };
+    let overhead = TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 };
     bench.drive.set_overheads(vec![overhead]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
@@ -145,9 +142,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
         assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
     }
     let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
-        let ended = answers
-            .iter()
-            .map(|one| (one.command.tag.command, one.status));
+        let ended = answers.iter().map(|one| (one.command.tag.command, one.status));
         ended.collect()
     };
     let aborted = [(write, Status::Aborted), (read, Status::Aborted)];

@@ -193,10 +193,7 @@ fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
 
 #[test]
 fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
-    for (json, kept) in [
-        (r#"{"kind":"ignored-flush"}"#, false),
-        (r#"{"kind":"ignored-flush","op":["write"]}"#, true),
-    ] {
+    for (json, kept) in [(r#"{"kind":"ignored-flush"}"#, false), (r#"{"kind":"ignored-flush","op":["write"]}"#, true)] {
         let mut bench = bench("thesis", "lru");
         arm(&mut bench, json);
         bench.write(0, &[5; PAGE as usize]);

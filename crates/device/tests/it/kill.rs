@@ -26,10 +26,7 @@ fn serves_as_a_child() {
     };
     let options: Options = serde_json::from_str(&text).expect("options");
     // Straight to the descriptor: the tests' own output is captured.
-    let out = std::fs::OpenOptions::new()
-        .write(true)
-        .open("/proc/self/fd/1")
-        .expect("the output");
+    let out = std::fs::OpenOptions::new().write(true).open("/proc/self/fd/1").expect("the output");
     let told = serve(&options, |ready| {
         let line = serde_json::to_string(ready).expect("JSON") + "\n";
         std::io::Write::write_all(&mut &out, line.as_bytes()).expect("a reader");
@@ -66,11 +63,7 @@ impl EmulatedDrive {
         let mut lines = out.by_ref().lines().map_while(Result::ok);
         let ready = lines.any(|line| line.contains("\"ways\""));
         assert!(ready, "the drive did not start");
-        Self {
-            child,
-            socket,
-            _out: out,
-        }
+        Self { child, socket, _out: out }
     }
 
     fn client(&self) -> Client {
@@ -149,11 +142,7 @@ fn what_was_flushed_outlives_a_kill() {
     let seed = 11;
     println!("seed {seed}");
     let mut chance = Chance(seed);
-    for (model, policy, at_once) in [
-        ("none", "none", true),
-        ("thesis", "none", true),
-        ("thesis", "lru", false),
-    ] {
+    for (model, policy, at_once) in [("none", "none", true), ("thesis", "none", true), ("thesis", "lru", false)] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut known = Known(vec![vec![0]; BLOCKS as usize]);
         for _ in 0..4 {

@@ -147,12 +147,7 @@ fn block() -> impl Strategy<Value = u64> {
         let end = prop::sample::select(ends);
         (end, 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
     };
-    prop_oneof![
-        0..64_u64,
-        near(&[10, 16, 32, 48, 58]),
-        near(&[1 << 32, 1 << 55]),
-        Just(u64::MAX)
-    ]
+    prop_oneof![0..64_u64, near(&[10, 16, 32, 48, 58]), near(&[1 << 32, 1 << 55]), Just(u64::MAX)]
 }
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {
@@ -299,18 +294,11 @@ fn each_namespace_is_an_export_with_its_size() {
     }
     assert_eq!((listed.len(), listed[3].0), (4, 1));
     let [first, second, third] = SIZES;
-    for (name, size) in [
-        ("", first),
-        ("drive", first),
-        ("drive-2", second),
-        ("drive-3", third),
-    ] {
+    for (name, size) in [("", first), ("drive", first), ("drive-2", second), ("drive-3", third)] {
         let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
         assert_eq!(told[0].1[2..10], size.to_be_bytes(), "{name}");
     }
-    for name in [
-        "drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives",
-    ] {
+    for name in ["drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives"] {
         let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
         assert_eq!(told[0].0, 0x8000_0006, "{name}");
     }

@@ -21,11 +21,7 @@ fn scene(size_bytes: u64, block_bytes: u32) -> Scene {
     let uri = transport.address();
     let mut drive = Memory::new(size_bytes, block_bytes);
     drive.keeps = false;
-    Scene {
-        _served: EmulatedDrive::start(transport, drive),
-        uri,
-        folder,
-    }
+    Scene { _served: EmulatedDrive::start(transport, drive), uri, folder }
 }
 
 /// Runs a program for at most five minutes; `None` if it is not installed. KILL, because fio ignores
@@ -35,11 +31,7 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
         eprintln!("skipped: {program} is not installed");
         return None;
     }
-    let output = Command::new("timeout")
-        .args(["-s", "KILL", "300", program])
-        .args(arguments)
-        .output()
-        .unwrap();
+    let output = Command::new("timeout").args(["-s", "KILL", "300", program]).args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = [text(&output.stdout), text(&output.stderr)];
     assert!(output.status.success(), "{program} {arguments:?}: {said:?}");

@@ -26,14 +26,7 @@ impl Talk {
         let mut nbd = Nbd::new(Export::default());
         let (mut out, memory) = (Vec::new(), SharedMemory::default());
         let session = nbd.open(1, 5, Instant::now(), &memory, &mut out);
-        Self {
-            nbd,
-            session,
-            drive,
-            out,
-            unread: Vec::new(),
-            then: Then::Wants(1),
-        }
+        Self { nbd, session, drive, out, unread: Vec::new(), then: Then::Wants(1) }
     }
 
     /// After the greeting, which both know.
@@ -311,9 +304,7 @@ fn reads_are_answered_with_simple_or_structured_replies() {
 /// The extents of an answer about allocation: their lengths and flags.
 fn extents(answer: &[u8]) -> Vec<(u32, u32)> {
     let words = answer[20..].chunks(4);
-    let words: Vec<u32> = words
-        .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
-        .collect();
+    let words: Vec<u32> = words.map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
     assert_eq!(answer[..20], chunk([0, 5], 4 * words.len() as u32));
     assert_eq!(words[0], 1);
     let pairs = words[1..].chunks(2);
@@ -381,24 +372,10 @@ fn requests_that_cannot_be_are_refused_and_the_connection_goes_on() {
 #[test]
 fn commands_reach_the_drive_as_they_are_meant() {
     let mut talk = Talk::agreed(true);
-    let requests = [
-        request(3, 0, 0, 0),
-        request(4, 1, 0, 512),
-        request(6, 2, 0, 1024),
-        request(6, 16, 512, 512),
-    ];
+    let requests = [request(3, 0, 0, 0), request(4, 1, 0, 512), request(6, 2, 0, 1024), request(6, 16, 512, 512)];
     assert_eq!(talk.ask(&requests.concat()), simple(0).repeat(4));
-    let seen = talk
-        .drive
-        .seen
-        .iter()
-        .map(|command| (command.op, command.fua));
-    let wanted = [
-        (Op::Flush, false),
-        (Op::Trim, true),
-        (Op::WriteZeroes, false),
-        (Op::Trim, false),
-    ];
+    let seen = talk.drive.seen.iter().map(|command| (command.op, command.fua));
+    let wanted = [(Op::Flush, false), (Op::Trim, true), (Op::WriteZeroes, false), (Op::Trim, false)];
     assert!(seen.eq(wanted));
     // Caching is nothing to do, nor is writing nothing.
     for nothing in [request(5, 0, 0, 512), request(1, 0, 0, 0)] {

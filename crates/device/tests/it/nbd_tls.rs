@@ -48,21 +48,11 @@ fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
     let mut drive = Memory::new(64 << 20, 512);
     drive.keeps = false;
     let probe = transport.probe().unwrap();
-    Scene {
-        _served: EmulatedDrive::start(transport, drive),
-        authority,
-        at,
-        socket,
-        folder,
-        probe,
-    }
+    Scene { _served: EmulatedDrive::start(transport, drive), authority, at, socket, folder, probe }
 }
 
 fn export(folder: &TempDir) -> Export {
-    Export {
-        certificates: Some(Certificates::read(folder.path()).unwrap()),
-        ..Export::default()
-    }
+    Export { certificates: Some(Certificates::read(folder.path()).unwrap()), ..Export::default() }
 }
 
 impl Scene {

@@ -25,12 +25,9 @@ pub fn serve(subsystem: Subsystem, drive: Memory) -> (EmulatedDrive, Endpoint) {
 
 #[test]
 fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
-    for (block_bytes, digests, alignment, flow_control) in [
-        (512, 0, 0, false),
-        (4096, 3, 31, false),
-        (512, 1, 1, true),
-        (4096, 2, 7, true),
-    ] {
+    for (block_bytes, digests, alignment, flow_control) in
+        [(512, 0, 0, false), (4096, 3, 31, false), (512, 1, 1, true), (4096, 2, 7, true)]
+    {
         let (_served, at) = drive(16 << 20, block_bytes);
         let settings = Settings {
             header_digests: digests & 1 != 0,
@@ -61,10 +58,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
 fn a_second_host_gets_a_controller_of_its_own() {
     let (drive, at) = drive(1 << 20, 4096);
     let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
-    let settings = Settings {
-        host_id: [2; 16],
-        ..Settings::default()
-    };
+    let settings = Settings { host_id: [2; 16], ..Settings::default() };
     let (second, mut two) = connect(&at, NAME, &settings).unwrap();
     assert_ne!(first.controller(), second.controller());
     one.call(write_of(0, &[5; 4096], true)).unwrap();
@@ -86,10 +80,7 @@ fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
         assert!(subsystem.allow(name).is_err(), "{name:?}");
     }
     let (_served, at) = serve(subsystem, Memory::new(1 << 20, 4096));
-    let settings = |host: &str| Settings {
-        host: host.to_owned(),
-        ..Settings::default()
-    };
+    let settings = |host: &str| Settings { host: host.to_owned(), ..Settings::default() };
     let entries = |host: &str| {
         let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &settings(host)).unwrap();
         admin.enable().unwrap();

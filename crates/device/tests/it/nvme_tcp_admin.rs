@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::host::{
-    ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property,
-    set, status_of,
+    ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property, set, status_of,
 };
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::Op;
@@ -69,14 +68,7 @@ fn features_are_set_and_read_back() {
     assert_eq!(scene.ask(0, get(7)), (0, (3 << 16) | 3));
     assert_eq!(scene.ask(0, set(7, 0x01f4_01f4)), (0, (15 << 16) | 15));
     assert_eq!(scene.ask(0, set(7, 0xffff)).0, vain(2));
-    let features = [
-        (1, 7),
-        (4, 350),
-        (5, 9),
-        (0x0a, 1),
-        (0x0b, 0x100),
-        (0x0f, 12_000),
-    ];
+    let features = [(1, 7), (4, 350), (5, 9), (0x0a, 1), (0x0b, 0x100), (0x0f, 12_000)];
     for (feature, value) in features {
         assert_eq!(scene.ask(0, set(feature, value)), (0, 0));
         let is = scene.ask(0, get(feature));
@@ -310,9 +302,7 @@ fn a_property_may_have_the_number_of_a_held_event_request() {
     scene.drive.facts.read_only ^= true;
     assert_eq!(scene.told().map(|(id, _)| id), Some(2));
     assert_eq!(scene.send(0, &event(2)), []);
-    let shutdown = Entry::new(0x7f, 2)
-        .word(11, 0x14)
-        .word(12, ENABLED | (1 << 14));
+    let shutdown = Entry::new(0x7f, 2).word(11, 0x14).word(12, ENABLED | (1 << 14));
     assert_eq!(scene.ask(0, shutdown), (0, 0));
     assert_eq!(scene.ask(0, property(0x1c)), (0, 1 | (2 << 2)));
 }

@@ -14,8 +14,7 @@ use ioassay_device::client::nvme_tcp::{Admin, Credentials, Settings, Unauthentic
 use ioassay_device::client::{Initiator, Refused, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nvme_tcp::{
-    self, DISCOVERY_NAME, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, NvmeTcp, Secret,
-    Secrets, Subsystem,
+    self, DISCOVERY_NAME, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, NvmeTcp, Secret, Secrets, Subsystem,
 };
 use ioassay_device::transport::socket::{End, Endpoint, Then};
 
@@ -300,9 +299,7 @@ fn commands_that_cannot_be_are_refused_and_a_host_that_gives_up_is_let_go() {
     for entry in [
         authentication(5, 0),
         authentication(5, 4097).pointer(0x5a, 0, 4097),
-        authentication(5, 72)
-            .word(10, 0xe902_0100)
-            .pointer(0x01, 0, 72),
+        authentication(5, 72).word(10, 0xe902_0100).pointer(0x01, 0, 72),
     ] {
         let (_, status, _) = completed(&talk.0.send(0, &entry.capsule(&[0; 72], (false, false))));
         assert!(status & 0xff != 0, "{status:#x}");

@@ -8,8 +8,7 @@ use ioassay_device::transport::socket::{Protocol, Then};
 /// What reached the drive: the operation, the bytes, and whether it is to be durable.
 fn seen(scene: &Scene) -> Vec<(Op, u64, bool)> {
     let seen = scene.drive.seen.iter();
-    seen.map(|command| (command.op, command.length_bytes, command.fua))
-        .collect()
+    seen.map(|command| (command.op, command.length_bytes, command.fua)).collect()
 }
 
 #[test]
@@ -21,18 +20,9 @@ fn reads_and_writes_reach_the_drive() {
     let said = scene.send(1, &read(2, 4, 2).alone());
     let data = [vec![7; 512], vec![8; 512]].concat();
     let (id, success, head, status, result) = (2, false, 3, 0, 0);
-    let completed = Said::Completed {
-        id,
-        status,
-        result,
-        head,
-    };
+    let completed = Said::Completed { id, status, result, head };
     assert_eq!(said, [Said::Data { id, data, success }, completed]);
-    let expected = [
-        (Op::Write, 1024, false),
-        (Op::Write, 512, true),
-        (Op::Read, 1024, false),
-    ];
+    let expected = [(Op::Write, 1024, false), (Op::Write, 512, true), (Op::Read, 1024, false)];
     assert_eq!(seen(&scene), expected);
 }
 
@@ -59,9 +49,8 @@ fn flushes_zeroes_and_deallocated_ranges_reach_the_drive() {
     assert_eq!(scene.ask(1, zeroes.blocks(0, 4)), (0, 0));
     let left_out = zeroes.blocks(4, 1).word(12, 1 << 25);
     assert_eq!(scene.ask(1, left_out), (0, 0));
-    let range = |count: u32, first: u64| -> Vec<u8> {
-        [&[0; 4][..], &count.to_le_bytes(), &first.to_le_bytes()].concat()
-    };
+    let range =
+        |count: u32, first: u64| -> Vec<u8> { [&[0; 4][..], &count.to_le_bytes(), &first.to_le_bytes()].concat() };
     let ranges = [range(8, 5), range(0, 1), range(1, 100)].concat();
     let deallocate = Entry::new(9, 3).namespace(1).word(10, 2).word(11, 4);
     let of_three = deallocate.pointer(0x01, 0, 48);
@@ -126,11 +115,7 @@ fn long_writes_are_asked_for_and_come_in_order() {
     let mut scene = Scene::connected();
     let begin = write(7, 0, 512).pointer(0x5a, 0, 256 << 10).alone();
     let (id, transfer, length) = (7, 0, 256 << 10);
-    let asks = [Said::Asks {
-        id,
-        transfer,
-        length,
-    }];
+    let asks = [Said::Asks { id, transfer, length }];
     assert_eq!(scene.send(1, &begin), asks);
     let half = 128 << 10;
     let first = data(7, 0, 0, false, &vec![1; half]);
@@ -166,9 +151,7 @@ fn data_of_writes_take_a_bounded_memory() {
     assert_eq!(asked.len(), 8, "asked for {asked:?}");
     let mut complete = 0;
     while let Some(ask) = asked.pop() {
-        let Said::Asks { id, transfer, .. } = ask else {
-            panic!("{ask:?}")
-        };
+        let Said::Asks { id, transfer, .. } = ask else { panic!("{ask:?}") };
         for part in 0..8u32 {
             let bytes = data(id, transfer, part << 17, part == 7, &vec![9; 1 << 17]);
             let mut said = scene.send(1, &bytes);
@@ -188,12 +171,7 @@ fn a_number_in_use_and_more_commands_than_entries_are_noticed() {
     scene.send(1, &waits(7));
     let again = scene.send(1, &waits(7));
     assert_eq!(completed(&again), (7, 0x4003, 0));
-    let mut ends = |id: &u16| {
-        matches!(
-            scene.send(1, &waits(*id))[..],
-            [Said::Ends { status: 2, .. }]
-        )
-    };
+    let mut ends = |id: &u16| matches!(scene.send(1, &waits(*id))[..], [Said::Ends { status: 2, .. }]);
     // 32 entries, of which one is in use already.
     assert_eq!((100..200).find(&mut ends), Some(131));
 }

@@ -53,11 +53,7 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
 fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
     let mut other_format = initialize(0, 0);
     other_format[8] = 1;
-    let cases = [
-        (read(1, 0, 1).alone(), 2, 0),
-        (initialize(32, 0), 1, 10),
-        (other_format, 6, 8),
-    ];
+    let cases = [(read(1, 0, 1).alone(), 2, 0), (initialize(32, 0), 1, 10), (other_format, 6, 8)];
     for (bytes, status, about) in cases {
         let mut scene = Scene::new();
         scene.accept();

@@ -163,9 +163,7 @@ fn command_sets_have_logs_and_one_profile() {
 fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reason() {
     let mut scene = zoned();
     let inside = Entry::new(0x7d, 1).blocks(8, 1).pointer(0x01, 0, 512);
-    let beyond = Entry::new(0x7d, 1)
-        .blocks(64 * 128, 1)
-        .pointer(0x01, 0, 512);
+    let beyond = Entry::new(0x7d, 1).blocks(64 * 128, 1).pointer(0x01, 0, 512);
     for (entry, blocks, status) in [
         (write(1, 8, 8), 8, vain(0x1bc)),
         (write(1, 0, 8), 8, 0),
@@ -179,7 +177,7 @@ fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reas
         (append(1, 0, 8), 8, 0),
         (append(1, 0, 8), 8, vain(0x1b9)),
         (write(1, 96, 8), 8, vain(0x1b9)),
-        (inside, 1, vain(0x02)), // no zone begins there
+        (inside, 1, vain(0x02)),                            // no zone begins there
         (append(1, 1, 1).word(12, 1 << 25), 1, vain(0x02)), // nothing is protected
         (beyond, 1, vain(0x80)),
     ] {
@@ -189,14 +187,7 @@ fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reas
     // Data that are longer than the largest append do not fit a capsule.
     let long = append(1, 1, 17).pointer(0x5a, 0, 17 * 512);
     let asks = scene.send(1, &long.alone());
-    let [
-        Said::Asks {
-            transfer, length, ..
-        },
-    ] = asks[..]
-    else {
-        panic!("{asks:?}")
-    };
+    let [Said::Asks { transfer, length, .. }] = asks[..] else { panic!("{asks:?}") };
     assert_eq!(length, 8704);
     let refused = scene.send(1, &data(1, transfer, 0, true, &[7; 8704]));
     assert_eq!(status_of(&refused), 0x4002);
@@ -224,12 +215,7 @@ fn write_zeroes_move_the_pointer_also_where_they_deallocate_and_deallocations_do
 #[test]
 fn zones_are_managed_one_by_one_and_all_together() {
     let mut scene = zoned();
-    let states = [
-        (3, 0x30, 0),
-        (1, 0x40, 0),
-        (2, 0xe0, u64::MAX),
-        (4, 0x10, 0),
-    ];
+    let states = [(3, 0x30, 0), (1, 0x40, 0), (2, 0xe0, u64::MAX), (4, 0x10, 0)];
     for (action, state, pointer) in states {
         assert_eq!(scene.ask(1, manage(action, 0)).0, 0);
         assert_eq!(described(&mut scene, 0), (state, 0, pointer));
@@ -348,22 +334,14 @@ fn clients_that_append_at_the_same_time_lose_nothing() {
     const CLIENTS: u8 = 8;
     const APPENDS: u16 = 40;
     let mut drive = Memory::new(4 << 20, 512);
-    let geometry = ZoneGeometry {
-        zone_bytes: 1 << 20,
-        capacity_bytes: 1 << 20,
-        count: 4,
-        ..*zones(4).geometry()
-    };
+    let geometry = ZoneGeometry { zone_bytes: 1 << 20, capacity_bytes: 1 << 20, count: 4, ..*zones(4).geometry() };
     drive.zones = Some(Zones::new(geometry));
     let (served, at) = serve(Subsystem::new(NAME).unwrap(), drive);
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let at = &at;
             scope.spawn(move || {
-                let settings = Settings {
-                    host_id: [client + 1; 16],
-                    ..Settings::default()
-                };
+                let settings = Settings { host_id: [client + 1; 16], ..Settings::default() };
                 let (_admin, mut queue) = connect(at, NAME, &settings).unwrap();
                 let mut done = 0;
                 for number in 0..APPENDS {

@@ -1,5 +1,4 @@
-//! What a power cut leaves, against plain models: what a drive may keep, and what this one keeps as
-//! its model holds it.
+//! What a power cut leaves, against plain models: what a drive may keep, and what this one keeps as its model holds it.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,7 @@ struct Plain {
     allowed: Vec<Vec<u8>>,
     /// Of each block how many values were dropped from the front of `allowed`.
     dropped: Vec<usize>,
-    /// For each command in flight the blocks that its answer settles, and the positions of their
-    /// values.
+    /// For each command in flight the blocks that its answer settles, and the positions of their values.
     settles: BTreeMap<u64, Marks>,
     /// For each write in flight that its answer does not settle the same.
     waits: BTreeMap<u64, Marks>,
@@ -37,12 +35,7 @@ struct Plain {
 
 impl Plain {
     fn new(blocks: u64, buffered: bool) -> Self {
-        Self {
-            allowed: vec![vec![0]; blocks as usize],
-            dropped: vec![0; blocks as usize],
-            buffered,
-            ..Self::default()
-        }
+        Self { allowed: vec![vec![0]; blocks as usize], dropped: vec![0; blocks as usize], buffered, ..Self::default() }
     }
 
     /// Answered, it is durable at once, or when what was answered is flushed.
@@ -233,8 +226,7 @@ proptest! {
     }
 }
 
-/// What flash has of each page, by the number of the request that wrote it: all is remembered, and
-/// nothing is clever.
+/// What flash has of each page, by the number of the request that wrote it: all is remembered, and nothing is clever.
 #[derive(Default)]
 struct Flash {
     buffered: BTreeMap<u32, u64>,

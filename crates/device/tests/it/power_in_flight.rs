@@ -113,12 +113,7 @@ impl Known {
         for page in from..from + pages {
             self.pages[page as usize].push(value);
         }
-        Change {
-            from,
-            pages,
-            value,
-            fua,
-        }
+        Change { from, pages, value, fua }
     }
 
     fn is_durable(&mut self, written: &Change) {
@@ -156,12 +151,7 @@ fn submit(client: &mut dyn Initiator, tag: u16, written: &Change) {
 }
 
 /// Writes that are answered, some of them flushed; then many in flight, and the cut. The answers, by tag.
-fn round(
-    drive: &Drive,
-    client: &mut dyn Initiator,
-    known: &mut Known,
-    chance: &mut Chance,
-) -> Vec<Change> {
+fn round(drive: &Drive, client: &mut dyn Initiator, known: &mut Known, chance: &mut Chance) -> Vec<Change> {
     for _ in 0..chance.below(6) {
         let written = known.begin(chance.below(PAGES), 1, false);
         submit(client, 0, &written);
@@ -193,12 +183,7 @@ fn round(
 }
 
 /// All answers: how many there were with and without an error.
-fn answers(
-    client: &mut dyn Initiator,
-    known: &mut Known,
-    changes: &[Change],
-    at_once: bool,
-) -> [u32; 2] {
+fn answers(client: &mut dyn Initiator, known: &mut Known, changes: &[Change], at_once: bool) -> [u32; 2] {
     let mut ended = vec![None; changes.len() + 1];
     while ended.contains(&None) {
         let mut take = |tag: u16, error: u32| {
@@ -228,10 +213,7 @@ fn cut_with_each_policy(connect: fn(&Drive) -> Connection, first_seed: u64) {
 fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u64) {
     println!("seed {seed}, policy {policy}");
     let (drive, mut chance) = (Drive::start(policy), Chance(seed));
-    let mut known = Known {
-        pages: vec![vec![0]; PAGES as usize],
-        next: 0,
-    };
+    let mut known = Known { pages: vec![vec![0]; PAGES as usize], next: 0 };
     let mut counts = [0, 0];
     for number in 0.. {
         let (mut client, admin) = connect(&drive);

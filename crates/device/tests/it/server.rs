@@ -6,9 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{
-    ServedDrive, ask, ask_raw, changed, read, read_of, small_drive, spawn, write, write_of,
-};
+use crate::served::{ServedDrive, ask, ask_raw, changed, read, read_of, small_drive, spawn, write, write_of};
 use ioassay_device::client::nvme_tcp::{Settings, connect};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
@@ -209,11 +207,7 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
 fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let drive = ServedDrive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
     let way = &drive.ready.transports[0];
-    let settings = Settings {
-        header_digests: true,
-        data_digests: true,
-        ..Settings::default()
-    };
+    let settings = Settings { header_digests: true, data_digests: true, ..Settings::default() };
     let nqn = way.nqn.as_deref().expect("a name");
     let at = way.address.parse().expect("an address");
     let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
@@ -312,10 +306,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let of_plain = json!({"backing_file": plain});
     let others = json!({"backing_file": file, "zones": {"zone_bytes": ZONE}});
     for (changes, wanted) in [
-        (
-            without,
-            "holds a drive with zones; expected zones of 1048576",
-        ),
+        (without, "holds a drive with zones; expected zones of 1048576"),
         (others, "expected the same zones"),
         (of_plain, "holds a drive without zones"),
     ] {

@@ -20,8 +20,7 @@ use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
 
-/// After so long without anything, and so many rounds, nothing more is expected: time passes where
-/// nobody runs.
+/// After so long without anything, and so many rounds, nothing more is expected: time passes where nobody runs.
 const QUIET: Duration = Duration::from_millis(60);
 const QUIET_ROUNDS: u32 = 1000;
 
@@ -42,9 +41,7 @@ impl Scene {
     fn of(connections: usize, size_bytes: u64) -> Self {
         let export = with(Export::default(), |export| export.connections = connections);
         let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-        let Endpoint::Tcp(at) = *server.endpoint() else {
-            panic!("asked for TCP")
-        };
+        let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
         let drive = Memory::new(size_bytes, 512);
         Self { server, drive, at }
     }
@@ -118,12 +115,7 @@ fn read_request(length: u32) -> Vec<u8> {
 }
 
 /// Rounds until so many bytes came, or the server closed the connection; the bytes.
-fn receive(
-    server: &mut dyn Transport,
-    drive: &mut Memory,
-    client: &mut TcpStream,
-    most: usize,
-) -> Vec<u8> {
+fn receive(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStream, most: usize) -> Vec<u8> {
     client.set_nonblocking(true).unwrap();
     let (mut all, start) = (vec![0; most], Instant::now());
     let mut came = 0;
@@ -277,9 +269,7 @@ fn a_disconnect_is_answered_to_the_end() {
 fn a_host_that_breaks_the_rules_is_told_why() {
     let subsystem = Subsystem::of("test");
     let mut server = nvme_tcp::serve(subsystem, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-    let Endpoint::Tcp(at) = *server.endpoint() else {
-        panic!("asked for TCP")
-    };
+    let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
     let mut drive = Memory::new(1 << 20, 512);
     let mut client = TcpStream::connect(at).unwrap();
     client.write_all(&host::initialize(0, 0)).unwrap();
@@ -329,11 +319,7 @@ fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
 /// Sleeps until a descriptor is readable, for at most two seconds: whether it is.
 #[allow(unsafe_code)]
 fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
-    let mut waits = libc::pollfd {
-        fd: descriptor,
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut waits = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
     // SAFETY: one descriptor is described, and it is open while its server lives.
     unsafe { libc::poll(&raw mut waits, 1, 2_000) != 0 }
 }

@@ -27,11 +27,7 @@ fn serve(drive: Memory) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let transport = VfioUser::bind(0, folder.path()).unwrap();
     let path = PathBuf::from(transport.address());
-    Served {
-        drive: EmulatedDrive::start(transport, drive),
-        path,
-        _folder: folder,
-    }
+    Served { drive: EmulatedDrive::start(transport, drive), path, _folder: folder }
 }
 
 pub fn served(block_bytes: u32) -> Served {
@@ -54,11 +50,7 @@ fn signalled(event: &OwnedFd) -> bool {
 fn what_is_written_is_read_with_data_of_any_length() {
     for block_bytes in [512, 4096] {
         let served = served(block_bytes);
-        let settings = Settings {
-            entries: 8,
-            data_bytes: 1 << 20,
-            copies: true,
-        };
+        let settings = Settings { entries: 8, data_bytes: 1 << 20, copies: true };
         let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
         assert_eq!(queue.size_bytes(), SIZE_BYTES);
         assert_eq!(queue.block_bytes(), block_bytes);
@@ -85,13 +77,8 @@ fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
     }
     let seen = served.drive.stop().seen;
     let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
-    let wanted = [
-        (Op::Write, true),
-        (Op::Trim, false),
-        (Op::Write, false),
-        (Op::WriteZeroes, false),
-        (Op::Flush, false),
-    ];
+    let wanted =
+        [(Op::Write, true), (Op::Trim, false), (Op::Write, false), (Op::WriteZeroes, false), (Op::Flush, false)];
     assert_eq!(ops, wanted);
 }
 
@@ -203,9 +190,8 @@ fn the_controller_describes_a_device_on_a_bus() {
 fn interrupts_come_where_the_client_set_them() {
     let served = served(512);
     let mut admin = Admin::connect(&served.path).unwrap();
-    let events: Vec<OwnedFd> = (0..3)
-        .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap())
-        .collect();
+    let events: Vec<OwnedFd> =
+        (0..3).map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()).collect();
     let borrowed: Vec<BorrowedFd<'_>> = events.iter().map(AsFd::as_fd).collect();
     admin.channel.set_interrupts(0, &borrowed).unwrap();
     let mut queue = admin.queue(1, &Settings::default(), Some(2)).unwrap();

@@ -142,9 +142,7 @@ fn a_client_that_truncates_its_memory_ends_itself_alone() {
 fn open(name: &str) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let files = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
-    files
-        .filter(|file| file.to_string_lossy().contains(name))
-        .count()
+    files.filter(|file| file.to_string_lossy().contains(name)).count()
 }
 
 #[test]

@@ -9,9 +9,7 @@ use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
 use ioassay_device::geometry::Geometry;
 use ioassay_device::store::Backing;
-use ioassay_device::zones::{
-    ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones,
-};
+use ioassay_device::zones::{ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
 use ioassay_device::{Op, Status};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
@@ -21,13 +19,8 @@ const ZONE: u64 = 64 << 10;
 const CAPACITY: u64 = 48 << 10;
 
 fn geometry(made: &Made) -> ZoneGeometry {
-    let options = ZoneOptions {
-        zone_bytes: ZONE,
-        capacity_bytes: Some(CAPACITY),
-        open: None,
-        active: None,
-        append_bytes: None,
-    };
+    let options =
+        ZoneOptions { zone_bytes: ZONE, capacity_bytes: Some(CAPACITY), open: None, active: None, append_bytes: None };
     let page_bytes = u64::from(made.page_bytes);
     ZoneGeometry::new(&options, made.size_bytes(), 512, page_bytes, 1 << 20).expect("zones")
 }
@@ -94,11 +87,7 @@ struct Plain {
 
 impl Plain {
     fn new(zones: usize, buffered: bool) -> Self {
-        Self {
-            zones: vec![PlainZone::default(); zones],
-            buffered,
-            ..Self::default()
-        }
+        Self { zones: vec![PlainZone::default(); zones], buffered, ..Self::default() }
     }
 
     fn wrote(&mut self, id: u64, zone: usize, value: u8, blocks: u64, fua: bool) {
@@ -209,8 +198,7 @@ fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), Te
 fn specs() -> impl Strategy<Value = Made> {
     let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
     let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    let policies =
-        prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
+    let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
     let parts = (policies, overlaps, 8_u64..24, page_bytes);
     parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
         policy,
@@ -430,12 +418,7 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 #[test]
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
     let mut bench = zoned(&Made::default());
-    let worn = Fault {
-        offset_bytes: ZONE,
-        length_bytes: Some(ZONE),
-        endurance: 1,
-        ..fault(Kind::Worn)
-    };
+    let worn = Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) };
     arm(&mut bench, worn);
     for _ in 0..2 {
         bench.write(ZONE, &[1; 4096]);

@@ -118,10 +118,7 @@ mod tests {
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
-        assert_eq!(
-            (bytes[4095], bytes[4096], bytes[4195], bytes[4196]),
-            (0, 7, 7, 0)
-        );
+        assert_eq!((bytes[4095], bytes[4096], bytes[4195], bytes[4196]), (0, 7, 7, 0));
     }
 
     #[test]

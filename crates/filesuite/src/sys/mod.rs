@@ -73,14 +73,7 @@ fn mapped_bytes(descriptor: i32, bytes: u64, page: u64) -> Result<u64, Errno> {
     let mut pages = vec![0_u8; length.div_ceil(page as usize)];
     // SAFETY: a new mapping, which nothing reads or writes, and the room that mincore wants.
     let done = unsafe {
-        let at = libc::mmap(
-            std::ptr::null_mut(),
-            length,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            descriptor,
-            0,
-        );
+        let at = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0);
         if at == libc::MAP_FAILED {
             return Err(last_errno());
         }

@@ -31,47 +31,22 @@ impl Stream {
         let mut buffer = vec![0_u8; bytes];
         // SAFETY: nothing was done with the stream yet; the buffer moves into the same owner, its
         // memory stays where it is, and the stream is closed before it is freed.
-        let refused = unsafe {
-            libc::setvbuf(
-                stream.as_ptr(),
-                buffer.as_mut_ptr().cast(),
-                libc::_IOFBF,
-                bytes,
-            )
-        };
+        let refused = unsafe { libc::setvbuf(stream.as_ptr(), buffer.as_mut_ptr().cast(), libc::_IOFBF, bytes) };
         let this = Self { stream, buffer };
-        if refused == 0 {
-            Ok(this)
-        } else {
-            Err(Errno::INVAL)
-        }
+        if refused == 0 { Ok(this) } else { Err(Errno::INVAL) }
     }
 
     /// `fwrite` of one record; the bytes that it took.
     pub fn write(&mut self, record: &[u8]) -> Result<usize, Errno> {
         // SAFETY: the stream is open, and as many bytes as said are there.
-        let taken = unsafe {
-            libc::fwrite(
-                record.as_ptr().cast(),
-                1,
-                record.len(),
-                self.stream.as_ptr(),
-            )
-        };
+        let taken = unsafe { libc::fwrite(record.as_ptr().cast(), 1, record.len(), self.stream.as_ptr()) };
         self.unless_failed(taken, record.len())
     }
 
     /// `fread` of one record; the bytes that it gave.
     pub fn read(&mut self, record: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the stream is open, and there is room for as many bytes as said.
-        let given = unsafe {
-            libc::fread(
-                record.as_mut_ptr().cast(),
-                1,
-                record.len(),
-                self.stream.as_ptr(),
-            )
-        };
+        let given = unsafe { libc::fread(record.as_mut_ptr().cast(), 1, record.len(), self.stream.as_ptr()) };
         self.unless_failed(given, record.len())
     }
 

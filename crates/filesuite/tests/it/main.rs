@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use ioassay_filesuite::table::{self, Unit};
-use ioassay_filesuite::{
-    Cache, Cell, Check, Content, Error, Event, Fault, Matrix, Msync, Outcome, Setup, run,
-};
+use ioassay_filesuite::{Cache, Cell, Check, Content, Error, Event, Fault, Matrix, Msync, Outcome, Setup, run};
 use tempfile::TempDir;
 
 const KIB: u64 = 1024;
@@ -70,10 +68,7 @@ fn every_test_moves_each_record_once() {
     let fill = Content::Fill(9);
     for content in [Content::Random, Content::Iozone, Content::Zeros, fill] {
         let all: Vec<u8> = (0..13).collect();
-        let setup = Setup {
-            content,
-            ..setup(&folder, &all, 200 * KIB + 1, 4 * KIB)
-        };
+        let setup = Setup { content, ..setup(&folder, &all, 200 * KIB + 1, 4 * KIB) };
         let outcomes = outcomes(&setup);
         assert_eq!(outcomes.len(), 21, "{:?}", names(&outcomes)); // all but the mix
         for outcome in &outcomes {
@@ -106,11 +101,7 @@ fn what_happens_beside_the_claims_is_said() {
 fn fsync_and_close_are_inside_only_where_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for (fsync, close) in [(false, false), (true, false), (false, true), (true, true)] {
-        let setup = Setup {
-            fsync,
-            close,
-            ..small(&folder, &[0, 1, 6, 7])
-        };
+        let setup = Setup { fsync, close, ..small(&folder, &[0, 1, 6, 7]) };
         for outcome in outcomes(&setup) {
             assert_eq!(outcome.fault, None);
             let included = (outcome.fsync_included, outcome.close_included);
@@ -152,10 +143,7 @@ fn repetitions_go_round_all_cells() {
 #[test]
 fn the_cache_is_warmed_on_purpose() {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        cache: Cache::Warm,
-        ..setup(&folder, &[0, 1], 256 * KIB, 4 * KIB)
-    };
+    let setup = Setup { cache: Cache::Warm, ..setup(&folder, &[0, 1], 256 * KIB, 4 * KIB) };
     let is_resident = |one: &Outcome| one.resident_share.is_none_or(|share| share > 0.99);
     let all_are = |found: Vec<Outcome>| {
         let mut reads = found.iter().filter(|one| one.pass.name.contains("read"));
@@ -168,10 +156,7 @@ fn the_cache_is_warmed_on_purpose() {
 #[test]
 fn the_whole_file_is_looked_at_afterwards() {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        check: Check::After,
-        ..small(&folder, &[0, 2, 4])
-    };
+    let setup = Setup { check: Check::After, ..small(&folder, &[0, 2, 4]) };
     let found = events(&setup);
     let Some(Event::Checked(checked)) = found.last() else {
         panic!("{found:?}");
@@ -183,10 +168,7 @@ fn the_whole_file_is_looked_at_afterwards() {
 #[test]
 fn workers_move_all_their_bytes_on_files_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        workers: 3,
-        ..small(&folder, &[0, 8])
-    };
+    let setup = Setup { workers: 3, ..small(&folder, &[0, 8]) };
     let found = events(&setup);
     let (mut passes, mut mix) = (0, Vec::new());
     for event in found {
@@ -250,10 +232,7 @@ fn what_is_there_stays_there() {
 }
 
 fn cell(file_kib: u64, record_kib: u64) -> Cell {
-    Cell {
-        file_bytes: file_kib * KIB,
-        record_bytes: record_kib * KIB,
-    }
+    Cell { file_bytes: file_kib * KIB, record_bytes: record_kib * KIB }
 }
 
 fn outcome_of(bytes: u64, operations: u64, nanoseconds: u64) -> Outcome {
@@ -295,14 +274,10 @@ fn columns_have_least_widths_and_may_touch() {
 #[test]
 fn matrices_have_sizes_in_quotes_and_zeros_beyond_the_crossover() {
     let cells = [(64, 4), (64, 64), (128, 64)];
-    let of = |(file, record)| Outcome {
-        cell: cell(file, record),
-        ..outcome_of(1000 * KIB, 1, 1_000_000_000)
-    };
+    let of = |(file, record)| Outcome { cell: cell(file, record), ..outcome_of(1000 * KIB, 1, 1_000_000_000) };
     let found: Vec<_> = cells.into_iter().map(of).collect();
     let text = table::matrices(&found, Unit::KibPerS);
-    let wanted =
-        "\"Writer report\"\n        \"4\"  \"64\"\n\"64\"   1000  1000 \n\"128\"   0  1000 \n\n";
+    let wanted = "\"Writer report\"\n        \"4\"  \"64\"\n\"64\"   1000  1000 \n\"128\"   0  1000 \n\n";
     assert_eq!(text, wanted);
 }
 
@@ -330,10 +305,7 @@ fn a_mapping_moves_the_same_records_as_calls_do() {
 #[test]
 fn jitter_reads_two_bytes_more_before_every_hundredth_record() {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        jitter: true,
-        ..setup(&folder, &[0, 1, 3], 201 * KIB, KIB)
-    };
+    let setup = Setup { jitter: true, ..setup(&folder, &[0, 1, 3], 201 * KIB, KIB) };
     let done: Vec<_> = outcomes(&setup).iter().map(moved).collect();
     let (exact, more) = ((201, 201 * KIB), (207, 201 * KIB + 6));
     assert_eq!(done, [exact, exact, more, more, exact]);
@@ -342,10 +314,7 @@ fn jitter_reads_two_bytes_more_before_every_hundredth_record() {
 #[test]
 fn each_call_is_timed_where_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        latencies: true,
-        ..setup(&folder, &[0, 3, 4, 6], 32 * KIB, 8 * KIB)
-    };
+    let setup = Setup { latencies: true, ..setup(&folder, &[0, 3, 4, 6], 32 * KIB, 8 * KIB) };
     let outcomes = outcomes(&setup);
     for outcome in &outcomes {
         assert_eq!(outcome.latencies_ns.len(), 4);
@@ -393,12 +362,7 @@ fn a_kept_file_is_read_by_a_later_run_and_stays() {
 fn numbers_of_workers_are_measured_one_after_another_on_named_files() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a", "b", "c"].map(|name| folder.path().join(name));
-    let setup = Setup {
-        workers: 3,
-        workers_from: Some(2),
-        paths: paths.to_vec(),
-        ..small(&folder, &[1])
-    };
+    let setup = Setup { workers: 3, workers_from: Some(2), paths: paths.to_vec(), ..small(&folder, &[1]) };
     let mut passes = outcomes(&setup);
     passes.retain(|outcome| outcome.place == 0);
     let passes = passes.iter();
@@ -440,9 +404,7 @@ fn what_cannot_go_together_is_named() {
     let cases = cases.map(changed).into_iter().chain([("page", half_page)]);
     for (name, setup) in cases {
         let ended = go(&setup, |event| panic!("{event:?}"));
-        let Err(error @ Error::Option { .. }) = ended else {
-            panic!("{name}: {ended:?}")
-        };
+        let Err(error @ Error::Option { .. }) = ended else { panic!("{name}: {ended:?}") };
         assert!(error.to_string().contains(name), "{name}: {error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Logs of values and of histograms that are empty, cut, old, foreign or hostile: each has a clear result.
 
 use ioassay_fiolog::{
-    Direction, Error, Fault, HistogramLogOptions, HistogramLogSummary, LogKind, LogOptions,
-    LogSummary, read_histogram_log, read_log,
+    Direction, Error, Fault, HistogramLogOptions, HistogramLogSummary, LogKind, LogOptions, LogSummary,
+    read_histogram_log, read_log,
 };
 
 fn strict(log: &[u8]) -> Result<LogSummary, Error> {
@@ -40,12 +40,7 @@ fn the_message_names_line_text_and_what_was_wanted() {
     let log = format!("{GOOD}{GOOD}1, 5x0, 0, 4096, 0\n");
     let text = message(log.as_bytes());
     let value = "value is `5x0`";
-    for part in [
-        "line 3",
-        "`1, 5x0, 0, 4096, 0`",
-        value,
-        "expected a whole number",
-    ] {
+    for part in ["line 3", "`1, 5x0, 0, 4096, 0`", value, "expected a whole number"] {
         assert!(text.contains(part), "{text}");
     }
 }
@@ -112,9 +107,7 @@ fn binary_rubbish_is_an_error_or_counted() {
 fn a_line_without_end_takes_no_memory() {
     let endless = vec![b'7'; 8 << 20];
     let error = strict(&endless).unwrap_err();
-    let Error::Line { line, fault, .. } = error else {
-        panic!("{error}")
-    };
+    let Error::Line { line, fault, .. } = error else { panic!("{error}") };
     assert!(line == 1 && matches!(fault, Fault::TooLong(_)));
     let good = GOOD.as_bytes();
     let log = [good, &endless, b"\n", good].concat();
@@ -150,11 +143,8 @@ fn times_at_the_end_of_the_clock_have_a_window() {
 
 #[test]
 fn options_that_cannot_be_are_refused() {
-    let spoils: [fn(&mut LogOptions); 3] = [
-        |options| options.window_ms = 0,
-        |options| options.scale = 0,
-        |options| options.scale = 10_001,
-    ];
+    let spoils: [fn(&mut LogOptions); 3] =
+        [|options| options.window_ms = 0, |options| options.scale = 0, |options| options.scale = 10_001];
     for spoil in spoils {
         let mut options = LogOptions::new(LogKind::Lat);
         spoil(&mut options);
@@ -167,10 +157,7 @@ fn options_that_cannot_be_are_refused() {
 
 // Histograms
 
-fn read_histogram(
-    log: &[u8],
-    change: impl FnOnce(&mut HistogramLogOptions),
-) -> Result<HistogramLogSummary, Error> {
+fn read_histogram(log: &[u8], change: impl FnOnce(&mut HistogramLogOptions)) -> Result<HistogramLogSummary, Error> {
     let mut options = HistogramLogOptions::default();
     change(&mut options);
     read_histogram_log(log, &options)

@@ -1,8 +1,8 @@
 //! Real logs of fio 3.33, against what fio itself said of the same runs.
 
 use ioassay_fiolog::{
-    Direction, HistogramLogOptions, HistogramLogSummary, LogKind, LogOptions, LogSummary,
-    WindowValue, read_histogram_log, read_log,
+    Direction, HistogramLogOptions, HistogramLogSummary, LogKind, LogOptions, LogSummary, WindowValue,
+    read_histogram_log, read_log,
 };
 
 fn golden(name: &str) -> Vec<u8> {
@@ -53,9 +53,7 @@ fn bandwidth_comes_in_bytes_per_second_and_in_windows() {
     let log = read("windowed_bw.1.log", LogKind::Bw, 500);
     let writes = log.direction(Direction::Write).unwrap();
     let windows = writes.series.windows();
-    let windows: Vec<_> = windows
-        .map(|(at_ms, of)| (at_ms, of.count(), of.min().unwrap()))
-        .collect();
+    let windows: Vec<_> = windows.map(|(at_ms, of)| (at_ms, of.count(), of.min().unwrap())).collect();
     assert_eq!(windows, [(0, 3, 6513 * 1024), (500, 5, 6480 * 1024)]);
     assert_eq!((writes.first_ms, writes.last_ms), (148, 900));
     assert_eq!(writes.time_reversals, 0);

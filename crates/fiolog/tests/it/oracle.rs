@@ -2,9 +2,7 @@
 
 use std::io::{self, Read};
 
-use ioassay_fiolog::{
-    Direction, HistogramLogOptions, LogKind, LogOptions, LogSummary, read_histogram_log, read_log,
-};
+use ioassay_fiolog::{Direction, HistogramLogOptions, LogKind, LogOptions, LogSummary, read_histogram_log, read_log};
 use ioassay_stats::Histogram;
 use proptest::prelude::*;
 
@@ -43,11 +41,7 @@ fn text_of(lines: &[Line], columns: usize, foreign: bool) -> String {
         let more = more[..columns - 4].concat();
         let line = format!("{time}, {value}, {direction}, {size}{more}");
         // Now and then a line that no fast path takes.
-        if foreign && number % 7 == 3 {
-            line.replace(", ", ",") + "\r\n"
-        } else {
-            line + "\n"
-        }
+        if foreign && number % 7 == 3 { line.replace(", ", ",") + "\r\n" } else { line + "\n" }
     };
     lines.iter().enumerate().map(text).collect()
 }
@@ -90,10 +84,7 @@ fn check(summary: &LogSummary, lines: &[Line], window_ms: u64) -> Result<(), Tes
 
 /// Failures are shown with their input; no files are written beside the tests.
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -41,8 +41,7 @@ pub fn filesuite_run<'py>(
     let mut gathered = Gathered::new(py, on_pass);
     // The tests run in a thread of their own, so that Ctrl-C is seen here while a call takes long.
     let ended = thread::scope(|scope| {
-        let engine =
-            scope.spawn(|| suite::run(&setup, &stop, &mut |event| drop(sender.send(event))));
+        let engine = scope.spawn(|| suite::run(&setup, &stop, &mut |event| drop(sender.send(event))));
         let waited = gathered.all(py, &mut events, || engine.is_finished());
         if waited.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -55,10 +54,7 @@ pub fn filesuite_run<'py>(
         Ok(done) => done.map_err(exception)?,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-    told.set_item(
-        "iozone",
-        outcome::as_iozone(py, &setup, unit, &gathered.outcomes)?,
-    )?;
+    told.set_item("iozone", outcome::as_iozone(py, &setup, unit, &gathered.outcomes)?)?;
     told.set_item("passes", gathered.passes)?;
     told.set_item("groups", gathered.groups)?;
     told.set_item("checked", gathered.checked)?;
@@ -86,12 +82,7 @@ impl<'py> Gathered<'py> {
     }
 
     /// Everything until the engine is done, or the user wants to stop.
-    fn all(
-        &mut self,
-        py: Python<'py>,
-        events: &mut Receiver<suite::Event>,
-        done: impl Fn() -> bool,
-    ) -> PyResult<()> {
+    fn all(&mut self, py: Python<'py>, events: &mut Receiver<suite::Event>, done: impl Fn() -> bool) -> PyResult<()> {
         while !done() {
             match wait(py, events) {
                 Ok(event) => self.take(py, event)?,
@@ -128,10 +119,7 @@ impl<'py> Gathered<'py> {
 }
 
 /// The next event, while other Python threads may run.
-fn wait(
-    py: Python<'_>,
-    events: &mut Receiver<suite::Event>,
-) -> Result<suite::Event, RecvTimeoutError> {
+fn wait(py: Python<'_>, events: &mut Receiver<suite::Event>) -> Result<suite::Event, RecvTimeoutError> {
     py.detach(move || events.recv_timeout(LOOK))
 }
 
@@ -141,10 +129,7 @@ pub fn filesuite_cells(setup: &Bound<'_, PyDict>) -> PyResult<Vec<(u64, u64)>> {
     let (setup, _) = setup::of(setup)?;
     setup.check().map_err(exception)?;
     let cells = setup.matrix.cells().map_err(exception)?;
-    Ok(cells
-        .iter()
-        .map(|cell| (cell.file_bytes, cell.record_bytes))
-        .collect())
+    Ok(cells.iter().map(|cell| (cell.file_bytes, cell.record_bytes)).collect())
 }
 
 /// The tests: one dictionary each.

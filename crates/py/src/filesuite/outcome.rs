@@ -51,15 +51,8 @@ fn status(fault: Option<&Fault>) -> &'static str {
 }
 
 fn includes(outcome: &Outcome) -> Vec<&'static str> {
-    let parts = [
-        ("fsync", outcome.fsync_included),
-        ("close", outcome.close_included),
-    ];
-    parts
-        .iter()
-        .filter(|(_, included)| *included)
-        .map(|(name, _)| *name)
-        .collect()
+    let parts = [("fsync", outcome.fsync_included), ("close", outcome.close_included)];
+    parts.iter().filter(|(_, included)| *included).map(|(name, _)| *name).collect()
 }
 
 fn sizes(of: &Bound<'_, PyDict>, cell: Cell, repetition: u32) -> PyResult<()> {
@@ -104,11 +97,7 @@ pub fn as_iozone<'py>(
     let cells = setup.matrix.cells().unwrap_or_default();
     let mut last = Vec::new();
     for repetition in 0..setup.repetitions {
-        last = outcomes
-            .iter()
-            .filter(|one| one.repetition == repetition)
-            .cloned()
-            .collect();
+        last = outcomes.iter().filter(|one| one.repetition == repetition).cloned().collect();
         for &cell in &cells {
             rows.append(table::row(cell, &last, &setup.tests, unit))?;
         }

@@ -9,34 +9,17 @@ use pyo3::types::PyDict;
 
 use crate::fields::Fields;
 
-const CHECKS: &[(&str, Check)] = &[
-    ("inside", Check::Inside),
-    ("whole", Check::Whole),
-    ("after", Check::After),
-    ("off", Check::Off),
-];
-const CACHES: &[(&str, Cache)] = &[
-    ("leave", Cache::Leave),
-    ("drop", Cache::Drop),
-    ("drop-all", Cache::DropAll),
-    ("warm", Cache::Warm),
-];
-const CONTENTS: &[(&str, Content)] = &[
-    ("random", Content::Random),
-    ("iozone", Content::Iozone),
-    ("zeros", Content::Zeros),
-];
-const MSYNCS: &[(&str, Option<Msync>)] = &[
-    ("never", Some(Msync::Never)),
-    ("async", Some(Msync::Async)),
-    ("sync", Some(Msync::Sync)),
-];
+const CHECKS: &[(&str, Check)] =
+    &[("inside", Check::Inside), ("whole", Check::Whole), ("after", Check::After), ("off", Check::Off)];
+const CACHES: &[(&str, Cache)] =
+    &[("leave", Cache::Leave), ("drop", Cache::Drop), ("drop-all", Cache::DropAll), ("warm", Cache::Warm)];
+const CONTENTS: &[(&str, Content)] =
+    &[("random", Content::Random), ("iozone", Content::Iozone), ("zeros", Content::Zeros)];
+const MSYNCS: &[(&str, Option<Msync>)] =
+    &[("never", Some(Msync::Never)), ("async", Some(Msync::Async)), ("sync", Some(Msync::Sync))];
 const SHUFFLES: &[(&str, Shuffle)] = &[("3.471", Shuffle::Swap), ("3.489", Shuffle::Durstenfeld)];
-const UNITS: &[(&str, Unit)] = &[
-    ("kib_per_s", Unit::KibPerS),
-    ("ops_per_s", Unit::OpsPerS),
-    ("us_per_op", Unit::UsPerOp),
-];
+const UNITS: &[(&str, Unit)] =
+    &[("kib_per_s", Unit::KibPerS), ("ops_per_s", Unit::OpsPerS), ("us_per_op", Unit::UsPerOp)];
 
 const NUMBERS: &str = "a list of whole numbers";
 
@@ -73,9 +56,7 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<(Setup, Unit)> {
         seed: fields.whole("seed")?.unwrap_or(usual.seed),
     };
     if let Some(item) = fields.item("fill")? {
-        let byte = item
-            .extract()
-            .map_err(|_| fields.wrong("fill", &item, "0 to 255"))?;
+        let byte = item.extract().map_err(|_| fields.wrong("fill", &item, "0 to 255"))?;
         setup.content = Content::Fill(byte);
     }
     let unit = choice(&mut fields, "unit", UNITS, Unit::KibPerS)?;
@@ -106,25 +87,17 @@ fn optional(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<u32>>
     let Some(item) = fields.item(key)? else {
         return Ok(None);
     };
-    item.extract()
-        .map(Some)
-        .map_err(|_| fields.wrong(key, &item, "a whole number from 0 to 4294967295"))
+    item.extract().map(Some).map_err(|_| fields.wrong(key, &item, "a whole number from 0 to 4294967295"))
 }
 
 fn path(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<PathBuf>> {
     let Some(item) = fields.item(key)? else {
         return Ok(None);
     };
-    item.extract()
-        .map(Some)
-        .map_err(|_| fields.wrong(key, &item, "a path"))
+    item.extract().map(Some).map_err(|_| fields.wrong(key, &item, "a path"))
 }
 
-fn list<'py, T>(
-    fields: &mut Fields<'py>,
-    key: &'static str,
-    wanted: &str,
-) -> PyResult<Option<Vec<T>>>
+fn list<'py, T>(fields: &mut Fields<'py>, key: &'static str, wanted: &str) -> PyResult<Option<Vec<T>>>
 where
     Vec<T>: for<'a> FromPyObject<'a, 'py>,
 {
@@ -137,12 +110,7 @@ where
     }
 }
 
-fn choice<T: Copy>(
-    fields: &mut Fields<'_>,
-    key: &'static str,
-    known: &[(&str, T)],
-    usual: T,
-) -> PyResult<T> {
+fn choice<T: Copy>(fields: &mut Fields<'_>, key: &'static str, known: &[(&str, T)], usual: T) -> PyResult<T> {
     let Some(item) = fields.item(key)? else {
         return Ok(usual);
     };

@@ -1,5 +1,4 @@
-//! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is written by
-//! `outcome.rs`.
+//! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is written by `outcome.rs`.
 
 mod outcome;
 mod sampling;
@@ -47,11 +46,7 @@ impl Input {
     /// What gives the requests of an opened source, which gives none itself any more.
     fn of(opened: &mut traces::Opened) -> Self {
         let source = std::mem::replace(&mut opened.source, Box::new(&[][..]));
-        if opened.path.is_some() {
-            Self::Read(ReadAhead::of(source))
-        } else {
-            Self::Made(source)
-        }
+        if opened.path.is_some() { Self::Read(ReadAhead::of(source)) } else { Self::Made(source) }
     }
 
     fn stopped(self) -> Option<PyErr> {
@@ -64,12 +59,7 @@ impl Input {
 
 impl<'a> Stoppable<'a> {
     fn new(opened: &'a mut traces::Opened) -> Self {
-        Self {
-            source: Input::of(opened),
-            progress: &mut opened.progress,
-            batches: 0,
-            stopped: None,
-        }
+        Self { source: Input::of(opened), progress: &mut opened.progress, batches: 0, stopped: None }
     }
 
     /// What stopped it.
@@ -177,20 +167,12 @@ fn simulate_run(
         Some(input) => sim::Start::State(input),
     };
     let Some(target) = &run.save else {
-        return sim::simulate_from(start, source, &run.setup, None, threads, proceed)
-            .map_err(RunError::Simulation);
+        return sim::simulate_from(start, source, &run.setup, None, threads, proceed).map_err(RunError::Simulation);
     };
     let unwritten = |error| RunError::State(state_file::of_file(error, &target.path));
     let mut output = target.create().map_err(unwritten)?;
-    let done = sim::simulate_from(
-        start,
-        source,
-        &run.setup,
-        Some(&mut output),
-        threads,
-        proceed,
-    )
-    .map_err(RunError::Simulation)?;
+    let done = sim::simulate_from(start, source, &run.setup, Some(&mut output), threads, proceed)
+        .map_err(RunError::Simulation)?;
     let finished = output.finish().and_then(|mut file| file.flush());
     finished.map_err(unwritten)?;
     Ok(done)
@@ -222,17 +204,10 @@ fn of_trace(py: Python<'_>, results: &Bound<'_, PyDict>, opened: &traces::Opened
 
 /// The offline optimum of the buffer of a setup on a trace: page writes, the most hits among them.
 #[pyfunction]
-pub fn offline_optimum(
-    py: Python<'_>,
-    source: &Bound<'_, PyDict>,
-    setup: &Bound<'_, PyDict>,
-) -> PyResult<(u64, u64)> {
+pub fn offline_optimum(py: Python<'_>, source: &Bound<'_, PyDict>, setup: &Bound<'_, PyDict>) -> PyResult<(u64, u64)> {
     let spec = SourceSpec::from_dict(source)?;
     let setup = setup::of(setup)?.setup;
-    let slots = setup
-        .buffer
-        .as_ref()
-        .map(|buffer| buffer.settings.capacity_pages);
+    let slots = setup.buffer.as_ref().map(|buffer| buffer.settings.capacity_pages);
     py.detach(|| -> PyResult<_> {
         let mut opened = traces::open(&spec)?;
         let mut stoppable = Stoppable::new(&mut opened);
@@ -268,14 +243,9 @@ pub fn policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 
 /// Whether a setup can be; what its drive is: pages, bytes, and the memory that simulating it takes.
 #[pyfunction]
-pub fn drive_check<'py>(
-    py: Python<'py>,
-    setup: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn drive_check<'py>(py: Python<'py>, setup: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
     let setup = setup::of(setup)?.setup;
-    setup
-        .check()
-        .map_err(|error| exception(Failure::Simulation(error, None)))?;
+    setup.check().map_err(|error| exception(Failure::Simulation(error, None)))?;
     let of = PyDict::new(py);
     of.set_item("pages", setup.drive.pages())?;
     of.set_item("capacity_bytes", setup.drive.capacity_bytes())?;

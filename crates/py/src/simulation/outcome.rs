@@ -18,19 +18,11 @@ pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, 
     outcome.set_item("elements", elements(py, &simulation.elements)?)?;
     outcome.set_item("series", series(py, &simulation.series)?)?;
     let preconditioned = simulation.preconditioned.as_ref();
-    outcome.set_item(
-        "preconditioned",
-        preconditioned
-            .map(|done| preconditioning(py, done))
-            .transpose()?,
-    )?;
+    outcome.set_item("preconditioned", preconditioned.map(|done| preconditioning(py, done)).transpose()?)?;
     let tally = simulation.tally;
-    for (name, of_kind) in [
-        ("all", tally.transfers()),
-        ("read", tally.reads),
-        ("write", tally.writes),
-        ("other", tally.others),
-    ] {
+    for (name, of_kind) in
+        [("all", tally.transfers()), ("read", tally.reads), ("write", tally.writes), ("other", tally.others)]
+    {
         outcome.set_item(name, responses(py, of_kind)?)?;
     }
     Ok(outcome)
@@ -122,16 +114,10 @@ fn column<T, V>(of: &[T], pick: impl Fn(&T) -> V) -> Vec<V> {
 
 fn elements<'py>(py: Python<'py>, all: &[ElementTotals]) -> PyResult<Bound<'py, PyDict>> {
     let of = PyDict::new(py);
-    of.set_item(
-        "written_pages",
-        column(all, |one| one.counters.written_pages),
-    )?;
+    of.set_item("written_pages", column(all, |one| one.counters.written_pages))?;
     of.set_item("read_pages", column(all, |one| one.counters.read_pages))?;
     of.set_item("moved_pages", column(all, |one| one.counters.moved_pages))?;
-    of.set_item(
-        "cleanings",
-        column(all, |one| one.counters.collected_blocks),
-    )?;
+    of.set_item("cleanings", column(all, |one| one.counters.collected_blocks))?;
     of.set_item("erases", column(all, |one| one.counters.erases))?;
     of.set_item("dead_blocks", column(all, |one| one.counters.dead_blocks))?;
     of.set_item("busy_ps", column(all, |one| one.busy_ps))?;
@@ -148,20 +134,11 @@ fn series<'py>(py: Python<'py>, series: &TimeSeries) -> PyResult<Bound<'py, PyDi
     of.set_item("completed", column(rows, |row| row.completed))?;
     of.set_item("response_ps", column(rows, |row| row.response_ps as f64))?;
     of.set_item("outstanding", column(rows, |row| row.outstanding))?;
-    of.set_item(
-        "written_pages",
-        column(rows, |row| row.counters.written_pages),
-    )?;
+    of.set_item("written_pages", column(rows, |row| row.counters.written_pages))?;
     of.set_item("moved_pages", column(rows, |row| row.counters.moved_pages))?;
     of.set_item("slc_pages", column(rows, |row| row.counters.slc_pages))?;
-    of.set_item(
-        "folded_pages",
-        column(rows, |row| row.counters.folded_pages),
-    )?;
-    of.set_item(
-        "cleanings",
-        column(rows, |row| row.counters.collected_blocks),
-    )?;
+    of.set_item("folded_pages", column(rows, |row| row.counters.folded_pages))?;
+    of.set_item("cleanings", column(rows, |row| row.counters.collected_blocks))?;
     of.set_item("erases", column(rows, |row| row.counters.erases))?;
     of.set_item("busy_ps", column(rows, |row| row.busy_ps.clone()))?;
     Ok(of)

@@ -22,8 +22,7 @@ pub fn sampled_hits<'py>(
         .iter()
         .map(|setup| {
             let run = setup::of(setup.cast::<PyDict>()?)?;
-            SampledBuffer::new(&run.setup, rate)
-                .map_err(|error| exception(Failure::Simulation(error, None)))
+            SampledBuffer::new(&run.setup, rate).map_err(|error| exception(Failure::Simulation(error, None)))
         })
         .collect::<PyResult<_>>()?;
     let (opened, hits) = py.detach(|| -> PyResult<_> {
@@ -37,18 +36,12 @@ pub fn sampled_hits<'py>(
     })?;
     let results = PyDict::new(py);
     of_trace(py, &results, &opened)?;
-    let rows = hits
-        .iter()
-        .map(|hits| row(py, hits))
-        .collect::<PyResult<Vec<_>>>()?;
+    let rows = hits.iter().map(|hits| row(py, hits)).collect::<PyResult<Vec<_>>>()?;
     results.set_item("hits", rows)?;
     Ok(results)
 }
 
-fn take_all(
-    source: &mut Stoppable<'_>,
-    buffers: &mut [SampledBuffer],
-) -> Result<(), ioassay_sim::Error> {
+fn take_all(source: &mut Stoppable<'_>, buffers: &mut [SampledBuffer]) -> Result<(), ioassay_sim::Error> {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         source.next_batch(&mut batch)?;

@@ -37,23 +37,13 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Run> {
     let partial = fields.flag("partial")?.unwrap_or(false);
     fields.finish()?;
     let setup = Setup {
-        buffer: buffer
-            .map(|fields| read_buffer(fields, &drive))
-            .transpose()?,
+        buffer: buffer.map(|fields| read_buffer(fields, &drive)).transpose()?,
         preconditioning: preconditioning.map(read_preconditioning).transpose()?,
-        run: run_options
-            .map(read_run_options)
-            .transpose()?
-            .unwrap_or_default(),
+        run: run_options.map(read_run_options).transpose()?.unwrap_or_default(),
         drive,
         available_bytes,
     };
-    Ok(Run {
-        setup,
-        state: state.map(read_state).transpose()?,
-        save: save.map(read_save).transpose()?,
-        partial,
-    })
+    Ok(Run { setup, state: state.map(read_state).transpose()?, save: save.map(read_save).transpose()?, partial })
 }
 
 fn read_state(mut fields: Fields<'_>) -> PyResult<StateSource> {
@@ -100,30 +90,15 @@ fn read_drive(mut fields: Fields<'_>) -> PyResult<Spec> {
     set(&mut spec.read_priority, fields.flag("read_priority")?);
     let pools = [("element", Pool::Element), ("plane", Pool::Plane)];
     one_of(&mut fields, "pool", &pools, &mut spec.pool)?;
-    let cleanings = [
-        ("greedy", GcPolicy::Greedy),
-        ("cost-benefit", GcPolicy::CostBenefit),
-    ];
+    let cleanings = [("greedy", GcPolicy::Greedy), ("cost-benefit", GcPolicy::CostBenefit)];
     one_of(&mut fields, "cleaning", &cleanings, &mut spec.gc_policy)?;
-    let overlaps = [
-        ("off", Overlap::Off),
-        ("dies", Overlap::Dies),
-        ("planes", Overlap::Planes),
-    ];
+    let overlaps = [("off", Overlap::Off), ("dies", Overlap::Dies), ("planes", Overlap::Planes)];
     one_of(&mut fields, "overlap", &overlaps, &mut spec.overlap)?;
     let mut spread = 8;
     small(&mut fields, "wear_spread", &mut spread)?;
-    let levellings = [
-        ("off", WearLevelling::Off),
-        ("dynamic", WearLevelling::Dynamic),
-        ("static", WearLevelling::Static(spread)),
-    ];
-    one_of(
-        &mut fields,
-        "wear_levelling",
-        &levellings,
-        &mut spec.wear_levelling,
-    )?;
+    let levellings =
+        [("off", WearLevelling::Off), ("dynamic", WearLevelling::Dynamic), ("static", WearLevelling::Static(spread))];
+    one_of(&mut fields, "wear_levelling", &levellings, &mut spec.wear_levelling)?;
     if let Some(options) = fields.item("controller")? {
         spec.controller = read_controller(&options)?;
     }
@@ -134,9 +109,7 @@ fn read_drive(mut fields: Fields<'_>) -> PyResult<Spec> {
 /// A dictionary from the controller's options, by name, to lists of numbers.
 fn read_controller(options: &Bound<'_, PyAny>) -> PyResult<Option<Controller>> {
     let options: BTreeMap<String, Vec<f64>> = options.extract()?;
-    let options = options
-        .iter()
-        .map(|(name, values)| (name.as_str(), values.as_slice()));
+    let options = options.iter().map(|(name, values)| (name.as_str(), values.as_slice()));
     Controller::of(options).map_err(|error| exception(Failure::Simulation(error, None)))
 }
 
@@ -155,21 +128,12 @@ fn read_buffer(mut fields: Fields<'_>, drive: &Spec) -> PyResult<BufferSpec> {
     let blocks = [("lba", BlockBy::Lba), ("element", BlockBy::Element)];
     one_of(&mut fields, "block_by", &blocks, &mut settings.block_by)?;
     let mut mode = BufferMode::Reshape;
-    let modes = [
-        ("reshape", BufferMode::Reshape),
-        ("inline", BufferMode::Inline),
-    ];
+    let modes = [("reshape", BufferMode::Reshape), ("inline", BufferMode::Inline)];
     one_of(&mut fields, "mode", &modes, &mut mode)?;
     let pad_reads = fields.flag("pad_reads")?.unwrap_or(true);
     let destaging = read_destaging(&mut fields)?;
     fields.finish()?;
-    Ok(BufferSpec {
-        policy,
-        settings,
-        mode,
-        pad_reads,
-        destaging,
-    })
+    Ok(BufferSpec { policy, settings, mode, pad_reads, destaging })
 }
 
 fn read_destaging(fields: &mut Fields<'_>) -> PyResult<Destaging> {
@@ -181,12 +145,7 @@ fn read_destaging(fields: &mut Fields<'_>) -> PyResult<Destaging> {
     let mut depth = u32::MAX;
     small(fields, "destage_depth", &mut depth)?;
     destaging.depth = (depth < u32::MAX).then_some(depth);
-    one_of(
-        fields,
-        "write_behind",
-        &WriteBehind::NAMES,
-        &mut destaging.write_behind,
-    )?;
+    one_of(fields, "write_behind", &WriteBehind::NAMES, &mut destaging.write_behind)?;
     Ok(destaging)
 }
 
@@ -194,34 +153,20 @@ fn read_preconditioning(mut fields: Fields<'_>) -> PyResult<Preconditioning> {
     let mut how = Preconditioning::default();
     set(&mut how.share, fields.number("share")?);
     set(&mut how.tolerance, fields.number("tolerance")?);
-    set(
-        &mut how.rounds,
-        fields.whole("rounds")?.map(|rounds| rounds as usize),
-    );
-    set(
-        &mut how.most_rounds,
-        fields.whole("most_rounds")?.map(|rounds| rounds as usize),
-    );
+    set(&mut how.rounds, fields.whole("rounds")?.map(|rounds| rounds as usize));
+    set(&mut how.most_rounds, fields.whole("most_rounds")?.map(|rounds| rounds as usize));
     set(&mut how.seed, fields.whole("seed")?);
     fields.finish()?;
     Ok(how)
 }
 
 fn read_run_options(mut fields: Fields<'_>) -> PyResult<RunOptions> {
-    let mut options = RunOptions {
-        issue_mode: read_issue_mode(&mut fields)?,
-        ..RunOptions::default()
-    };
+    let mut options = RunOptions { issue_mode: read_issue_mode(&mut fields)?, ..RunOptions::default() };
     let mut window = 0;
     small(&mut fields, "window", &mut window)?;
     options.window = (window > 0).then_some(window);
     let schedulers = [("fcfs", Scheduler::Fcfs), ("clook", Scheduler::Clook)];
-    one_of(
-        &mut fields,
-        "scheduler",
-        &schedulers,
-        &mut options.scheduler,
-    )?;
+    one_of(&mut fields, "scheduler", &schedulers, &mut options.scheduler)?;
     let ends = [("drained", End::Drained), ("last-issued", End::LastIssued)];
     one_of(&mut fields, "end", &ends, &mut options.end)?;
     let unaligned = [("round", Unaligned::Round), ("refuse", Unaligned::Refuse)];
@@ -234,8 +179,7 @@ fn read_run_options(mut fields: Fields<'_>) -> PyResult<RunOptions> {
     Ok(options)
 }
 
-/// `feeding` is open, scaled, closed or batches, with `factor`, `outstanding`, or `size` and
-/// `gap_us`.
+/// `feeding` is open, scaled, closed or batches, with `factor`, `outstanding`, or `size` and `gap_us`.
 fn read_issue_mode(fields: &mut Fields<'_>) -> PyResult<IssueMode> {
     let name = fields.text("feeding")?.unwrap_or_else(|| "open".into());
     let factor = fields.number("factor")?.unwrap_or(1.0);
@@ -246,17 +190,13 @@ fn read_issue_mode(fields: &mut Fields<'_>) -> PyResult<IssueMode> {
     match name.as_str() {
         "open" => Ok(IssueMode::OpenLoop),
         "scaled" if factor > 0.0 && factor.is_finite() => Ok(IssueMode::ScaledOpenLoop(factor)),
-        "scaled" => Err(argument(format!(
-            "feed.factor is {factor}, expected a number above 0"
-        ))),
-        "closed" | "batches" if outstanding == 0 || size == 0 => Err(argument(
-            "feed is of 0 requests at a time, expected at least 1".into(),
-        )),
+        "scaled" => Err(argument(format!("feed.factor is {factor}, expected a number above 0"))),
+        "closed" | "batches" if outstanding == 0 || size == 0 => {
+            Err(argument("feed is of 0 requests at a time, expected at least 1".into()))
+        }
         "closed" => Ok(IssueMode::ClosedLoop(outstanding)),
         "batches" => Ok(IssueMode::Bursts { size, gap_ps }),
-        _ => Err(argument(format!(
-            "feed.feeding is {name}, expected open, scaled, closed or batches"
-        ))),
+        _ => Err(argument(format!("feed.feeding is {name}, expected open, scaled, closed or batches"))),
     }
 }
 
@@ -268,8 +208,8 @@ fn set<T>(place: &mut T, value: Option<T>) {
 
 fn small(fields: &mut Fields<'_>, key: &'static str, place: &mut u32) -> PyResult<()> {
     if let Some(value) = fields.whole(key)? {
-        *place = u32::try_from(value)
-            .map_err(|_| argument(format!("{key} is {value}, expected at most {}", u32::MAX)))?;
+        *place =
+            u32::try_from(value).map_err(|_| argument(format!("{key} is {value}, expected at most {}", u32::MAX)))?;
     }
     Ok(())
 }
@@ -278,14 +218,8 @@ fn small(fields: &mut Fields<'_>, key: &'static str, place: &mut u32) -> PyResul
 fn duration(fields: &mut Fields<'_>, key: &'static str, place: &mut u64) -> PyResult<()> {
     if let Some(value_us) = fields.number(key)? {
         if !(0.0..=8.64e10).contains(&value_us) {
-            let shown = if value_us.abs() < 1e16 {
-                value_us.to_string()
-            } else {
-                format!("{value_us:e}")
-            };
-            return Err(argument(format!(
-                "{key} is {shown}, expected 0 to a day (8.64e10 microseconds)"
-            )));
+            let shown = if value_us.abs() < 1e16 { value_us.to_string() } else { format!("{value_us:e}") };
+            return Err(argument(format!("{key} is {shown}, expected 0 to a day (8.64e10 microseconds)")));
         }
         *place = (value_us * 1e6).round() as u64;
     }
@@ -303,10 +237,7 @@ fn one_of<T: Copy>(
     };
     let Some((_, choice)) = choices.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
-        return Err(argument(format!(
-            "{key} is {name}, expected {}",
-            known.join(" or ")
-        )));
+        return Err(argument(format!("{key} is {name}, expected {}", known.join(" or "))));
     };
     *place = *choice;
     Ok(())

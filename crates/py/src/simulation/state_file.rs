@@ -55,8 +55,7 @@ fn open(path: &Path) -> PyResult<(String, BufReader<File>)> {
         let what = format!("{} is not a saved state of a simulation", path.display());
         return Err(exception(Failure::Argument(what)));
     }
-    let number =
-        |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     if number(16) != VERSION {
         let what = format!(
             "{} is a saved state of version {}, expected {VERSION}: save it again with this ioassay",
@@ -91,19 +90,13 @@ impl StateSource {
 
 /// The text of a saved state.
 #[pyfunction]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the types of Python arguments are owned"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the types of Python arguments are owned")]
 pub fn state_label(path: PathBuf) -> PyResult<String> {
     open(&path).map(|(label, _)| label)
 }
 
 fn damaged(path: &Path, what: &str) -> PyErr {
-    CoreError::new_err(format!(
-        "{}: the saved state is damaged: {what}",
-        path.display()
-    ))
+    CoreError::new_err(format!("{}: the saved state is damaged: {what}", path.display()))
 }
 
 /// What the file system says of a state's file.

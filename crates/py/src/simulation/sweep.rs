@@ -28,10 +28,7 @@ pub fn simulate_all<'py>(
     setups: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyList>> {
     let spec = SourceSpec::from_dict(source)?;
-    let setups: Vec<Run> = setups
-        .iter()
-        .map(|setup| setup::of(setup.cast::<PyDict>()?))
-        .collect::<PyResult<_>>()?;
+    let setups: Vec<Run> = setups.iter().map(|setup| setup::of(setup.cast::<PyDict>()?)).collect::<PyResult<_>>()?;
     let (simulations, opened) = py.detach(|| -> PyResult<_> {
         let mut opened = traces::open(&spec)?;
         let simulations = run(&mut opened, &setups)?;
@@ -79,13 +76,9 @@ fn run(opened: &mut Opened, setups: &[Run]) -> PyResult<Vec<(sim::Simulation, f6
     }
     // A trace that breaks off looks like one that ends, to the simulations.
     read.map_err(|error| opened.failure(error))?;
-    done.into_iter()
-        .map(|(done, wall_s)| Ok((done.map_err(|error| error.raised(opened))?, wall_s)))
-        .collect()
+    done.into_iter().map(|(done, wall_s)| Ok((done.map_err(|error| error.raised(opened))?, wall_s))).collect()
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

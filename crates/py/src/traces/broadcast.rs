@@ -28,13 +28,8 @@ impl Broadcast {
         let (senders, readers) = (0..readers)
             .map(|_| {
                 let (sender, receiver) = sync_channel(AHEAD);
-                let reader = Reader {
-                    receiver,
-                    chunk: Chunk::default(),
-                    given: 0,
-                    only_writes,
-                    stop: Arc::clone(stop),
-                };
+                let reader =
+                    Reader { receiver, chunk: Chunk::default(), given: 0, only_writes, stop: Arc::clone(stop) };
                 (sender, reader)
             })
             .unzip();
@@ -56,8 +51,7 @@ impl Broadcast {
             }
             let last = chunk.is_empty();
             let chunk = Arc::new(chunk);
-            self.readers
-                .retain(|reader| reader.send(Arc::clone(&chunk)).is_ok());
+            self.readers.retain(|reader| reader.send(Arc::clone(&chunk)).is_ok());
             done?;
             if last || self.readers.is_empty() {
                 return Ok(());

@@ -1,14 +1,13 @@
 //! The cache of parsed traces: one file of columns for each content of a trace and way to read it.
 //!
-//! A file of the cache is named by a key (parser, format, options of reading), the size of the trace
-//! and the hash of its content. So a trace that changed has another name. The content is hashed while
-//! it is parsed, at no further read; for a look-up it is read again only where a file of the same key
-//! and size exists. The content is taken for unchanged, without a look at it, only where device, inode,
-//! size, and times of modification and change are those of an earlier hash, under three conditions: the
-//! file system is a local one whose kernel sets the time of change with each write (no program can set
-//! it), it was last changed a minute before that hash began (a mapping of the file may be written to
-//! for as long as the kernel writes back, 35 s by default, without a further change of the time), and
-//! it did not change while it was hashed.
+//! A file of the cache is named by a key (parser, format, options of reading), the size of the trace and the hash of
+//! its content. So a trace that changed has another name. The content is hashed while it is parsed, at no further read;
+//! for a look-up it is read again only where a file of the same key and size exists. The content is taken for
+//! unchanged, without a look at it, only where device, inode, size, and times of modification and change are those of
+//! an earlier hash, under three conditions: the file system is a local one whose kernel sets the time of change with
+//! each write (no program can set it), it was last changed a minute before that hash began (a mapping of the file may
+//! be written to for as long as the kernel writes back, 35 s by default, without a further change of the time), and it
+//! did not change while it was hashed.
 //!
 //! Files are written beside their place and renamed, so that others see whole ones only; those in use
 //! may be removed at any time. Nothing here fails a run: what goes wrong becomes a note.
@@ -118,11 +117,7 @@ impl CachedTrace {
             Ok(reader) => {
                 touch(&place);
                 report(&self.report, |report| report.read = true);
-                Some(Hit {
-                    format: reader.head().format,
-                    reader,
-                    place,
-                })
+                Some(Hit { format: reader.head().format, reader, place })
             }
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -135,10 +130,7 @@ impl CachedTrace {
     /// A file of the cache that cannot be read is removed, and the user is told.
     pub fn discard(&self, place: &Path, error: &Error) {
         let _ = fs::remove_file(place);
-        let what = format!(
-            "{}: the cached trace is damaged ({error}); the trace is parsed anew",
-            place.display()
-        );
+        let what = format!("{}: the cached trace is damaged ({error}); the trace is parsed anew", place.display());
         report(&self.report, |report| {
             report.read = false;
             report.note = Some(what);
@@ -168,10 +160,7 @@ impl CachedTrace {
             status.ctime() as u64,
             status.ctime_nsec() as u64,
         ];
-        let bytes: Vec<u8> = identity
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> = identity.iter().flat_map(|word| word.to_le_bytes()).collect();
         Some(format!("{:032x}", xxh3_128(&bytes)))
     }
 
@@ -179,8 +168,7 @@ impl CachedTrace {
     fn same_as_before(&self) -> Option<String> {
         let identity = self.identity()?;
         let ending = format!(".{identity}.{IDENTITY}");
-        names(&self.spec.folder, &self.prefix())
-            .find_map(|name| name.strip_suffix(&ending).map(str::to_owned))
+        names(&self.spec.folder, &self.prefix()).find_map(|name| name.strip_suffix(&ending).map(str::to_owned))
     }
 
     /// The file of the cache for a trace of the same content.
@@ -218,10 +206,8 @@ impl CachedTrace {
     fn is_unchanged(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|now| {
             let of = |status: &Metadata| {
-                let (changed, modified) = (
-                    (status.ctime(), status.ctime_nsec()),
-                    (status.mtime(), status.mtime_nsec()),
-                );
+                let (changed, modified) =
+                    ((status.ctime(), status.ctime_nsec()), (status.mtime(), status.mtime_nsec()));
                 (status.dev(), status.ino(), status.len(), changed, modified)
             };
             of(&now) == of(&self.status)
@@ -230,31 +216,21 @@ impl CachedTrace {
 
     /// Notes that this very file has this content, if it had settled before the hash began.
     fn remember(&self, stem: &str, begin: SystemTime) {
-        let changed = Duration::new(
-            self.status.ctime().max(0) as u64,
-            self.status.ctime_nsec() as u32,
-        );
+        let changed = Duration::new(self.status.ctime().max(0) as u64, self.status.ctime_nsec() as u32);
         let age = begin.duration_since(SystemTime::UNIX_EPOCH + changed);
         if !age.is_ok_and(|age| age >= SETTLED) {
             return;
         }
         if let Some(identity) = self.identity() {
             // Without it, the content is hashed again the next time.
-            let _ = File::create(
-                self.spec
-                    .folder
-                    .join(format!("{stem}.{identity}.{IDENTITY}")),
-            );
+            let _ = File::create(self.spec.folder.join(format!("{stem}.{identity}.{IDENTITY}")));
         }
     }
 
     /// What reads the trace while it is hashed.
     pub fn hashed<R: Read>(input: R) -> (Hashed<R>, Hashing) {
         let hashing = Hashing::default();
-        let hashed = Hashed {
-            input,
-            hashing: Arc::clone(&hashing),
-        };
+        let hashed = Hashed { input, hashing: Arc::clone(&hashing) };
         (hashed, hashing)
     }
 
@@ -281,10 +257,8 @@ impl CachedTrace {
     }
 
     fn note(&self, error: &io::Error) {
-        let what = format!(
-            "{}: the parsed trace is not kept in the cache: {error} (--no-cache)",
-            self.spec.folder.display()
-        );
+        let what =
+            format!("{}: the parsed trace is not kept in the cache: {error} (--no-cache)", self.spec.folder.display());
         report(&self.report, |report| report.note = Some(what));
     }
 }
@@ -392,22 +366,11 @@ impl Recording {
     fn begin(trace: &CachedTrace, format: &'static str) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let folder = &trace.spec.folder;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(
-            "{}{}-{number}.{UNFINISHED}",
-            trace.prefix(),
-            std::process::id()
-        );
+        let name = format!("{}{}-{number}.{UNFINISHED}", trace.prefix(), std::process::id());
         let place = folder.join(name);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&place)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
         let unfinished = Unfinished(place);
         Ok(Self {
             writer: ColumnWriter::new(BufWriter::with_capacity(1 << 18, file), format)?,
@@ -474,9 +437,7 @@ impl Source for Recorded {
             let done = if batch.is_empty() {
                 self.finish(recording)
             } else {
-                recording
-                    .put(batch)
-                    .map(|()| self.recording = Some(recording))
+                recording.put(batch).map(|()| self.recording = Some(recording))
             };
             if let Err(error) = done {
                 self.trace.note(&error);
@@ -542,10 +503,7 @@ fn touch(place: &Path) {
 
 /// Whether the file is on a local file system whose kernel sets the time of change with each write,
 /// through mappings too. Elsewhere the content is hashed each time.
-#[allow(
-    clippy::useless_conversion,
-    reason = "the type of f_type depends on the processor"
-)]
+#[allow(clippy::useless_conversion, reason = "the type of f_type depends on the processor")]
 fn times_are_reliable(path: &Path) -> bool {
     const EXT: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;

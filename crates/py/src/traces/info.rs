@@ -13,11 +13,7 @@ use super::spec::SourceSpec;
 /// What a source of requests is like.
 #[pyfunction]
 #[pyo3(signature = (source, page_bytes=4096))]
-pub fn trace_info<'py>(
-    py: Python<'py>,
-    source: &Bound<'py, PyDict>,
-    page_bytes: u64,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn trace_info<'py>(py: Python<'py>, source: &Bound<'py, PyDict>, page_bytes: u64) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
     let (format, info, cache) = py.detach(|| -> PyResult<_> {
         let mut opened = open(&spec)?;
@@ -51,12 +47,8 @@ pub fn cache_report(py: Python<'_>, report: CacheReport) -> PyResult<Bound<'_, P
 
 fn kinds<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyDict>> {
     let kinds = PyDict::new(py);
-    let amounts: [(&str, Amount); 4] = [
-        ("read", info.reads),
-        ("write", info.writes),
-        ("trim", info.trims),
-        ("flush", info.flushes),
-    ];
+    let amounts: [(&str, Amount); 4] =
+        [("read", info.reads), ("write", info.writes), ("trim", info.trims), ("flush", info.flushes)];
     for (name, amount) in amounts {
         let of = PyDict::new(py);
         of.set_item("requests", amount.requests)?;

@@ -29,9 +29,7 @@ pub fn trace_mrc<'py>(
         (None, None) => Sampling::Exact,
     };
     let references = References::named(of).map_err(|error| of_trace(error, None))?;
-    let new = |sampling| {
-        Mrc::new(page_bytes, references, sampling).map_err(|error| of_trace(error, None))
-    };
+    let new = |sampling| Mrc::new(page_bytes, references, sampling).map_err(|error| of_trace(error, None));
     let mut mrc = new(sampling)?;
     let exact = exact && sampling != Sampling::Exact;
     let mut compared = exact.then(|| new(Sampling::Exact)).transpose()?;
@@ -48,8 +46,7 @@ pub fn trace_mrc<'py>(
         Ok((opened.format, mrc.finish(), exact, opened.cache()))
     })?;
     let sizes = sizes(exact.as_ref().unwrap_or(&curve).pages, points);
-    let (ratios, errors): (Vec<f64>, Vec<Option<f64>>) =
-        curve.miss_ratios(&sizes).into_iter().unzip();
+    let (ratios, errors): (Vec<f64>, Vec<Option<f64>>) = curve.miss_ratios(&sizes).into_iter().unzip();
     let ratio = |curve: Curve| -> Vec<f64> {
         let ratios = curve.miss_ratios(&sizes).into_iter();
         ratios.map(|(ratio, _)| ratio).collect()
@@ -73,9 +70,7 @@ pub fn trace_mrc<'py>(
 fn sizes(pages: f64, points: u32) -> Vec<u64> {
     let steps = f64::from(points.saturating_sub(1).max(1));
     let most = pages.ceil().max(1.0);
-    let mut sizes: Vec<u64> = (0..points)
-        .map(|step| most.powf(f64::from(step) / steps).round() as u64)
-        .collect();
+    let mut sizes: Vec<u64> = (0..points).map(|step| most.powf(f64::from(step) / steps).round() as u64).collect();
     sizes.dedup();
     sizes
 }

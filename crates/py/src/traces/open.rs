@@ -52,10 +52,7 @@ pub fn open(spec: &SourceSpec) -> PyResult<Opened> {
     let mut preparation = spec.preparation;
     if let Some(to_bytes) = spec.shrink_to_bytes {
         let from_bytes = end_of(spec)?;
-        preparation.shrink = Some(Shrink {
-            from_bytes,
-            to_bytes,
-        });
+        preparation.shrink = Some(Shrink { from_bytes, to_bytes });
     }
     open_with(spec, preparation)
 }
@@ -72,8 +69,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
             (Box::new(made), None, None)
         }
         Origin::Recorded { path, selection } => {
-            let reader = Reader::open(path, *selection)
-                .map_err(|error| of_trace(error, Some(path.as_path())))?;
+            let reader = Reader::open(path, *selection).map_err(|error| of_trace(error, Some(path.as_path())))?;
             (Box::new(reader), Some("recording"), Some(path.clone()))
         }
         Origin::File(file) => {
@@ -81,13 +77,9 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
             (source, Some(format), Some(shown(file.path.as_deref())))
         }
     };
-    let prepared =
-        Prepared::new(source, preparation).map_err(|error| of_trace(error, path.as_deref()))?;
+    let prepared = Prepared::new(source, preparation).map_err(|error| of_trace(error, path.as_deref()))?;
     Ok(Opened {
-        source: Box::new(Counted {
-            prepared,
-            changes: Arc::clone(&changes),
-        }),
+        source: Box::new(Counted { prepared, changes: Arc::clone(&changes) }),
         changes,
         format,
         path,
@@ -114,9 +106,9 @@ fn open_file(
         Some(stopped) => stopped,
         None => of_trace(error, Some(&shown(path))),
     };
-    let in_cache = path.zip(file.cache.as_ref()).and_then(|(path, cache)| {
-        CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report)
-    });
+    let in_cache = path
+        .zip(file.cache.as_ref())
+        .and_then(|(path, cache)| CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report));
     let Some(trace) = in_cache else {
         let input = input_of(path, interruption, amount).map_err(failed)?;
         return parse(input, file).map_err(failed);
@@ -137,10 +129,7 @@ fn open_file(
             let input = input_of(file.path.as_deref(), &interruption, &of_file)?;
             parse(input, &file).map(|(source, _)| source)
         });
-        return Ok((
-            Box::new(FromCache::new(trace, hit, amount, parse_anew)),
-            format,
-        ));
+        return Ok((Box::new(FromCache::new(trace, hit, amount, parse_anew)), format));
     }
     let input = input_of(path, interruption, amount).map_err(failed)?;
     let (input, hashing) = CachedTrace::hashed(input);
@@ -148,11 +137,7 @@ fn open_file(
     Ok((trace.recorded(source, format, hashing), format))
 }
 
-fn input_of(
-    path: Option<&Path>,
-    interruption: &Interruption,
-    amount: &Arc<Amount>,
-) -> Result<Interruptible, Error> {
+fn input_of(path: Option<&Path>, interruption: &Interruption, amount: &Arc<Amount>) -> Result<Interruptible, Error> {
     let mut total = 0;
     let input: Box<dyn Read + Send> = match path {
         Some(path) => {
@@ -164,11 +149,7 @@ fn input_of(
     };
     amount.done.store(0, Ordering::Relaxed);
     amount.total.store(total, Ordering::Relaxed);
-    Ok(Interruptible {
-        input,
-        amount: Arc::clone(amount),
-        interruption: Arc::clone(interruption),
-    })
+    Ok(Interruptible { input, amount: Arc::clone(amount), interruption: Arc::clone(interruption) })
 }
 
 /// The requests of a file's content, compressed or not, and the name of their format.
@@ -182,9 +163,7 @@ fn parse<R: Read + Send + 'static>(
         return Ok((trace::read(format, input, &file.read)?, format.name));
     }
     let mut head = Vec::new();
-    (&mut input)
-        .take(trace::SNIFF_BYTES as u64)
-        .read_to_end(&mut head)?;
+    (&mut input).take(trace::SNIFF_BYTES as u64).read_to_end(&mut head)?;
     let hint = file.path.as_deref().and_then(Path::file_name);
     let format = trace::sniff(&head, hint.and_then(|name| name.to_str()))?.format;
     let whole = Cursor::new(head).chain(input);
@@ -221,8 +200,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
 }
 
 impl Opened {
-    /// Gives every batch to `take`, and looks now and then whether the user wants to stop. Call it
-    /// without the GIL.
+    /// Gives every batch to `take`, and looks now and then whether the user wants to stop. Call it without the GIL.
     pub fn each(&mut self, mut take: impl FnMut(&[Request]) -> PyResult<()>) -> PyResult<()> {
         let mut batch = Vec::new();
         for number in 0_u32.. {
@@ -246,10 +224,7 @@ impl Opened {
 
     /// What the cache of parsed traces has done so far.
     pub fn cache(&self) -> CacheReport {
-        self.cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What preparation has done so far.
@@ -296,10 +271,7 @@ impl Read for Interruptible {
         match Python::attach(|py| py.check_signals()) {
             Ok(()) => done,
             Err(stopped) => {
-                *self
-                    .interruption
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(stopped);
+                *self.interruption.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopped);
                 Err(io::Error::other("interrupted"))
             }
         }
@@ -307,10 +279,7 @@ impl Read for Interruptible {
 }
 
 fn taken(interruption: &Interruption) -> Option<PyErr> {
-    interruption
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()
+    interruption.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// What is wrong with a trace, as an exception.

@@ -26,11 +26,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(listener: Option<Py<PyAny>>) -> Self {
-        Self {
-            amount: Arc::default(),
-            listener,
-            next: Instant::now(),
-        }
+        Self { amount: Arc::default(), listener, next: Instant::now() }
     }
 
     /// Looks whether the user wants to stop, and tells the listener now and then.

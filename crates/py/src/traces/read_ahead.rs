@@ -1,5 +1,4 @@
-//! A source that is read ahead, in a thread of its own: parsing a trace takes about as long as half
-//! of its simulation.
+//! A source that is read ahead, in a thread of its own: parsing a trace takes about as long as half of its simulation.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -35,9 +34,7 @@ impl ReadAhead {
         let only_writes = source.only_writes();
         thread::spawn(move || {
             loop {
-                let mut batch = use_again
-                    .try_recv()
-                    .unwrap_or_else(|_| Vec::with_capacity(BATCH));
+                let mut batch = use_again.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
                 let read = source.next_batch(&mut batch).map(|()| batch);
                 let last = read.as_ref().map_or(true, Vec::is_empty);
                 if give.send(read).is_err() || last {
@@ -45,13 +42,7 @@ impl ReadAhead {
                 }
             }
         });
-        Self {
-            given,
-            used,
-            only_writes,
-            ended: false,
-            stopped: None,
-        }
+        Self { given, used, only_writes, ended: false, stopped: None }
     }
 
     /// The next batch, or nothing when the user wants to stop.

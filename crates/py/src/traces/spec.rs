@@ -11,9 +11,7 @@ use std::path::PathBuf;
 
 use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
 use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrink, Sizing};
-use ioassay_block::trace::{
-    BadLines, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength,
-};
+use ioassay_block::trace::{BadLines, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength};
 use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -54,10 +52,7 @@ impl SourceSpec {
     pub fn from_dict(dictionary: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut fields = Fields::of("trace", dictionary)?;
         let make = fields.fields("make")?;
-        let path: Option<PathBuf> = fields
-            .item("path")?
-            .map(|item| item.extract())
-            .transpose()?;
+        let path: Option<PathBuf> = fields.item("path")?.map(|item| item.extract()).transpose()?;
         let format = fields.text("format")?;
         let read = fields.fields("read")?;
         let recording = fields.fields("recording")?;
@@ -79,14 +74,8 @@ impl SourceSpec {
                 return Err(exception(Failure::Argument(message)));
             }
         };
-        let (preparation, shrink_to_bytes) =
-            prepare.map(preparation).transpose()?.unwrap_or_default();
-        Ok(Self {
-            origin,
-            preparation,
-            shrink_to_bytes,
-            listener,
-        })
+        let (preparation, shrink_to_bytes) = prepare.map(preparation).transpose()?.unwrap_or_default();
+        Ok(Self { origin, preparation, shrink_to_bytes, listener })
     }
 }
 
@@ -95,9 +84,7 @@ fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
     set(&mut selection.own_only, fields.flag("own")?);
     if let Some(item) = fields.item("device")? {
         let text: String = item.extract()?;
-        let number = text
-            .split_once(':')
-            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        let number = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
         let wanted = "numbers as in 8:0";
         selection.device = Some(number.ok_or_else(|| fields.wrong("device", &item, wanted))?);
     }
@@ -106,10 +93,7 @@ fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
         return Err(exception(Failure::Argument(message)));
     };
     fields.finish()?;
-    Ok(Origin::Recorded {
-        path: path.into(),
-        selection,
-    })
+    Ok(Origin::Recorded { path: path.into(), selection })
 }
 
 fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
@@ -120,10 +104,7 @@ fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
         let message = "trace.cache has to have folder and limit_bytes".to_owned();
         return Err(exception(Failure::Argument(message)));
     };
-    Ok(CacheSpec {
-        folder,
-        limit_bytes,
-    })
+    Ok(CacheSpec { folder, limit_bytes })
 }
 
 fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {
@@ -161,8 +142,7 @@ fn law(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<(String, V
 fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
     let mut options = ReadOptions::default();
     if let Some(item) = fields.item("out_of_order")? {
-        options.out_of_order = match (item.extract::<usize>(), item.extract::<String>().as_deref())
-        {
+        options.out_of_order = match (item.extract::<usize>(), item.extract::<String>().as_deref()) {
             (Ok(places), _) => OutOfOrder::Sort(places),
             (_, Ok("refuse")) => OutOfOrder::Refuse,
             (_, Ok("keep")) => OutOfOrder::Keep,
@@ -258,10 +238,7 @@ fn preparation(mut fields: Fields<'_>) -> PyResult<(Preparation, Option<u64>)> {
     fields.finish()?;
     match (to_bytes, from_bytes) {
         (Some(to_bytes), Some(from_bytes)) => {
-            wanted.shrink = Some(Shrink {
-                from_bytes,
-                to_bytes,
-            });
+            wanted.shrink = Some(Shrink { from_bytes, to_bytes });
             Ok((wanted, None))
         }
         (to_bytes, _) => Ok((wanted, to_bytes)),

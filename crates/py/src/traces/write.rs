@@ -20,10 +20,7 @@ use crate::errors::{Failure, exception};
 /// Write the requests of a source as a trace.
 #[pyfunction]
 #[pyo3(signature = (source, path, format, *, compress=None, lose=None))]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the types of Python arguments are owned"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the types of Python arguments are owned")]
 pub fn trace_write<'py>(
     py: Python<'py>,
     source: &Bound<'py, PyDict>,

@@ -1,5 +1,4 @@
-//! A consistency check of a drive's tables and counters, for tests. It reads every page, and changes
-//! nothing.
+//! A consistency check of a drive's tables and counters, for tests. It reads every page, and changes nothing.
 
 use super::Drive;
 use super::element::{Element, Plane, State};
@@ -19,9 +18,7 @@ impl Drive {
             return translation.audit();
         }
         for (number, element) in (0..).zip(&self.elements) {
-            element
-                .audit(&self.shape, &self.mapping, number)
-                .map_err(|fault| format!("element {number}: {fault}"))?;
+            element.audit(&self.shape, &self.mapping, number).map_err(|fault| format!("element {number}: {fault}"))?;
         }
         Ok(())
     }
@@ -35,32 +32,23 @@ impl Drive {
             return Some((translation.position(physical).element, physical));
         }
         let place = self.place(page);
-        let physical_page = self
-            .mapping
-            .physical_page(&self.shape, place.element, place.local);
+        let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
         physical_page.map(|physical| (place.element, physical))
     }
 }
 
-fn same<T: Copy + PartialEq + std::fmt::Display>(
-    what: &str,
-    recorded: T,
-    counted: T,
-) -> Result<(), String> {
+fn same<T: Copy + PartialEq + std::fmt::Display>(what: &str, recorded: T, counted: T) -> Result<(), String> {
     if recorded == counted {
         return Ok(());
     }
-    Err(format!(
-        "{what}: {recorded} in the tables, {counted} counted"
-    ))
+    Err(format!("{what}: {recorded} in the tables, {counted} counted"))
 }
 
 impl Element {
     fn audit(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
         self.audit_pages(shape, mapping, number)?;
         for number in 0..shape.planes {
-            self.audit_plane(shape, number)
-                .map_err(|fault| format!("plane {number}: {fault}"))?;
+            self.audit_plane(shape, number).map_err(|fault| format!("plane {number}: {fault}"))?;
         }
         self.audit_erases(shape)?;
         let low = |plane: &&Plane| plane.free_blocks <= shape.low;
@@ -69,12 +57,7 @@ impl Element {
     }
 
     /// Checks that both tables agree for every page, so that no two pages share a physical page.
-    fn audit_pages(
-        &self,
-        shape: &Shape,
-        mapping: &MappingTables,
-        number: u32,
-    ) -> Result<(), String> {
+    fn audit_pages(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
         let mut valid = vec![0_u16; self.blocks.len()];
         for local in 0..shape.local_pages {
             let Some(physical) = mapping.physical_page(shape, number, local) else {
@@ -85,11 +68,7 @@ impl Element {
             if block >= shape.blocks() || position >= shape.data_pages {
                 return Err(format!("page {local} at {physical}, which holds no data"));
             }
-            same(
-                "owner of a page",
-                mapping.logical_page(shape, number, physical),
-                local,
-            )?;
+            same("owner of a page", mapping.logical_page(shape, number, physical), local)?;
             let plane = &self.planes[shape.plane_of(block) as usize];
             let written = match self.blocks[block as usize].state {
                 State::Free | State::Dead => false,
@@ -114,11 +93,7 @@ impl Element {
             let of = |block: &u32| self.blocks[*block as usize].state == state;
             rows.clone().filter(of).count()
         };
-        same(
-            "free blocks",
-            plane.free_blocks as usize,
-            count(State::Free),
-        )?;
+        same("free blocks", plane.free_blocks as usize, count(State::Free))?;
         let open = usize::from(plane.position < shape.data_pages);
         same("open blocks", open, count(State::Open))?;
         let room = plane.free_blocks * shape.pages_per_block + shape.pages_per_block;
@@ -167,23 +142,15 @@ impl Translation {
         for (number, (superblock, &counted)) in self.superblocks.iter().zip(&valid).enumerate() {
             if superblock.valid != counted {
                 let recorded = superblock.valid;
-                return Err(format!(
-                    "superblock {number}: {recorded} valid pages recorded, {counted} counted"
-                ));
+                return Err(format!("superblock {number}: {recorded} valid pages recorded, {counted} counted"));
             }
-            if counted > 0
-                && matches!(
-                    superblock.state,
-                    SuperblockState::Free | SuperblockState::Dead
-                )
-            {
+            if counted > 0 && matches!(superblock.state, SuperblockState::Free | SuperblockState::Dead) {
                 return Err(format!("superblock {number} is erased and holds pages"));
             }
         }
         self.audit_superblocks()?;
         let per_group = self.group_superblocks as usize;
-        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate()
-        {
+        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate() {
             let counted: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
             if group.valid != counted {
                 return Err(format!("group {number}: {counted} valid pages counted"));
@@ -192,46 +159,23 @@ impl Translation {
         Ok(())
     }
 
-    /// Checks that the superblocks of each group are where their state says, and their number in SLC
-    /// mode.
+    /// Checks that the superblocks of each group are where their state says, and their number in SLC mode.
     pub(super) fn audit_superblocks(&self) -> Result<(), String> {
         let per_group = self.group_superblocks as usize;
         for (number, group) in self.groups.iter().enumerate() {
             let own = &self.superblocks[number * per_group..(number + 1) * per_group];
-            let count = |which: &dyn Fn(&Superblock) -> bool| {
-                own.iter().filter(|superblock| which(superblock)).count()
-            };
+            let count = |which: &dyn Fn(&Superblock) -> bool| own.iter().filter(|superblock| which(superblock)).count();
             let open = group.open.iter().flatten().count();
-            let used = |each: &Superblock| {
-                !matches!(each.state, SuperblockState::Free | SuperblockState::Dead)
-            };
+            let used = |each: &Superblock| !matches!(each.state, SuperblockState::Free | SuperblockState::Dead);
             let slc = &group.slc;
             for (what, listed, counted) in [
-                (
-                    "free",
-                    group.free.len() + slc.free.len(),
-                    count(&|each| each.state == SuperblockState::Free),
-                ),
-                (
-                    "open",
-                    open,
-                    count(&|each| each.state == SuperblockState::Open),
-                ),
-                (
-                    "SLC",
-                    slc.used as usize,
-                    count(&|each| each.slc && used(each)),
-                ),
-                (
-                    "sealed SLC",
-                    slc.sealed as usize,
-                    count(&|each| each.slc && each.state == SuperblockState::Sealed),
-                ),
+                ("free", group.free.len() + slc.free.len(), count(&|each| each.state == SuperblockState::Free)),
+                ("open", open, count(&|each| each.state == SuperblockState::Open)),
+                ("SLC", slc.used as usize, count(&|each| each.slc && used(each))),
+                ("sealed SLC", slc.sealed as usize, count(&|each| each.slc && each.state == SuperblockState::Sealed)),
             ] {
                 if listed != counted {
-                    return Err(format!(
-                        "group {number}: {listed} {what} superblocks listed, {counted} counted"
-                    ));
+                    return Err(format!("group {number}: {listed} {what} superblocks listed, {counted} counted"));
                 }
             }
             let free = |row: &u32| {
@@ -239,14 +183,9 @@ impl Translation {
                 superblock.is_some_and(|each| each.state == SuperblockState::Free)
             };
             if !group.free.iter().chain(&slc.free).all(free) {
-                return Err(format!(
-                    "group {number} lists a superblock that is not free"
-                ));
+                return Err(format!("group {number} lists a superblock that is not free"));
             }
-            let most = self
-                .slc
-                .as_ref()
-                .map_or(0, |region| region.rows * region.unit_pages * self.span);
+            let most = self.slc.as_ref().map_or(0, |region| region.rows * region.unit_pages * self.span);
             if own.iter().any(|each| each.slc && each.valid > most) {
                 return Err(format!("group {number}: too many pages in SLC mode"));
             }

@@ -19,9 +19,7 @@ impl Controller {
     ///
     /// # Errors
     /// [`Error::Option`] for a value that cannot be; [`Error::UnknownOption`].
-    pub fn of<'a>(
-        options: impl IntoIterator<Item = (&'a str, &'a [f64])>,
-    ) -> Result<Option<Self>, Error> {
+    pub fn of<'a>(options: impl IntoIterator<Item = (&'a str, &'a [f64])>) -> Result<Option<Self>, Error> {
         let mut controller = Self::default();
         for (name, values) in options {
             controller.set(name, values)?;
@@ -153,9 +151,8 @@ impl Controller {
     /// Time of a sector on a flash channel, picoseconds.
     #[must_use]
     pub fn flash_sector_ps(&self, spec: &Spec) -> u64 {
-        self.flash_channel_ps_per_sector.unwrap_or_else(|| {
-            u64::from(SECTOR_BYTES + spec.spare_bytes_per_sector) * spec.transfer_ps_per_byte
-        })
+        self.flash_channel_ps_per_sector
+            .unwrap_or_else(|| u64::from(SECTOR_BYTES + spec.spare_bytes_per_sector) * spec.transfer_ps_per_byte)
     }
 
     pub(super) fn check(&self, spec: &Spec) -> Result<(), Error> {
@@ -188,9 +185,7 @@ impl Controller {
                 format!("at most the {} elements", spec.elements),
             ));
         }
-        if self.superblock_elements > u64::from(spec.elements)
-            || spec.elements % self.span(spec) != 0
-        {
+        if self.superblock_elements > u64::from(spec.elements) || spec.elements % self.span(spec) != 0 {
             return Err(Error::option(
                 "superblock",
                 self.superblock_elements,
@@ -204,28 +199,16 @@ impl Controller {
     fn check_rules(spec: &Spec) -> Result<(), Error> {
         let why = "with the options of the controller";
         if spec.overlap != Overlap::Off {
-            return Err(Error::option(
-                "overlap",
-                "on",
-                format!("off {why}: an element is a die"),
-            ));
+            return Err(Error::option("overlap", "on", format!("off {why}: an element is a die")));
         }
         if spec.pool == Pool::Plane {
-            return Err(Error::option(
-                "pool",
-                "plane",
-                format!("element {why}: pages go to any element"),
-            ));
+            return Err(Error::option("pool", "plane", format!("element {why}: pages go to any element")));
         }
         if spec.wear_levelling != WearLevelling::Off {
             return Err(Error::option("wear_levelling", "on", format!("off {why}")));
         }
         if spec.channels != 1 {
-            return Err(Error::option(
-                "channels",
-                spec.channels,
-                format!("1 {why}: link_mb_s sets the link"),
-            ));
+            return Err(Error::option("channels", spec.channels, format!("1 {why}: link_mb_s sets the link")));
         }
         Ok(())
     }
@@ -263,10 +246,9 @@ impl Controller {
 
     fn check_suspensions(&self, spec: &Spec) -> Result<(), Error> {
         let most = u64::from(u32::MAX);
-        for (name, suspensions) in [
-            ("program_suspensions", self.program_suspensions),
-            ("erase_suspensions", self.erase_suspensions),
-        ] {
+        for (name, suspensions) in
+            [("program_suspensions", self.program_suspensions), ("erase_suspensions", self.erase_suspensions)]
+        {
             if suspensions > 0 && !spec.read_priority {
                 let wanted = "0 without read_priority: other reads wait their turn";
                 return Err(Error::option(name, suspensions, wanted));
@@ -277,11 +259,7 @@ impl Controller {
         }
         if self.suspend_ps > 0 && self.program_suspensions + self.erase_suspensions == 0 {
             let wanted = "0 without program_suspensions and erase_suspensions";
-            return Err(Error::option(
-                "suspend_us",
-                self.suspend_ps / 1_000_000,
-                wanted,
-            ));
+            return Err(Error::option("suspend_us", self.suspend_ps / 1_000_000, wanted));
         }
         Ok(())
     }
@@ -339,10 +317,7 @@ impl Controller {
             return Err(Error::option(
                 "write_cache",
                 self.write_cache_bytes,
-                format!(
-                    "0, or at least the program unit of {} bytes",
-                    u64::from(unit) * page
-                ),
+                format!("0, or at least the program unit of {} bytes", u64::from(unit) * page),
             ));
         }
         Ok(())
@@ -383,11 +358,7 @@ fn picoseconds(name: &'static str, value_us: f64) -> Result<u64, Error> {
     if (0.0..=1e6).contains(&value_us) {
         return Ok((value_us * 1e6).round() as u64);
     }
-    Err(Error::option(
-        name,
-        value_us,
-        "0 to a second (10^6 microseconds)",
-    ))
+    Err(Error::option(name, value_us, "0 to a second (10^6 microseconds)"))
 }
 
 /// Time between events of a rate in `scale` a second; `None` for 0, which is no limit.
@@ -400,11 +371,7 @@ fn interval(name: &'static str, values: &[f64], scale: f64) -> Result<Option<u64
     if rate > 0.0 && interval_ps <= SECOND_PS / 1e3 && rate.is_finite() {
         return Ok(Some(interval_ps.round() as u64));
     }
-    Err(Error::option(
-        name,
-        rate,
-        format!("0, or at least {}", 1e3 / scale),
-    ))
+    Err(Error::option(name, rate, format!("0, or at least {}", 1e3 / scale)))
 }
 
 /// Time of a sector at a bandwidth in 10^6 bytes a second.

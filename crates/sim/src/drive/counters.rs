@@ -104,7 +104,6 @@ impl Counters {
     /// first write. Summary pages are not counted, as usual.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
-        (self.written_pages > 0)
-            .then(|| (self.written_pages + self.moved_pages) as f64 / self.written_pages as f64)
+        (self.written_pages > 0).then(|| (self.written_pages + self.moved_pages) as f64 / self.written_pages as f64)
     }
 }

@@ -119,11 +119,7 @@ impl Element {
         let open_block = plane * shape.rows + shape.usable_rows;
         let free_blocks = shape.rows - shape.usable_rows - 1;
         self.opened += 1;
-        self.blocks[open_block as usize] = Block {
-            opened: self.opened,
-            valid: 0,
-            state: State::Open,
-        };
+        self.blocks[open_block as usize] = Block { opened: self.opened, valid: 0, state: State::Open };
         self.planes.push(Plane {
             open_block,
             opened: self.opened,
@@ -213,12 +209,7 @@ impl Element {
     /// A plane qualifies if its open block has the old copy or is younger: then the summary pages,
     /// read in the order in which blocks were opened, end with the newest copy.
     #[inline]
-    pub(super) fn plane_for(
-        &mut self,
-        shape: &Shape,
-        old: Option<u32>,
-        allowed: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    pub(super) fn plane_for(&mut self, shape: &Shape, old: Option<u32>, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let Some(physical) = old else {
             return self.roomiest(0, allowed);
         };
@@ -241,11 +232,7 @@ impl Element {
         local: u32,
         mut old: Option<u32>,
     ) -> Option<u64> {
-        self.next_plane = if plane + 1 == shape.planes {
-            0
-        } else {
-            plane + 1
-        };
+        self.next_plane = if plane + 1 == shape.planes { 0 } else { plane + 1 };
         let mut cost_ps = costs.write;
         if self.planes[plane as usize].position == shape.data_pages {
             cost_ps += self.make_room(shape, mapping, costs, plane)?;
@@ -292,13 +279,7 @@ impl Element {
 
     /// Opens a block in a plane whose open block is full; returns the time it takes. Almost always that
     /// is 0: only a plane that is the only one allowed and has no free block collects garbage.
-    fn make_room(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-        plane: u32,
-    ) -> Option<u64> {
+    fn make_room(&mut self, shape: &Shape, mapping: &mut ElementMapping<'_>, costs: &Costs, plane: u32) -> Option<u64> {
         let mut cost_ps = 0;
         if self.planes[plane as usize].free_blocks == 0 {
             cost_ps = self.collect_for_write(shape, mapping, costs, plane)?;
@@ -339,11 +320,7 @@ impl Element {
     pub(super) fn open(&mut self, shape: &Shape, plane: u32) -> Option<()> {
         let block = self.next_free(shape, plane)?;
         self.opened += 1;
-        self.blocks[block as usize] = Block {
-            opened: self.opened,
-            valid: 0,
-            state: State::Open,
-        };
+        self.blocks[block as usize] = Block { opened: self.opened, valid: 0, state: State::Open };
         let target = &mut self.planes[plane as usize];
         target.open_block = block;
         target.opened = self.opened;
@@ -359,9 +336,7 @@ impl Element {
         let first = plane * shape.rows;
         let current = self.planes[plane as usize].open_block - first;
         let rows = (current + 1..shape.rows).chain(0..=current);
-        let mut free = rows
-            .map(|row| first + row)
-            .filter(|&block| self.blocks[block as usize].state == State::Free);
+        let mut free = rows.map(|row| first + row).filter(|&block| self.blocks[block as usize].state == State::Free);
         if shape.wear_levelling == WearLevelling::Off {
             free.next()
         } else {

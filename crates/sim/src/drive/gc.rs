@@ -9,12 +9,7 @@ impl Element {
     /// Collects one block at a time, the planes in turn, until none is low on free blocks or no victim
     /// gives a page back; returns the time it takes, picoseconds.
     #[cold]
-    pub(super) fn collect_while_low(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-    ) -> u64 {
+    pub(super) fn collect_while_low(&mut self, shape: &Shape, mapping: &mut ElementMapping<'_>, costs: &Costs) -> u64 {
         let mut cost_ps = 0;
         while let Some((_, spent_ps)) = self.collect_next(shape, mapping, costs, |_| true) {
             cost_ps += spent_ps;
@@ -58,12 +53,7 @@ impl Element {
         let mut cost_ps = match levelled_ps {
             None => self.collect_block(shape, mapping, costs, block)?,
             // Where that block was the coldest too, another is the best one now.
-            Some(spent_ps) => {
-                spent_ps
-                    + self
-                        .collect_victim(shape, mapping, costs, plane)
-                        .unwrap_or(0)
-            }
+            Some(spent_ps) => spent_ps + self.collect_victim(shape, mapping, costs, plane).unwrap_or(0),
         };
         while !shape.copy_back && self.planes[plane as usize].free_blocks <= shape.low + 1 {
             match self.collect_victim(shape, mapping, costs, plane) {
@@ -90,8 +80,7 @@ impl Element {
         Some(cost_ps)
     }
 
-    /// Static wear levelling: moves cold data off the least erased block, if that is due; returns the
-    /// time it takes.
+    /// Static wear levelling: moves cold data off the least erased block, if that is due; returns the time it takes.
     fn level_wear(
         &mut self,
         shape: &Shape,
@@ -125,9 +114,7 @@ impl Element {
         costs: &Costs,
         block: u32,
     ) -> Option<u64> {
-        if self.relocation_room(shape, shape.plane_of(block))
-            < u32::from(self.blocks[block as usize].valid)
-        {
+        if self.relocation_room(shape, shape.plane_of(block)) < u32::from(self.blocks[block as usize].valid) {
             return None;
         }
         let cost_ps = self.move_pages(shape, mapping, costs, block)? + costs.erase;
@@ -138,14 +125,9 @@ impl Element {
 
     /// Room for pages that are moved out of a block of the plane.
     fn relocation_room(&self, shape: &Shape, plane: u32) -> u32 {
-        let room = |plane: &super::element::Plane| {
-            plane.free_blocks * shape.data_pages + shape.data_pages - plane.position
-        };
-        if shape.copy_back {
-            room(&self.planes[plane as usize])
-        } else {
-            self.planes.iter().map(room).sum()
-        }
+        let room =
+            |plane: &super::element::Plane| plane.free_blocks * shape.data_pages + shape.data_pages - plane.position;
+        if shape.copy_back { room(&self.planes[plane as usize]) } else { self.planes.iter().map(room).sum() }
     }
 
     /// Moves the valid pages of a block, in order, to the open block of its plane, or with
@@ -167,21 +149,13 @@ impl Element {
             if mapping.physical_page(shape, local) != Some(physical) {
                 continue;
             }
-            let target = if shape.copy_back {
-                plane
-            } else {
-                self.roomiest(0, |_| true)?
-            };
+            let target = if shape.copy_back { plane } else { self.roomiest(0, |_| true)? };
             if self.planes[target as usize].position == shape.data_pages {
                 self.open(shape, target)?;
             }
             self.invalidate(block);
             self.counters.moved_pages += 1;
-            cost_ps += if target == plane {
-                costs.move_within
-            } else {
-                costs.move_across
-            };
+            cost_ps += if target == plane { costs.move_within } else { costs.move_across };
             cost_ps += self.append(shape, mapping, costs, target, local);
         }
         Some(cost_ps)

@@ -32,19 +32,14 @@ impl Element {
         best.1
     }
 
-    /// The row with the highest benefit for its cost, and with `most` valid pages at most; the last
-    /// of equals.
+    /// The row with the highest benefit for its cost, and with `most` valid pages at most; the last of equals.
     fn most_profitable(&self, shape: &Shape, plane: u32, most: u16) -> Option<u32> {
         let full = f64::from(shape.data_pages);
         let worth = |block: &Block| {
             let used = f64::from(block.valid) / full;
             let age = f64::from(self.opened - block.opened + 1);
             // An empty block costs nothing but its erasure: nothing is better.
-            if block.valid == 0 {
-                f64::INFINITY
-            } else {
-                age * (1.0 - used) / (2.0 * used)
-            }
+            if block.valid == 0 { f64::INFINITY } else { age * (1.0 - used) / (2.0 * used) }
         };
         (0..)
             .zip(self.rows(shape, plane))

@@ -38,10 +38,7 @@ impl MappingTables {
 
     #[inline]
     pub fn of(&mut self, element: u32) -> ElementMapping<'_> {
-        let (logical, physical) = (
-            self.local_pages * element as usize,
-            self.physical_pages * element as usize,
-        );
+        let (logical, physical) = (self.local_pages * element as usize, self.physical_pages * element as usize);
         ElementMapping {
             map: &mut self.map[logical..logical + self.local_pages],
             reverse_map: &mut self.reverse_map[physical..physical + self.physical_pages],
@@ -52,8 +49,7 @@ impl MappingTables {
     pub fn parts(&mut self) -> impl Iterator<Item = ElementMapping<'_>> {
         let maps = self.map.chunks_exact_mut(self.local_pages);
         let reverse_maps = self.reverse_map.chunks_exact_mut(self.physical_pages);
-        maps.zip(reverse_maps)
-            .map(|(map, reverse_map)| ElementMapping { map, reverse_map })
+        maps.zip(reverse_maps).map(|(map, reverse_map)| ElementMapping { map, reverse_map })
     }
 
     /// Reads the entry of a logical page, so that the processor fetches it.

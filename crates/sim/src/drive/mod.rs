@@ -1,9 +1,8 @@
 //! The drive without its queues: where pages go and what that costs.
 //!
-//! [`Drive`] returns for each page how long its element is busy with it, garbage collection
-//! included; when the element begins is up to [`engine`](crate::engine). Everything here depends on
-//! the order of the pages alone, so one drive serves a trace at full speed and a transport in real
-//! time alike.
+//! [`Drive`] returns for each page how long its element is busy with it, garbage collection included; when the element
+//! begins is up to [`engine`](crate::engine). Everything here depends on the order of the pages alone, so one drive
+//! serves a trace at full speed and a transport in real time alike.
 
 mod audit;
 mod controller;
@@ -79,13 +78,9 @@ impl ElementPart<'_> {
     pub fn collect_and_write(&mut self, local: u32) -> Option<u64> {
         let mut busy_ps = 0;
         if self.element.is_low() {
-            busy_ps = self
-                .element
-                .collect_while_low(self.shape, &mut self.mapping, self.costs);
+            busy_ps = self.element.collect_while_low(self.shape, &mut self.mapping, self.costs);
         }
-        let write_ps = self
-            .element
-            .write(self.shape, &mut self.mapping, self.costs, local)?;
+        let write_ps = self.element.write(self.shape, &mut self.mapping, self.costs, local)?;
         Some(busy_ps + write_ps)
     }
 
@@ -93,9 +88,7 @@ impl ElementPart<'_> {
     /// for memory about twice.
     #[inline]
     pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
-        let seen = locals
-            .clone()
-            .fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
+        let seen = locals.clone().fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
         std::hint::black_box(seen);
         let seen = locals.fold(0, |seen, local| {
             let physical = self.mapping.physical_page(self.shape, local);
@@ -120,11 +113,7 @@ impl Drive {
             None => Element::new(&shape),
             Some(_) => Element::of_controller(&shape),
         };
-        let mapped = if controller.is_some() {
-            0
-        } else {
-            spec.elements
-        };
+        let mapped = if controller.is_some() { 0 } else { spec.elements };
         Ok(Self {
             elements: (0..spec.elements).map(element).collect(),
             mapping: MappingTables::new(&shape, mapped),
@@ -157,9 +146,7 @@ impl Drive {
     pub fn write(&mut self, place: Place) -> Result<u64, Error> {
         let element = &mut self.elements[place.element as usize];
         let mut mapping = self.mapping.of(place.element);
-        element
-            .write(&self.shape, &mut mapping, &self.costs, place.local)
-            .ok_or_else(|| self.worn_out(place.element))
+        element.write(&self.shape, &mut mapping, &self.costs, place.local).ok_or_else(|| self.worn_out(place.element))
     }
 
     /// Where pages are.
@@ -181,15 +168,12 @@ impl Drive {
     /// The elements, each with its part of the tables: they do not depend on each other.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = ElementPart<'_>> {
         let (shape, costs) = (&self.shape, &self.costs);
-        self.elements
-            .iter_mut()
-            .zip(self.mapping.parts())
-            .map(move |(element, mapping)| ElementPart {
-                shape,
-                costs,
-                element,
-                mapping,
-            })
+        self.elements.iter_mut().zip(self.mapping.parts()).map(move |(element, mapping)| ElementPart {
+            shape,
+            costs,
+            element,
+            mapping,
+        })
     }
 
     /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page
@@ -198,11 +182,7 @@ impl Drive {
     pub fn read(&mut self, place: Place, sectors: u32) -> u64 {
         let element = &mut self.elements[place.element as usize];
         let mapping = self.mapping.of(place.element);
-        if element.read(&self.shape, &mapping, place.local) {
-            self.costs.read_ps(sectors)
-        } else {
-            0
-        }
+        if element.read(&self.shape, &mapping, place.local) { self.costs.read_ps(sectors) } else { 0 }
     }
 
     /// As [`Drive::write`], in one of the planes that are allowed, with the time over the pins and
@@ -218,25 +198,11 @@ impl Drive {
         let Some(mut target) = element.plane_for(&self.shape, old, &allowed) else {
             return Ok(None);
         };
-        let mut outcome = element.program(
-            &self.shape,
-            &mut mapping,
-            &self.costs,
-            target,
-            place.local,
-            old,
-        );
+        let mut outcome = element.program(&self.shape, &mut mapping, &self.costs, target, place.local, old);
         if outcome.is_none() {
             target = element.plane_of_last_resort(&allowed).unwrap_or(target);
             let old = mapping.physical_page(&self.shape, place.local); // garbage collection may have moved it
-            outcome = element.program(
-                &self.shape,
-                &mut mapping,
-                &self.costs,
-                target,
-                place.local,
-                old,
-            );
+            outcome = element.program(&self.shape, &mut mapping, &self.costs, target, place.local, old);
         }
         let Some(cost_ps) = outcome else {
             // A plane that is not allowed now may have a place, or make one, later.
@@ -245,11 +211,7 @@ impl Drive {
             }
             return Ok(None);
         };
-        Ok(Some(PlaneWork {
-            plane: target,
-            pins_ps: self.costs.transfer,
-            plane_ps: cost_ps - self.costs.transfer,
-        }))
+        Ok(Some(PlaneWork { plane: target, pins_ps: self.costs.transfer, plane_ps: cost_ps - self.costs.transfer }))
     }
 
     /// As [`Drive::read`], with separate times; `None` for a discarded page.
@@ -257,28 +219,18 @@ impl Drive {
         let source = self.plane_of(place)?;
         let all_ps = self.read(place, sectors);
         let pins_ps = self.costs.transfer_ps(sectors);
-        Some(PlaneWork {
-            plane: source,
-            pins_ps,
-            plane_ps: all_ps - pins_ps,
-        })
+        Some(PlaneWork { plane: source, pins_ps, plane_ps: all_ps - pins_ps })
     }
 
     /// The plane that holds a page; `None` for a discarded page.
     pub(crate) fn plane_of(&self, place: Place) -> Option<u32> {
-        let physical_page = self
-            .mapping
-            .physical_page(&self.shape, place.element, place.local);
+        let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
         physical_page.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
     }
 
     /// One step of garbage collection in an allowed plane that is low on free blocks; returns the plane
     /// and the time it takes.
-    pub(crate) fn collect_within(
-        &mut self,
-        element: u32,
-        allowed: impl Fn(u32) -> bool,
-    ) -> Option<(u32, u64)> {
+    pub(crate) fn collect_within(&mut self, element: u32, allowed: impl Fn(u32) -> bool) -> Option<(u32, u64)> {
         let place = &mut self.elements[element as usize];
         if place.is_low() {
             let mut mapping = self.mapping.of(element);
@@ -320,14 +272,10 @@ impl Drive {
         if self.translation.is_some() {
             return;
         }
-        let seen = places.iter().fold(0_u32, |seen, place| {
-            seen ^ self.mapping.touch_entry(place.element, place.local)
-        });
+        let seen = places.iter().fold(0_u32, |seen, place| seen ^ self.mapping.touch_entry(place.element, place.local));
         std::hint::black_box(seen);
         let seen = places.iter().fold(0_u32, |seen, place| {
-            let physical_page = self
-                .mapping
-                .physical_page(&self.shape, place.element, place.local);
+            let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
             let element = &self.elements[place.element as usize];
             seen ^ physical_page.map_or(0, |physical| element.touch_entry(&self.shape, physical))
         });
@@ -337,11 +285,7 @@ impl Drive {
     /// The counters of all elements together.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.elements
-            .iter()
-            .fold(Counters::default(), |sum, element| {
-                sum.plus(element.counters())
-            })
+        self.elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters()))
     }
 
     /// The elements.
@@ -354,11 +298,6 @@ impl Drive {
     #[cold]
     pub(crate) fn worn_out(&self, element: u32) -> Error {
         let counters = self.elements[element as usize].counters();
-        Error::WornOut {
-            element,
-            erases: counters.erases,
-            dead: counters.dead_blocks,
-            endurance: self.spec.endurance,
-        }
+        Error::WornOut { element, erases: counters.erases, dead: counters.dead_blocks, endurance: self.spec.endurance }
     }
 }

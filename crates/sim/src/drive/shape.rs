@@ -37,15 +37,9 @@ impl Placement {
     #[inline]
     pub fn next(self, place: Place) -> Place {
         if place.element + 1 < self.elements() {
-            return Place {
-                element: place.element + 1,
-                ..place
-            };
+            return Place { element: place.element + 1, ..place };
         }
-        Place {
-            element: 0,
-            local: place.local + 1,
-        }
+        Place { element: 0, local: place.local + 1 }
     }
 }
 
@@ -88,9 +82,7 @@ impl Shape {
             gc_policy: spec.gc_policy,
             wear_levelling: spec.wear_levelling,
             copy_back: spec.copy_back,
-            placement: Placement {
-                by_elements: prepared(spec.elements),
-            },
+            placement: Placement { by_elements: prepared(spec.elements) },
             by_data_pages: prepared(spec.data_pages()),
             by_planes: prepared(spec.planes),
             by_rows: prepared(spec.blocks_per_plane),

@@ -1,10 +1,8 @@
-//! The SLC region of a drive with a controller: superblocks that hold one bit a cell, and which of them
-//! are folded.
+//! The SLC region of a drive with a controller: superblocks that hold one bit a cell, and which of them are folded.
 //!
-//! A superblock in SLC mode has fewer pages, in program units of its own size, in the same order as
-//! others. The host's pages go there as long as one is free. The region is either set apart from the
-//! over-provisioned space, or takes free superblocks while there are more than garbage collection
-//! begins at. Nothing here takes time.
+//! A superblock in SLC mode has fewer pages, in program units of its own size, in the same order as others. The host's
+//! pages go there as long as one is free. The region is either set apart from the over-provisioned space, or takes free
+//! superblocks while there are more than garbage collection begins at. Nothing here takes time.
 
 use super::Drive;
 use super::controller::Folding;
@@ -26,10 +24,7 @@ impl Translation {
     /// What the erasure of a superblock gains.
     pub fn gain_of(&self, superblock: u32) -> Gained {
         let entry = &self.superblocks[superblock as usize];
-        Gained {
-            free: u32::from(!self.is_apart(entry)),
-            slc: u32::from(entry.slc),
-        }
+        Gained { free: u32::from(!self.is_apart(entry)), slc: u32::from(entry.slc) }
     }
 
     /// Superblocks of a group that can be opened in SLC mode, with those that it gains.
@@ -39,11 +34,7 @@ impl Translation {
             Some(region) if region.dynamic => {
                 let free = group.free.len() as u32 + gained.free;
                 let most = free.saturating_sub(self.background as u32 + 1);
-                most.min(
-                    region
-                        .superblocks
-                        .saturating_sub(group.slc.used - gained.slc),
-                )
+                most.min(region.superblocks.saturating_sub(group.slc.used - gained.slc))
             }
             Some(_) => group.slc.free.len() as u32 + gained.slc,
             None => 0,
@@ -69,8 +60,7 @@ impl Translation {
         self.slc.as_ref().is_some_and(|region| {
             let when_idle = region.folding != Folding::Full;
             let when_full = region.folding != Folding::Idle;
-            !self.is_low(group)
-                && ((idle && when_idle) || (when_full && self.slc_free(group, gained) == 0))
+            !self.is_low(group) && ((idle && when_idle) || (when_full && self.slc_free(group, gained) == 0))
         })
     }
 
@@ -91,8 +81,7 @@ impl Translation {
         let free = (0..).zip(&self.groups).map(|(number, group)| {
             let open = group.open[SLC].as_ref();
             let units = open.map_or(0, |open| open.units_left);
-            u64::from(self.slc_free(number, Gained::default())) * superblock
-                + u64::from(units * region.unit_pages)
+            u64::from(self.slc_free(number, Gained::default())) * superblock + u64::from(units * region.unit_pages)
         });
         let most = u64::from(region.superblocks) * superblock * self.groups.len() as u64;
         Some((most, free.sum()))
@@ -116,8 +105,7 @@ impl Drive {
     pub(crate) fn needs_folding(&self, group: u32, gained: Gained, idle: bool) -> bool {
         let translation = self.translation.as_ref();
         translation.is_some_and(|translation| {
-            translation.groups[group as usize].slc.sealed > 0
-                && translation.folds(group, gained, idle)
+            translation.groups[group as usize].slc.sealed > 0 && translation.folds(group, gained, idle)
         })
     }
 

@@ -53,11 +53,7 @@ fn folding(values: &[f64]) -> Result<Folding, Error> {
         0 => Ok(Folding::Both),
         1 => Ok(Folding::Idle),
         2 => Ok(Folding::Full),
-        other => Err(Error::option(
-            "slc_folding",
-            other,
-            "0 (both), 1 (idle) or 2 (full)",
-        )),
+        other => Err(Error::option("slc_folding", other, "0 (both), 1 (idle) or 2 (full)")),
     }
 }
 
@@ -79,9 +75,8 @@ impl Controller {
 
     /// Superblocks of the region in each group, at most.
     pub(super) fn slc_superblocks(&self, spec: &Spec) -> u32 {
-        let superblock_pages = u64::from(self.slc_rows(spec))
-            * u64::from(self.slc_unit_pages(spec))
-            * u64::from(self.span(spec));
+        let superblock_pages =
+            u64::from(self.slc_rows(spec)) * u64::from(self.slc_unit_pages(spec)) * u64::from(self.span(spec));
         let groups = u64::from(spec.elements / self.span(spec));
         let bytes = superblock_pages * u64::from(spec.page_bytes) * groups;
         let superblocks = self.slc.region_bytes.checked_div(bytes).unwrap_or(0);
@@ -105,9 +100,7 @@ impl Controller {
         let slc = &self.slc;
         if slc.region_bytes == 0 {
             return match slc.stray() {
-                Some((name, value)) => {
-                    Err(Error::option(name, value, "its default without slc_region"))
-                }
+                Some((name, value)) => Err(Error::option(name, value, "its default without slc_region")),
                 None => Ok(()),
             };
         }
@@ -117,10 +110,7 @@ impl Controller {
         }
         let page = u64::from(spec.page_bytes);
         let (unit, flash_page) = (self.slc_unit_pages(spec), self.flash_page_pages(spec));
-        if slc.program_unit_bytes % page != 0
-            || unit % flash_page != 0
-            || unit > self.unit_pages(spec)
-        {
+        if slc.program_unit_bytes % page != 0 || unit % flash_page != 0 || unit > self.unit_pages(spec) {
             return Err(Error::option(
                 "slc_program_unit",
                 slc.program_unit_bytes,
@@ -137,8 +127,7 @@ impl Controller {
                 u64::from(unit) * page,
                 format!(
                     "at most the {} bytes of a block over all planes in SLC mode",
-                    u64::from(spec.planes) * u64::from(spec.pages_per_block) * page
-                        / slc.bits_per_cell
+                    u64::from(spec.planes) * u64::from(spec.pages_per_block) * page / slc.bits_per_cell
                 ),
             ));
         }

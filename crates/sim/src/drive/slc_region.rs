@@ -54,11 +54,7 @@ pub(super) struct SlcSuperblocks {
 
 impl SlcSuperblocks {
     pub fn new(apart: Range<u32>) -> Self {
-        Self {
-            free: apart.collect(),
-            used: 0,
-            sealed: 0,
-        }
+        Self { free: apart.collect(), used: 0, sealed: 0 }
     }
 }
 
@@ -73,16 +69,10 @@ pub(crate) struct Gained {
 
 impl Gained {
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            free: self.free + other.free,
-            slc: self.slc + other.slc,
-        }
+        Self { free: self.free + other.free, slc: self.slc + other.slc }
     }
 
     pub fn minus(self, other: Self) -> Self {
-        Self {
-            free: self.free - other.free,
-            slc: self.slc - other.slc,
-        }
+        Self { free: self.free - other.free, slc: self.slc - other.slc }
     }
 }

@@ -156,11 +156,7 @@ impl Spec {
         self.check()?;
         let needed_bytes = self.memory_bytes();
         if needed_bytes > available_bytes {
-            return Err(Error::Memory {
-                pages: self.pages(),
-                needed_bytes,
-                available_bytes,
-            });
+            return Err(Error::Memory { pages: self.pages(), needed_bytes, available_bytes });
         }
         Ok(())
     }
@@ -174,11 +170,7 @@ impl Spec {
         within("page", self.page_bytes, SECTOR_BYTES, 1 << 20)?;
         within("channels", self.channels, 1, self.elements)?;
         if self.planes % self.dies != 0 {
-            return Err(Error::option(
-                "dies",
-                self.dies,
-                format!("a divisor of the {} planes", self.planes),
-            ));
+            return Err(Error::option("dies", self.dies, format!("a divisor of the {} planes", self.planes)));
         }
         if self.page_bytes % SECTOR_BYTES != 0 {
             return Err(Error::option("page", self.page_bytes, "a multiple of 512"));
@@ -220,9 +212,7 @@ impl Spec {
     }
 
     fn check_size(&self) -> Result<(), Error> {
-        let physical = u64::from(self.planes)
-            * u64::from(self.blocks_per_plane)
-            * u64::from(self.pages_per_block);
+        let physical = u64::from(self.planes) * u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block);
         let most = u64::from(u32::MAX) - 1;
         if physical >= most || self.pages_wide() >= most {
             return Err(Error::option(

@@ -25,15 +25,10 @@ impl Drive {
         translation.load(input)?;
         let elements: Vec<Element> = take(input)?;
         let alike = |(found, own): (&Element, &Element)| {
-            found.erases.len() == own.erases.len()
-                && found.blocks.is_empty()
-                && found.planes.is_empty()
+            found.erases.len() == own.erases.len() && found.blocks.is_empty() && found.planes.is_empty()
         };
         let all_alike = elements.iter().zip(&self.elements).all(alike);
-        ensure(
-            elements.len() == self.elements.len() && all_alike,
-            "its elements are those of another drive",
-        )?;
+        ensure(elements.len() == self.elements.len() && all_alike, "its elements are those of another drive")?;
         self.elements = elements;
         self.check_counts()
     }
@@ -41,9 +36,6 @@ impl Drive {
     /// Whether the counts that were read can go on.
     fn check_counts(&self) -> Result<(), Error> {
         let counts = self.elements.iter().map(|element| element.counters);
-        ensure(
-            counts.into_iter().all(Counters::can_grow),
-            "its counts are beyond all that a drive can do",
-        )
+        ensure(counts.into_iter().all(Counters::can_grow), "its counts are beyond all that a drive can do")
     }
 }

@@ -5,8 +5,7 @@
 //! by unit, and its units over the elements in turn, row by row. A unit goes to any element whose row
 //! is next; which one, and when, is up to the caller. Nothing here takes time.
 //!
-//! A new drive is full, as if it had been written from end to end: program unit `u` is on element
-//! `u % elements`.
+//! A new drive is full, as if it had been written from end to end: program unit `u` is on element `u % elements`.
 
 mod saved;
 
@@ -146,8 +145,7 @@ impl Translation {
         let superblock_pages = span * spec.planes * spec.pages_per_block;
         let apart = controller.slc_blocks_apart(spec);
         let open = controller.slc_open_blocks();
-        let spare =
-            u64::from(spec.reserved_blocks() - apart - open - controller.low_blocks(spec) - 2);
+        let spare = u64::from(spec.reserved_blocks() - apart - open - controller.low_blocks(spec) - 2);
         let groups = spec.elements / span;
         let superblock = |number: u32| Superblock {
             valid: 0,
@@ -182,8 +180,7 @@ impl Translation {
             low: controller.low_blocks(spec) as usize,
             background: controller.background_blocks(spec) as usize,
             moved_stream: usize::from(controller.hot_cold),
-            most_valid: u64::from(usable) * u64::from(superblock_pages)
-                + spare * u64::from(superblock_pages) / 2,
+            most_valid: u64::from(usable) * u64::from(superblock_pages) + spare * u64::from(superblock_pages) / 2,
             planes: spec.planes,
             endurance: spec.endurance,
             gc_policy: spec.gc_policy,
@@ -301,10 +298,7 @@ impl Translation {
     #[inline]
     pub fn position(&self, physical: u32) -> Position {
         let (superblock, offset) = self.by_superblock.div_rem(physical);
-        let slc = self
-            .slc
-            .as_ref()
-            .filter(|_| self.superblocks[superblock as usize].slc);
+        let slc = self.slc.as_ref().filter(|_| self.superblocks[superblock as usize].slc);
         let by_unit = slc.map_or(&self.by_unit, |region| &region.by_unit);
         let (unit, within) = by_unit.div_rem(offset);
         let (row, of_group) = self.by_span.div_rem(unit);
@@ -312,11 +306,7 @@ impl Translation {
         Position {
             element: group * self.span + of_group,
             flash_page: self.by_flash_page.div(physical),
-            in_block: if self.typed_units {
-                row
-            } else {
-                self.by_flash_page.div(row * self.unit_pages + within)
-            },
+            in_block: if self.typed_units { row } else { self.by_flash_page.div(row * self.unit_pages + within) },
             slc: slc.is_some(),
         }
     }
@@ -394,9 +384,7 @@ impl Translation {
     /// Whether an element has a row for a unit of the host beside the SLC region.
     pub fn takes_other_unit(&self, element: u32) -> bool {
         let group = self.group_of(element);
-        !self.is_low(group)
-            && self.groups[group as usize].valid <= self.most_valid
-            && self.has_row(element, HOST)
+        !self.is_low(group) && self.groups[group as usize].valid <= self.most_valid && self.has_row(element, HOST)
     }
 
     /// The element of a group that takes the next unit of moved pages; `None` without room.
@@ -435,11 +423,7 @@ impl Translation {
         let slc = slc.is_some();
         let group = &mut self.groups[number as usize];
         if group.open[stream].is_none() {
-            let free = if slc && apart {
-                &mut group.slc.free
-            } else {
-                &mut group.free
-            };
+            let free = if slc && apart { &mut group.slc.free } else { &mut group.free };
             let superblock = free.pop_front()?;
             group.opened += 1;
             let entry = number * self.group_superblocks + superblock;
@@ -448,11 +432,8 @@ impl Translation {
             opened.opened = group.opened;
             opened.slc = slc;
             group.slc.used += u32::from(slc);
-            group.open[stream] = Some(Open {
-                superblock: entry,
-                rows: vec![0; self.span as usize],
-                units_left: rows * self.span,
-            });
+            group.open[stream] =
+                Some(Open { superblock: entry, rows: vec![0; self.span as usize], units_left: rows * self.span });
         }
         let open = group.open[stream].as_mut()?;
         let row = open.rows[of_group as usize];
@@ -521,17 +502,14 @@ impl Translation {
         match self.gc_policy {
             // Of equals the oldest.
             GcPolicy::Greedy => age / (age + 1.0) - valid,
-            GcPolicy::CostBenefit => {
-                (f64::from(self.superblock_pages) - valid) / (2.0 * valid) * (age + 1.0)
-            }
+            GcPolicy::CostBenefit => (f64::from(self.superblock_pages) - valid) / (2.0 * valid) * (age + 1.0),
         }
     }
 
     /// The first valid page of a superblock at or behind an offset: its physical page.
     pub fn next_valid(&self, superblock: u32, offset: u32) -> Option<u32> {
         let first = superblock * self.superblock_pages;
-        (first + offset..first + self.superblock_pages)
-            .find(|&physical| self.page_at(physical).is_some())
+        (first + offset..first + self.superblock_pages).find(|&physical| self.page_at(physical).is_some())
     }
 
     /// The page that a physical page holds now.
@@ -563,9 +541,7 @@ impl Translation {
             of_slc.free.extend((!dead).then_some(row));
         } else {
             entry.slc = false;
-            self.groups[group as usize]
-                .free
-                .extend((!dead).then_some(row));
+            self.groups[group as usize].free.extend((!dead).then_some(row));
         }
         let of_group = group * self.span..(group + 1) * self.span;
         for element in &mut elements[of_group.start as usize..of_group.end as usize] {

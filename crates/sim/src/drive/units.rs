@@ -41,16 +41,10 @@ impl Drive {
             counters.written_pages += pages.len() as u64;
             counters.slc_pages += if unit.slc { pages.len() as u64 } else { 0 };
         }
-        UnitPlace {
-            element,
-            pages: pages.len() as u32,
-            row: unit.row,
-            slc: unit.slc,
-        }
+        UnitPlace { element, pages: pages.len() as u32, row: unit.row, slc: unit.slc }
     }
 
-    /// Moves what is still valid at physical pages to the next unit of an element of the group; `None`
-    /// without a place.
+    /// Moves what is still valid at physical pages to the next unit of an element of the group; `None` without a place.
     pub(crate) fn move_unit(&mut self, group: u32, sources: &[u32]) -> Option<UnitPlace> {
         let (translation, elements) = self.translated()?;
         let element = translation.element_for_moved(group)?;
@@ -66,12 +60,7 @@ impl Drive {
         let counters = &mut elements[element as usize].counters;
         counters.moved_pages += u64::from(moved);
         counters.folded_pages += folded;
-        Some(UnitPlace {
-            element,
-            pages: moved,
-            row: unit.row,
-            slc: unit.slc,
-        })
+        Some(UnitPlace { element, pages: moved, row: unit.row, slc: unit.slc })
     }
 
     /// Pages of the next unit of the host on an element; `None` when it has no place for one.
@@ -87,9 +76,7 @@ impl Drive {
     pub(crate) fn take_victim(&mut self, group: u32) -> Result<u32, Error> {
         let span = self.translation.as_ref().map_or(1, |layer| layer.span);
         let translation = self.translation.as_mut();
-        translation
-            .and_then(|translation| translation.take_victim(group))
-            .ok_or_else(|| self.worn_out(group * span))
+        translation.and_then(|translation| translation.take_victim(group)).ok_or_else(|| self.worn_out(group * span))
     }
 
     /// Gives up the garbage collection in progress.
@@ -151,23 +138,17 @@ impl Drive {
             while let Some(physical) = self.next_valid(victim, &mut offset) {
                 read.push(physical);
                 if read.len() == self.unit_pages() {
-                    self.move_unit(group, &read)
-                        .ok_or_else(|| self.worn_out(group))?;
+                    self.move_unit(group, &read).ok_or_else(|| self.worn_out(group))?;
                     read.clear();
-                    emptied
-                        .drain(..)
-                        .for_each(|done| self.erase_superblock(done));
+                    emptied.drain(..).for_each(|done| self.erase_superblock(done));
                 }
             }
             emptied.push(victim);
         }
         if !read.is_empty() {
-            self.move_unit(group, &read)
-                .ok_or_else(|| self.worn_out(group))?;
+            self.move_unit(group, &read).ok_or_else(|| self.worn_out(group))?;
         }
-        emptied
-            .drain(..)
-            .for_each(|done| self.erase_superblock(done));
+        emptied.drain(..).for_each(|done| self.erase_superblock(done));
         Ok(())
     }
 
@@ -200,10 +181,7 @@ impl Drive {
 
     /// Pages of the smallest unit of the host.
     pub(crate) fn least_unit_pages(&self) -> usize {
-        let region = self
-            .translation
-            .as_ref()
-            .and_then(|layer| layer.slc.as_ref());
+        let region = self.translation.as_ref().and_then(|layer| layer.slc.as_ref());
         region.map_or(self.unit_pages(), |region| region.unit_pages as usize)
     }
 
@@ -216,9 +194,8 @@ impl Drive {
     pub(crate) fn next_valid(&self, superblock: u32, offset: &mut u32) -> Option<u32> {
         let translation = self.translation.as_ref()?;
         let next = translation.next_valid(superblock, *offset);
-        *offset = next.map_or(translation.superblock_pages, |physical| {
-            physical - superblock * translation.superblock_pages + 1
-        });
+        *offset = next
+            .map_or(translation.superblock_pages, |physical| physical - superblock * translation.superblock_pages + 1);
         next
     }
 }

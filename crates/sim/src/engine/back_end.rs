@@ -33,10 +33,7 @@ where
             return self.enqueue(place, PageOp::Write, Waiter::Request(id));
         }
         self.listener.buffered(id, page);
-        let drive_state = DriveState {
-            now_ps: self.now_ps,
-            free_at_ps: self.elements.free_at_ps(),
-        };
+        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.elements.free_at_ps() };
         if buffer.write(id, page, &drive_state, &mut self.tally) {
             self.part_done(id, place.element);
         }
@@ -50,10 +47,7 @@ where
             self.part_done(id, 0);
         }
         if let Some(buffer) = &mut self.buffer {
-            let drive_state = DriveState {
-                now_ps: self.now_ps,
-                free_at_ps: self.elements.free_at_ps(),
-            };
+            let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.elements.free_at_ps() };
             buffer.destage(&drive_state, &mut self.tally);
         }
         self.issue_evictions()
@@ -90,26 +84,15 @@ where
     /// Queues work on one page at its element.
     #[inline]
     pub fn enqueue(&mut self, place: Place, op: PageOp, waiter: Waiter) -> Result<(), Error> {
-        let job = PageJob {
-            waiter,
-            local: place.local,
-            op,
-        };
-        let context = Context {
-            now_ps: self.now_ps,
-            series: &mut self.series,
-        };
-        self.elements
-            .enqueue(&mut self.drive, place.element, job, context)
+        let job = PageJob { waiter, local: place.local, op };
+        let context = Context { now_ps: self.now_ps, series: &mut self.series };
+        self.elements.enqueue(&mut self.drive, place.element, job, context)
     }
 
     /// A timer of the elements fired: notifies whoever waited for the page.
     #[inline]
     pub fn on_element_done(&mut self, timer: u32) -> Result<(), Error> {
-        let context = Context {
-            now_ps: self.now_ps,
-            series: &mut self.series,
-        };
+        let context = Context { now_ps: self.now_ps, series: &mut self.series };
         let Some((element, job)) = self.elements.on_timer(&mut self.drive, timer, context)? else {
             return Ok(());
         };

@@ -74,10 +74,7 @@ impl Channels {
             completions: VecDeque::new(),
             queue: VecDeque::new(),
         };
-        Self {
-            channels: vec![idle; spec.channels as usize],
-            ps_per_sector: spec.channel_ps_per_sector,
-        }
+        Self { channels: vec![idle; spec.channels as usize], ps_per_sector: spec.channel_ps_per_sector }
     }
 
     pub fn count(&self) -> u32 {
@@ -87,11 +84,7 @@ impl Channels {
     /// The channel of an element.
     #[inline]
     pub fn of(&self, place: Place) -> u32 {
-        if self.channels.len() == 1 {
-            0
-        } else {
-            place.element % self.count()
-        }
+        if self.channels.len() == 1 { 0 } else { place.element % self.count() }
     }
 
     /// When the next transfer ends, and on which channel.
@@ -137,17 +130,14 @@ impl Channels {
     /// Whether an idle channel has something to start.
     #[inline]
     pub fn are_ready(&self) -> bool {
-        self.channels.iter().any(|channel| {
-            channel.current.is_none()
-                && !(channel.completions.is_empty() && channel.queue.is_empty())
-        })
+        self.channels
+            .iter()
+            .any(|channel| channel.current.is_none() && !(channel.completions.is_empty() && channel.queue.is_empty()))
     }
 
     #[inline]
     pub fn enqueue_completion(&mut self, channel: u32, transfer: Transfer) {
-        self.channels[channel as usize]
-            .completions
-            .push_back(transfer);
+        self.channels[channel as usize].completions.push_back(transfer);
     }
 
     /// The transfer that ends now, and whether it went to the host.
@@ -155,10 +145,7 @@ impl Channels {
     pub fn end(&mut self, channel: u32) -> Option<(Transfer, bool)> {
         let channel = &mut self.channels[channel as usize];
         channel.until_ps = NEVER;
-        channel
-            .current
-            .take()
-            .map(|transfer| (transfer, channel.to_host))
+        channel.current.take().map(|transfer| (transfer, channel.to_host))
     }
 
     /// An idle channel starts what waits: completions first, then the head of its queue.

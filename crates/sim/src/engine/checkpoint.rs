@@ -39,10 +39,7 @@ pub struct Settled {
 
 impl From<Option<WriteBuffer>> for Settled {
     fn from(buffer: Option<WriteBuffer>) -> Self {
-        Self {
-            buffer,
-            controller: None,
-        }
+        Self { buffer, controller: None }
     }
 }
 
@@ -80,8 +77,7 @@ pub fn run_between(
     }
     if drive.spec().overlap == Overlap::Off {
         let elements = SerialElements::new(drive.spec());
-        return Engine::new(drive, lookahead, elements, inline, options, NoListener)
-            .run_between(from, to);
+        return Engine::new(drive, lookahead, elements, inline, options, NoListener).run_between(from, to);
     }
     let elements = ParallelElements::new(drive.spec());
     Engine::new(drive, lookahead, elements, inline, options, NoListener).run_between(from, to)
@@ -91,21 +87,14 @@ pub fn run_between(
 ///
 /// # Errors
 /// [`Error::State`], [`Error::WornOut`].
-pub fn settle(
-    drive: &mut Drive,
-    buffer: Option<WriteBuffer>,
-    from: &mut dyn Read,
-) -> Result<Settled, Error> {
+pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Read) -> Result<Settled, Error> {
     let options = RunOptions::default();
     let mut nothing: &[ioassay_block::Request] = &[];
     let (lookahead, inline) = load_of(drive, &mut nothing, buffer, &options);
     if let Some(controller) = drive.spec().controller.clone() {
         let engine = ControllerEngine::new(drive, controller, lookahead, &options, NoListener);
         let (buffer, idle) = engine.settle(from)?;
-        return Ok(Settled {
-            buffer,
-            controller: Some(idle),
-        });
+        return Ok(Settled { buffer, controller: Some(idle) });
     }
     let buffer = if drive.spec().overlap == Overlap::Off {
         let elements = SerialElements::new(drive.spec());

@@ -97,13 +97,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Counts the requests that are done by `until_ps`.
-    fn count(
-        &mut self,
-        pending: &[Pending],
-        until_ps: u64,
-        transfers: &Transfers,
-        begins_ps: &[u64],
-    ) {
+    fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, begins_ps: &[u64]) {
         let mut interval = Interval::of(begins_ps, until_ps);
         let mut last_ps = self.last_ps;
         for request in pending {
@@ -147,9 +141,7 @@ pub(super) fn count(
     let size = pending.len().div_ceil(shares.len()).max(1);
     let chunks: Vec<&[Pending]> = pending.chunks(size).collect();
     let count = |number: usize| {
-        let mut share = shares[number]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
         share.count(chunks[number], until_ps, transfers, begins_ps);
     };
     workers.share(chunks.len(), &count, &mut || ());

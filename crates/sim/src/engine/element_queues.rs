@@ -19,9 +19,8 @@ struct Queue {
     received: usize,
 }
 
-/// The queues of a [write stream](super::write_stream), and what a buffer in front of the drive is told of
-/// them: the same as by the [event loop](super::event_loop), which does not know when pages that
-/// wait will be programmed either.
+/// The queues of a [write stream](super::write_stream), and what a buffer in front of the drive is told of them: the
+/// same as by the [event loop](super::event_loop), which does not know when pages that wait will be programmed either.
 pub(super) struct ElementQueues {
     queues: Vec<Queue>,
     /// When each finishes the pages that it has received, if every waiting one takes `write_ps`.
@@ -80,10 +79,7 @@ impl ElementQueues {
         let pages = &mut self.queues[element].pages;
         let free_ps = pages.back().map_or(0, |page| page.done_ps);
         let done_ps = received_ps.max(free_ps).saturating_add(spent_ps);
-        pages.push_back(Queued {
-            received_ps,
-            done_ps,
-        });
+        pages.push_back(Queued { received_ps, done_ps });
         let change_ps = &mut self.changes_ps[element];
         *change_ps = (*change_ps).min(received_ps);
         done_ps

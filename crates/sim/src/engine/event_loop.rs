@@ -182,8 +182,7 @@ where
         if at_ps >= self.series.row_end_ps {
             check_time(at_ps)?;
             let counters = self.take_counters();
-            self.series
-                .advance(at_ps, self.requests.len() as u64, counters);
+            self.series.advance(at_ps, self.requests.len() as u64, counters);
         }
         Ok(())
     }
@@ -196,12 +195,8 @@ where
     }
 
     pub fn refill(&mut self) -> Result<(), Error> {
-        let drive_state = DriveState {
-            now_ps: self.now_ps,
-            free_at_ps: self.elements.free_at_ps(),
-        };
-        self.arrivals
-            .refill(&self.drive, &drive_state, &mut self.tally)
+        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.elements.free_at_ps() };
+        self.arrivals.refill(&self.drive, &drive_state, &mut self.tally)
     }
 
     // Requests
@@ -213,14 +208,9 @@ where
         };
         self.tally.issued += 1;
         self.series.current_row().issued += 1;
-        let sector =
-            u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
-        let id = self.requests.insert(InFlight {
-            request,
-            issued_ps: self.now_ps,
-            dispatched_ps: self.now_ps,
-            parts: 0,
-        });
+        let sector = u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
+        let id =
+            self.requests.insert(InFlight { request, issued_ps: self.now_ps, dispatched_ps: self.now_ps, parts: 0 });
         self.listener.issued(id);
         self.tally.last_issue_ps = self.now_ps;
         if self.host_queue.issue(id, sector) {
@@ -257,12 +247,8 @@ where
         for channel in 0..self.channels.count() {
             let sectors = self.sectors_on_channel(request, channel);
             if sectors > 0 {
-                let transfer = Transfer {
-                    request: id,
-                    sectors,
-                };
-                self.channels
-                    .enqueue_transfer(channel, transfer, self.now_ps);
+                let transfer = Transfer { request: id, sectors };
+                self.channels.enqueue_transfer(channel, transfer, self.now_ps);
             }
         }
     }
@@ -283,9 +269,7 @@ where
     fn enqueue_read(&mut self, id: u32, request: &DriveRequest) -> Result<(), Error> {
         self.requests.get(id).parts = request.pages;
         for channel in 0..self.channels.count() {
-            if self.sectors_on_channel(request, channel) > 0
-                && !self.channels.enqueue_read(channel, id)
-            {
+            if self.sectors_on_channel(request, channel) > 0 && !self.channels.enqueue_read(channel, id) {
                 self.read(id, request, channel)?;
             }
         }
@@ -326,8 +310,7 @@ where
         self.part_done(id, 0);
     }
 
-    /// Evicts the buffer and queues a barrier at each element: complete when all earlier writes are
-    /// in flash.
+    /// Evicts the buffer and queues a barrier at each element: complete when all earlier writes are in flash.
     fn flush(&mut self, id: u32) -> Result<(), Error> {
         if let Some(buffer) = &mut self.buffer {
             buffer.drain(&mut self.tally);
@@ -335,11 +318,7 @@ where
         self.issue_evictions()?;
         self.requests.get(id).parts = self.element_count;
         for element in 0..self.element_count {
-            self.enqueue(
-                Place { element, local: 0 },
-                PageOp::Barrier,
-                Waiter::Request(id),
-            )?;
+            self.enqueue(Place { element, local: 0 }, PageOp::Barrier, Waiter::Request(id))?;
         }
         Ok(())
     }
@@ -356,20 +335,10 @@ where
         if request.kind == Kind::Read && self.channels.count() > 1 {
             return self.enqueue_read_transfers(id, &request);
         }
-        let sectors = if request.kind == Kind::Read {
-            request.sectors
-        } else {
-            0
-        };
+        let sectors = if request.kind == Kind::Read { request.sectors } else { 0 };
         in_flight.parts = 1;
         let channel = self.channels.of(Place { element, local: 0 });
-        self.channels.enqueue_completion(
-            channel,
-            Transfer {
-                request: id,
-                sectors,
-            },
-        );
+        self.channels.enqueue_completion(channel, Transfer { request: id, sectors });
     }
 
     /// As `part_done`, for a page that its element has finished. Mostly it is the only page of a
@@ -378,10 +347,7 @@ where
     pub fn page_done(&mut self, id: u32, element: u32) -> Result<(), Error> {
         let in_flight = self.requests.get(id);
         let channel = self.channels.of(Place { element, local: 0 });
-        if in_flight.parts == 1
-            && in_flight.request.kind == Kind::Write
-            && self.channels.is_free(channel)
-        {
+        if in_flight.parts == 1 && in_flight.request.kind == Kind::Write && self.channels.is_free(channel) {
             return self.complete(id);
         }
         self.part_done(id, element);
@@ -393,13 +359,7 @@ where
             let sectors = self.sectors_on_channel(request, channel);
             if sectors > 0 {
                 self.requests.get(id).parts += 1;
-                self.channels.enqueue_completion(
-                    channel,
-                    Transfer {
-                        request: id,
-                        sectors,
-                    },
-                );
+                self.channels.enqueue_completion(channel, Transfer { request: id, sectors });
             }
         }
     }
@@ -409,11 +369,7 @@ where
     fn on_host_transfer_done(&mut self, id: u32) -> Result<(), Error> {
         let in_flight = self.requests.get(id);
         in_flight.parts -= 1;
-        if in_flight.parts == 0 {
-            self.complete(id)
-        } else {
-            Ok(())
-        }
+        if in_flight.parts == 0 { self.complete(id) } else { Ok(()) }
     }
 
     #[inline]
@@ -421,12 +377,7 @@ where
         let in_flight = self.requests.remove(id);
         let response_ps = self.now_ps - in_flight.issued_ps;
         let device_ps = self.now_ps - in_flight.dispatched_ps;
-        self.tally.complete(
-            in_flight.request.kind,
-            response_ps,
-            device_ps,
-            in_flight.request.sectors,
-        );
+        self.tally.complete(in_flight.request.kind, response_ps, device_ps, in_flight.request.sectors);
         self.listener.completed(id, self.now_ps);
         self.tally.last_completion_ps = self.now_ps;
         let row = self.series.current_row();
@@ -458,8 +409,7 @@ where
         Ok(())
     }
 
-    /// Lets idle channels start what waits for them, until none can: a completion on one may make
-    /// work for another.
+    /// Lets idle channels start what waits for them, until none can: a completion on one may make work for another.
     #[inline]
     fn drive_channels(&mut self) -> Result<(), Error> {
         while self.channels.are_ready() {

@@ -113,9 +113,6 @@ impl HostQueue {
             Order::Fcfs(_) => scheduler == Scheduler::Fcfs,
             Order::Clook(_) => scheduler == Scheduler::Clook,
         };
-        ensure(
-            same_order && self.window == window.unwrap_or(u32::MAX),
-            "the host's queue is that of another run",
-        )
+        ensure(same_order && self.window == window.unwrap_or(u32::MAX), "the host's queue is that of another run")
     }
 }

@@ -69,13 +69,7 @@ impl InlineBuffer {
 
     /// A page of a request is written. Returns true for a hit, which needs no slot; any other page
     /// waits until `pop_placed` returns its request.
-    pub fn write(
-        &mut self,
-        request: u32,
-        page: Page,
-        drive_state: &DriveState<'_>,
-        tally: &mut Tally,
-    ) -> bool {
+    pub fn write(&mut self, request: u32, page: Page, drive_state: &DriveState<'_>, tally: &mut Tally) -> bool {
         tally.buffered_writes += 1;
         let before = self.evicted.len();
         let access = self.policy.write(page, drive_state, &mut self.evicted);
@@ -88,11 +82,7 @@ impl InlineBuffer {
         self.start_programming(before, tally);
         let overwrite = access == Access::Hit;
         self.missing_slots += usize::from(!overwrite);
-        self.waiting.push_back(WaitingWrite {
-            request,
-            page,
-            overwrite,
-        });
+        self.waiting.push_back(WaitingWrite { request, page, overwrite });
         false
     }
 
@@ -163,8 +153,7 @@ impl InlineBuffer {
     pub fn pop_placed(&mut self) -> Option<u32> {
         let first = self.waiting.front()?;
         if !first.overwrite {
-            let placed =
-                (self.policy.len() + self.programming_pages).saturating_sub(self.missing_slots);
+            let placed = (self.policy.len() + self.programming_pages).saturating_sub(self.missing_slots);
             if placed >= self.policy.capacity() {
                 return None;
             }

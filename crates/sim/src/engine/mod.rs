@@ -1,11 +1,10 @@
 //! When requests complete: they are issued, wait, cross a channel, wait at elements, complete.
 //!
-//! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a
-//! host queue, at most a window of requests in the drive, one serial channel, and a queue for
-//! each element. The drive takes requests first come, first served, whenever the channel is free: a
-//! write crosses it whole and is then split into pages; a read is split at once, and crosses when its
-//! last page is there. Completions take no time of a channel, but wait for a transfer in progress,
-//! and go before what waits in the queue.
+//! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a host queue, at most
+//! a window of requests in the drive, one serial channel, and a queue for each element. The drive takes requests first
+//! come, first served, whenever the channel is free: a write crosses it whole and is then split into pages; a read is
+//! split at once, and crosses when its last page is there. Completions take no time of a channel, but wait for a
+//! transfer in progress, and go before what waits in the queue.
 
 mod back_end;
 mod channel;
@@ -55,8 +54,7 @@ use crate::policy::Policy;
 pub enum End {
     /// When all requests are complete.
     Drained,
-    /// When the last request is issued; what is not complete then is counted, not measured.
-    /// `DiskSim` does so.
+    /// When the last request is issued; what is not complete then is counted, not measured. `DiskSim` does so.
     LastIssued,
 }
 
@@ -151,7 +149,6 @@ impl RunOptions {
             IssueMode::Bursts { size, .. } => at_least_one("batch", size.into())?,
         }
         at_least_one("max_outstanding", self.max_outstanding as u64)?;
-        self.window
-            .map_or(Ok(()), |window| at_least_one("window", window.into()))
+        self.window.map_or(Ok(()), |window| at_least_one("window", window.into()))
     }
 }

@@ -1,9 +1,8 @@
 //! A drive for requests that are submitted one by one, whose events are reported as they occur: what
 //! an emulated drive advances in real time.
 //!
-//! The rules are exactly those of a run over a trace: the same engine advances to a given time instead
-//! of to the end (`tests/online_drive.rs`). There is no window and no host queue: the caller bounds the
-//! requests in flight.
+//! The rules are exactly those of a run over a trace: the same engine advances to a given time instead of to the end
+//! (`tests/online_drive.rs`). There is no window and no host queue: the caller bounds the requests in flight.
 
 use std::collections::VecDeque;
 
@@ -36,10 +35,7 @@ impl OnlineDrive {
     /// # Errors
     /// [`Error::Option`] for a buffer in front of the drive, or one in a drive with a controller.
     pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Result<Self, Error> {
-        if buffer
-            .as_ref()
-            .is_some_and(|buffer| buffer.mode != BufferMode::Inline)
-        {
+        if buffer.as_ref().is_some_and(|buffer| buffer.mode != BufferMode::Inline) {
             return Err(Error::option("mode", "reshape", "inline, to be served"));
         }
         if let Some(buffer) = &buffer {
@@ -56,29 +52,20 @@ impl OnlineDrive {
         let paging = Paging::new(drive.spec(), Unaligned::Round);
         let (drive, log) = (Box::new(drive), EventLog::default());
         let arrivals = VecDeque::new();
-        let engine: Box<dyn OnlineEngine> =
-            if let Some(controller) = drive.spec().controller.clone() {
-                let mut engine = ControllerEngine::new(drive, controller, arrivals, &options, log);
-                engine.idle.is_open_ended = true;
-                Box::new(engine)
-            } else {
-                let elements = elements(drive.spec());
-                let buffer = buffer.map(InlineBuffer::new);
-                Box::new(Engine::new(
-                    drive, arrivals, elements, buffer, &options, log,
-                ))
-            };
-        Ok(Self {
-            engine,
-            paging,
-            submitted: 0,
-            last_ps: 0,
-        })
+        let engine: Box<dyn OnlineEngine> = if let Some(controller) = drive.spec().controller.clone() {
+            let mut engine = ControllerEngine::new(drive, controller, arrivals, &options, log);
+            engine.idle.is_open_ended = true;
+            Box::new(engine)
+        } else {
+            let elements = elements(drive.spec());
+            let buffer = buffer.map(InlineBuffer::new);
+            Box::new(Engine::new(drive, arrivals, elements, buffer, &options, log))
+        };
+        Ok(Self { engine, paging, submitted: 0, last_ps: 0 })
     }
 
-    /// Issues a request at `at_ps`, or at the time of the latest event if that is later; its time
-    /// stamp does not matter. Returns its number, counted from 0. Nothing happens until
-    /// [`OnlineDrive::advance_to`].
+    /// Issues a request at `at_ps`, or at the time of the latest event if that is later; its time stamp does not
+    /// matter. Returns its number, counted from 0. Nothing happens until [`OnlineDrive::advance_to`].
     ///
     /// # Errors
     /// [`Error::Request`] for a range beyond the drive, or a time after 100 days.
@@ -86,8 +73,7 @@ impl OnlineDrive {
         self.submit_at(at_ps, request, false)
     }
 
-    /// As [`OnlineDrive::submit`], for a write that bypasses the buffer: it completes when it is
-    /// programmed.
+    /// As [`OnlineDrive::submit`], for a write that bypasses the buffer: it completes when it is programmed.
     ///
     /// # Errors
     /// As [`OnlineDrive::submit`].
@@ -97,9 +83,7 @@ impl OnlineDrive {
 
     fn submit_at(&mut self, at_ps: u64, request: &Request, bypass: bool) -> Result<u64, Error> {
         let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps());
-        let drive_request = self
-            .paging
-            .drive_request(request, at_ps, self.submitted + 1)?;
+        let drive_request = self.paging.drive_request(request, at_ps, self.submitted + 1)?;
         if at_ps > error::LONGEST_PS {
             return Err(Error::Request {
                 number: self.submitted + 1,
@@ -107,10 +91,7 @@ impl OnlineDrive {
                 wanted: "a drive whose clock begins anew when it rests".into(),
             });
         }
-        self.engine.arrivals_mut().push_back(DriveRequest {
-            bypass,
-            ..drive_request
-        });
+        self.engine.arrivals_mut().push_back(DriveRequest { bypass, ..drive_request });
         self.last_ps = at_ps;
         self.submitted += 1;
         Ok(self.submitted - 1)

@@ -48,9 +48,7 @@ pub fn run_with(
     if let Some(buffer) = &buffer {
         buffer.mode.check(drive.spec())?;
     }
-    let pads = buffer
-        .as_ref()
-        .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
+    let pads = buffer.as_ref().is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
     let only_writes = source.only_writes() && !pads;
     let (lookahead, inline) = load_of(drive, source, buffer, options);
     if let Some(controller) = drive.spec().controller.clone() {
@@ -74,19 +72,12 @@ pub(super) fn load_of<'a>(
     buffer: Option<WriteBuffer>,
     options: &RunOptions,
 ) -> (Lookahead<'a>, Option<InlineBuffer>) {
-    let watches_elements = buffer
-        .as_ref()
-        .is_some_and(|buffer| buffer.policy.watches_elements());
+    let watches_elements = buffer.as_ref().is_some_and(|buffer| buffer.policy.watches_elements());
     let input = TraceInput::new(source, drive.spec(), options.issue_mode, options.unaligned);
     let page_sectors = drive.spec().page_sectors();
     let (reshape, inline) = match buffer {
-        Some(buffer) if buffer.mode == BufferMode::Inline => {
-            (None, Some(InlineBuffer::new(buffer)))
-        }
-        buffer => (
-            buffer.map(|buffer| ReshapingBuffer::new(buffer, page_sectors)),
-            None,
-        ),
+        Some(buffer) if buffer.mode == BufferMode::Inline => (None, Some(InlineBuffer::new(buffer))),
+        buffer => (buffer.map(|buffer| ReshapingBuffer::new(buffer, page_sectors)), None),
     };
     let lookahead = Lookahead::new(input, options, reshape, watches_elements);
     (lookahead, inline)

@@ -1,5 +1,4 @@
-//! Time series of a run of unknown length: when all rows are used, each two are merged into one of
-//! twice the width.
+//! Time series of a run of unknown length: when all rows are used, each two are merged into one of twice the width.
 
 use crate::Error;
 use crate::drive::Counters;
@@ -65,10 +64,7 @@ impl TimeSeries {
     }
 
     fn empty(&self) -> TimeSlice {
-        TimeSlice {
-            busy_ps: vec![0; self.elements],
-            ..TimeSlice::default()
-        }
+        TimeSlice { busy_ps: vec![0; self.elements], ..TimeSlice::default() }
     }
 
     /// The current row.

@@ -3,17 +3,15 @@
 /// The time of a timer that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The end of something that takes `cost_ps`; a time behind the latest one of a run where it would leave
-/// 64 bits.
+/// The end of something that takes `cost_ps`; a time behind the latest one of a run where it would leave 64 bits.
 #[inline]
 pub(super) fn after(now_ps: u64, cost_ps: u64) -> u64 {
     now_ps.saturating_add(cost_ps).min(NEVER - 1)
 }
 
-/// The timers that are set, in the order in which they fire. Mostly a timer that is set is the last to
-/// fire, or near it: pages take about the same time. Of several that fire at the same time, the one
-/// that was set first does: that is the reference's order, and it decides which of two reads crosses
-/// the channel first.
+/// The timers that are set, in the order in which they fire. Mostly a timer that is set is the last to fire, or near
+/// it: pages take about the same time. Of several that fire at the same time, the one that was set first does: that is
+/// the reference's order, and it decides which of two reads crosses the channel first.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Timers {
     /// Time and timer, ascending from `first` on.
@@ -24,11 +22,7 @@ pub(super) struct Timers {
 
 impl Timers {
     pub fn new(timers: usize) -> Self {
-        Self {
-            order: Vec::with_capacity(2 * timers),
-            first: 0,
-            is_set: vec![false; timers],
-        }
+        Self { order: Vec::with_capacity(2 * timers), first: 0, is_set: vec![false; timers] }
     }
 
     /// When the next timer fires, and which; `NEVER` if none is set.
@@ -70,7 +64,6 @@ impl Timers {
     fn withdraw(&mut self, timer: u32) {
         let mut number = 0..;
         let first = self.first;
-        self.order
-            .retain(|&(_, other)| number.next() < Some(first) || other != timer);
+        self.order.retain(|&(_, other)| number.next() < Some(first) || other != timer);
     }
 }

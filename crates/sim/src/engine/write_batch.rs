@@ -126,20 +126,12 @@ impl Batch {
             .parts()
             .zip(queues)
             .map(|(part, (((writes, done_ps), work), free_at_ps))| {
-                Mutex::new(Lane {
-                    part,
-                    free_at_ps,
-                    writes,
-                    done_ps,
-                    work,
-                })
+                Mutex::new(Lane { part, free_at_ps, writes, done_ps, work })
             })
             .collect();
         let failed = Mutex::new(Vec::new());
         let serve = |element: usize| {
-            let mut lane = lanes[element]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut lane = lanes[element].lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(request) = lane.serve(segments) {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 failed.push((request, element as u32));
@@ -160,11 +152,7 @@ impl Batch {
                 let served = &mut self.served[element];
                 request.done_ps = request.done_ps.max(self.done_ps[element][*served]);
                 *served += 1;
-                element = if element + 1 < elements {
-                    element + 1
-                } else {
-                    0
-                };
+                element = if element + 1 < elements { element + 1 } else { 0 };
             }
         }
     }
@@ -192,10 +180,7 @@ impl Lane<'_> {
                 }
                 busy_ps += self.serve_chunk(chunk)?;
             }
-            self.work.push(Work {
-                busy_ps,
-                counters: self.part.counters().since(before),
-            });
+            self.work.push(Work { busy_ps, counters: self.part.counters().since(before) });
         }
         Ok(())
     }

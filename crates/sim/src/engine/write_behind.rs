@@ -1,11 +1,10 @@
 //! Write-behind: when a buffer inside the drive writes pages ahead of need, and to which elements.
 //!
-//! *Which* page goes is the policy's decision (`Policy::destage`). Here is *when*: from a high
-//! watermark of held pages on until a low one is reached, to elements that are ready for a page. A
-//! page that is written ahead leaves the policy like any other victim: it keeps its slot and can be
-//! read there until it is programmed, and a later write of it is no hit. So no page is held clean,
-//! a page is programmed once for each time that it was made dirty, and what write-behind costs is
-//! the hits on pages that left early.
+//! *Which* page goes is the policy's decision (`Policy::destage`). Here is *when*: from a high watermark of held pages
+//! on until a low one is reached, to elements that are ready for a page. A page that is written ahead leaves the policy
+//! like any other victim: it keeps its slot and can be read there until it is programmed, and a later write of it is no
+//! hit. So no page is held clean, a page is programmed once for each time that it was made dirty, and what write-behind
+//! costs is the hits on pages that left early.
 
 use super::BufferMode;
 use crate::Error;
@@ -27,12 +26,8 @@ pub enum WriteBehind {
 
 impl WriteBehind {
     /// What each is called in options.
-    pub const NAMES: [(&'static str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("off", Self::Off),
-        ("idle", Self::Idle),
-        ("any", Self::Any),
-    ];
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("auto", Self::Auto), ("off", Self::Off), ("idle", Self::Idle), ("any", Self::Any)];
 
     fn name(self) -> &'static str {
         let entry = Self::NAMES.iter().find(|entry| entry.1 == self);
@@ -45,14 +40,12 @@ impl WriteBehind {
 pub struct Destaging {
     /// Which elements are given pages.
     pub write_behind: WriteBehind,
-    /// Held pages, as a share of the slots, above which destaging begins. By default as many slots
-    /// are free as there are elements, so that a burst as wide as the drive finds room, but an
-    /// eighth of the buffer at most.
+    /// Held pages, as a share of the slots, above which destaging begins. By default as many slots are free as there
+    /// are elements, so that a burst as wide as the drive finds room, but an eighth of the buffer at most.
     pub high_watermark: Option<f64>,
     /// The share at which it ends; by default the high watermark.
     pub low_watermark: Option<f64>,
-    /// Pages of the buffer that an element has to program at most, for [`WriteBehind::Any`]; 1 by
-    /// default.
+    /// Pages of the buffer that an element has to program at most, for [`WriteBehind::Any`]; 1 by default.
     pub depth: Option<u32>,
 }
 
@@ -78,8 +71,7 @@ impl Destaging {
             return self.refuse_ineffective().map(|()| None);
         }
         if mode == BufferMode::Reshape {
-            let wanted =
-                "off in front of the drive (mode reshape), or a buffer in it (mode inline)";
+            let wanted = "off in front of the drive (mode reshape), or a buffer in it (mode inline)";
             return Err(Error::option("write_behind", write_behind.name(), wanted));
         }
         if let (WriteBehind::Idle, Some(depth)) = (write_behind, self.depth) {
@@ -111,17 +103,12 @@ impl Destaging {
 
     fn refuse_ineffective(&self) -> Result<(), Error> {
         let wanted = "write_behind idle or any, for it is off";
-        for (name, share) in [
-            ("high_watermark", self.high_watermark),
-            ("low_watermark", self.low_watermark),
-        ] {
+        for (name, share) in [("high_watermark", self.high_watermark), ("low_watermark", self.low_watermark)] {
             if let Some(share) = share {
                 return Err(Error::option(name, share, wanted));
             }
         }
-        self.depth.map_or(Ok(()), |depth| {
-            Err(Error::option("destage_depth", depth, wanted))
-        })
+        self.depth.map_or(Ok(()), |depth| Err(Error::option("destage_depth", depth, wanted)))
     }
 }
 
@@ -151,12 +138,7 @@ pub struct Destager {
 
 impl Destager {
     /// Whether a page should go. `pending`: evictions that the drive's state does not show yet.
-    pub(super) fn begin(
-        &mut self,
-        held: usize,
-        drive_state: &DriveState<'_>,
-        pending: &[Eviction],
-    ) -> bool {
+    pub(super) fn begin(&mut self, held: usize, drive_state: &DriveState<'_>, pending: &[Eviction]) -> bool {
         if !self.is_due(held) {
             return false;
         }
@@ -181,20 +163,13 @@ impl Destager {
     }
 
     fn is_due(&mut self, held: usize) -> bool {
-        let most = if self.is_active {
-            self.low_pages
-        } else {
-            self.high_pages
-        };
+        let most = if self.is_active { self.low_pages } else { self.high_pages };
         self.is_active = held > most;
         self.is_active
     }
 
     pub(super) fn targets<'a>(&'a self, drive_state: &DriveState<'a>) -> DestageTargets<'a> {
-        DestageTargets {
-            drive_state: *drive_state,
-            ready: &self.ready,
-        }
+        DestageTargets { drive_state: *drive_state, ready: &self.ready }
     }
 
     /// A page of the buffer goes to its element, ahead of need or not.

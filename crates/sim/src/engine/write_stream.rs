@@ -72,11 +72,7 @@ impl<'a> WriteStream<'a> {
                 lookahead,
                 tally: Tally::default(),
                 requests: Vec::new(),
-                batch: if workers.count() == 1 {
-                    BATCH
-                } else {
-                    SHARED_BATCH
-                },
+                batch: if workers.count() == 1 { BATCH } else { SHARED_BATCH },
                 placement: drive.placement(),
                 channel_free_ps: 0,
                 channel_ps_per_sector: drive.spec().channel_ps_per_sector,
@@ -96,11 +92,7 @@ impl<'a> WriteStream<'a> {
     }
 
     pub fn run(self) -> Result<(Tally, TimeSeries), Error> {
-        if self.input.lookahead.watches_elements() {
-            self.run_in_steps()
-        } else {
-            self.run_in_batches()
-        }
+        if self.input.lookahead.watches_elements() { self.run_in_steps() } else { self.run_in_batches() }
     }
 
     fn run_in_batches(mut self) -> Result<(Tally, TimeSeries), Error> {
@@ -116,9 +108,7 @@ impl<'a> WriteStream<'a> {
                 let served = batch.serve(self.drive, &mut self.free_at_ps);
                 served.map_err(|element| self.drive.worn_out(element))?;
             }
-            self.free_at_ps
-                .iter()
-                .try_for_each(|&at_ps| check_time(at_ps))?;
+            self.free_at_ps.iter().try_for_each(|&at_ps| check_time(at_ps))?;
             self.settle(&mut batch);
             if !more? {
                 break;
@@ -157,24 +147,13 @@ impl<'a> WriteStream<'a> {
     }
 
     /// Reads what the next request of the trace makes of the buffer; returns false at the end.
-    fn read_next(
-        &mut self,
-        requests: &mut Vec<DriveRequest>,
-        queues: &ElementQueues,
-    ) -> Result<bool, Error> {
-        let drive_state = DriveState {
-            now_ps: self.now_ps,
-            free_at_ps: queues.free_at_ps(),
-        };
-        let Input {
-            lookahead, tally, ..
-        } = &mut self.input;
+    fn read_next(&mut self, requests: &mut Vec<DriveRequest>, queues: &ElementQueues) -> Result<bool, Error> {
+        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: queues.free_at_ps() };
+        let Input { lookahead, tally, .. } = &mut self.input;
         let more = lookahead.append_ready(requests, &drive_state, tally)?;
         if let Some(requests) = lookahead.newly_read() {
             // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
-            let places = requests
-                .iter()
-                .map(|request| self.drive.place(request.first));
+            let places = requests.iter().map(|request| self.drive.place(request.first));
             self.drive.prefetch(&places.collect::<Vec<_>>());
         }
         Ok(more)
@@ -207,12 +186,7 @@ impl<'a> WriteStream<'a> {
             done_ps = queues.push(element, transfer.end_ps, spent_ps).max(done_ps);
             place = self.input.placement.next(place);
         }
-        self.pending.push(Pending {
-            issued_ps: request.at_ps,
-            done_ps,
-            sectors: request.sectors,
-            transfer: number,
-        });
+        self.pending.push(Pending { issued_ps: request.at_ps, done_ps, sectors: request.sectors, transfer: number });
         self.now_ps = request.at_ps;
         self.input.tally.issued += 1;
         Ok(())
@@ -238,11 +212,7 @@ impl<'a> WriteStream<'a> {
 
     /// The workers serve a batch. Meanwhile this thread prepares the next one, unless too many requests
     /// may be outstanding then.
-    fn serve_and_prepare(
-        &mut self,
-        batch: &mut Batch,
-        next: &mut Batch,
-    ) -> Result<Option<Result<bool, Error>>, Error> {
+    fn serve_and_prepare(&mut self, batch: &mut Batch, next: &mut Batch) -> Result<Option<Result<bool, Error>>, Error> {
         let outstanding = self.pending.len() + batch.pending.len();
         let room = self.options.max_outstanding.checked_sub(outstanding);
         let mut prepared = None;
@@ -298,14 +268,7 @@ impl<'a> WriteStream<'a> {
 
     /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
     fn complete_until(&mut self, until_ps: u64, next: Option<&Pending>) {
-        completions::count(
-            &self.shares,
-            &self.pending,
-            until_ps,
-            &self.input.transfers,
-            &self.begins_ps,
-            self.workers,
-        );
+        completions::count(&self.shares, &self.pending, until_ps, &self.input.transfers, &self.begins_ps, self.workers);
         self.pending.retain(|request| request.done_ps > until_ps);
         self.left = self.pending.len();
         for share in &mut self.shares {
@@ -345,21 +308,15 @@ impl<'a> WriteStream<'a> {
 }
 
 impl Input<'_> {
-    /// Prepares a batch: `room` more requests, about, before too many may be outstanding. Returns false
-    /// at the end.
+    /// Prepares a batch: `room` more requests, about, before too many may be outstanding. Returns false at the end.
     fn prepare(&mut self, batch: &mut Batch, room: usize) -> Result<bool, Error> {
         batch.clear();
         self.requests.clear();
         // The buffer does not look at the elements.
-        let drive_state = DriveState {
-            now_ps: 0,
-            free_at_ps: &[],
-        };
+        let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
         let mut more = Ok(true);
         while let Ok(true) = more {
-            more = self
-                .lookahead
-                .append_ready(&mut self.requests, &drive_state, &mut self.tally);
+            more = self.lookahead.append_ready(&mut self.requests, &drive_state, &mut self.tally);
             let requests = self.requests.len();
             if requests >= self.batch || requests > room {
                 break;
@@ -375,10 +332,7 @@ impl Input<'_> {
         let number = self.transfers.known.len() as u32;
         let start_ps = request.at_ps.max(self.channel_free_ps);
         self.channel_free_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
-        let transfer = Transfer {
-            start_ps,
-            end_ps: self.channel_free_ps,
-        };
+        let transfer = Transfer { start_ps, end_ps: self.channel_free_ps };
         self.transfers.known.push(transfer);
         (self.transfers.first.wrapping_add(number), transfer)
     }
@@ -389,34 +343,23 @@ impl Input<'_> {
         let mut free_ps = self.channel_free_ps;
         let transfers = self.requests.iter().map(|request| {
             let start_ps = request.at_ps.max(free_ps);
-            free_ps = after(
-                start_ps,
-                u64::from(request.sectors) * self.channel_ps_per_sector,
-            );
-            Transfer {
-                start_ps,
-                end_ps: free_ps,
-            }
+            free_ps = after(start_ps, u64::from(request.sectors) * self.channel_ps_per_sector);
+            Transfer { start_ps, end_ps: free_ps }
         });
         self.transfers.known.extend(transfers);
         self.channel_free_ps = free_ps;
         let numbers = self.transfers.first.wrapping_add(first as u32)..;
         let pending = self.requests.iter().zip(numbers);
-        batch
-            .pending
-            .extend(pending.map(|(request, transfer)| Pending {
-                issued_ps: request.at_ps,
-                done_ps: 0,
-                sectors: request.sectors,
-                transfer,
-            }));
+        batch.pending.extend(pending.map(|(request, transfer)| Pending {
+            issued_ps: request.at_ps,
+            done_ps: 0,
+            sectors: request.sectors,
+            transfer,
+        }));
         let transfers = self.transfers.known[first..].iter();
         for (number, (request, transfer)) in (0..).zip(self.requests.iter().zip(transfers)) {
             let mut place = self.placement.place(request.first);
-            batch.pages.push(Pages {
-                element: place.element,
-                count: request.pages,
-            });
+            batch.pages.push(Pages { element: place.element, count: request.pages });
             for _ in 0..request.pages {
                 batch.writes[place.element as usize].push(PageWrite {
                     received_ps: transfer.end_ps,

@@ -1,16 +1,13 @@
 //! `arc`: adaptive replacement (N. Megiddo, D. S. Modha, "ARC: A Self-Tuning, Low Overhead
 //! Replacement Cache", FAST 2003, figure 4).
 //!
-//! Pages written once and pages written again stand in a list each, in order of last write, and the
-//! numbers of those that left are remembered in two more. A page that returns while it is remembered
-//! left too early: its kind gets more slots, the more of them the rarer its kind is among what is
-//! remembered.
+//! Pages written once and pages written again stand in a list each, in order of last write, and the numbers of those
+//! that left are remembered in two more. A page that returns while it is remembered left too early: its kind gets more
+//! slots, the more of them the rarer its kind is among what is remembered.
 //!
 //! Memory: numbers of as many pages as are held; 160 to 290 bytes a page in all.
 
-use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments,
-};
+use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments};
 
 /// Written once; written again while held or remembered: T1 and T2 of the paper.
 const RECENT: u8 = 0;
@@ -30,11 +27,7 @@ struct Arc {
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     settings.need("arc", 1, "it keeps pages")?;
     let capacity = settings.capacity_pages;
-    Ok(Box::new(Arc {
-        segments: Segments::new(2 * capacity, 4),
-        capacity,
-        recent_target: 0.0,
-    }))
+    Ok(Box::new(Arc { segments: Segments::new(2 * capacity, 4), capacity, recent_target: 0.0 }))
 }
 
 impl Arc {
@@ -109,12 +102,7 @@ impl Arc {
 }
 
 impl Policy for Arc {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         match self.segments.find(page) {
             Some((slot, ghost @ (RECENT_GHOST | FREQUENT_GHOST))) => {
                 self.adapt(ghost);

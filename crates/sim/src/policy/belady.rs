@@ -1,13 +1,12 @@
 //! The offline optimum: what no write buffer can exceed, the most write hits that a sequence allows.
 //!
-//! L. A. Belady's MIN ("A study of replacement algorithms for a virtual-storage computer", IBM
-//! Systems Journal 5(2), 1966) with bypass: it knows what comes, and need not keep the page that
-//! was just written. A write hits if its page was kept since the write before it; so each pair of
-//! successive writes of a page is an interval, and the most hits are the most intervals of which
-//! never more than the buffer's pages overlap. In the order of their ends, each goes to the slot
-//! that has been free for the shortest time when it begins, if there is one: that is optimal
-//! (U. Faigle and W. M. Nawijn, "Note on scheduling intervals on-line", Discrete Applied
-//! Mathematics 58, 1995). So the past decides, and a load needs neither be stored nor read twice.
+//! L. A. Belady's MIN ("A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2),
+//! 1966) with bypass: it knows what comes, and need not keep the page that was just written. A write hits if its page
+//! was kept since the write before it; so each pair of successive writes of a page is an interval, and the most hits
+//! are the most intervals of which never more than the buffer's pages overlap. In the order of their ends, each goes to
+//! the slot that has been free for the shortest time when it begins, if there is one: that is optimal (U. Faigle and W.
+//! M. Nawijn, "Note on scheduling intervals on-line", Discrete Applied Mathematics 58, 1995). So the past decides, and
+//! a load needs neither be stored nor read twice.
 //!
 //! It is a bound on hits, not on response times: a policy with fewer may be faster.
 
@@ -36,14 +35,7 @@ impl OfflineOptimum {
     /// For a buffer of `capacity` pages, and a drive of `pages`.
     #[must_use]
     pub fn new(capacity: usize, pages: u32) -> Self {
-        Self {
-            capacity,
-            free_since: BTreeSet::new(),
-            written: vec![0; pages as usize],
-            writes: 0,
-            hits: 0,
-            flushed: 0,
-        }
+        Self { capacity, free_since: BTreeSet::new(), written: vec![0; pages as usize], writes: 0, hits: 0, flushed: 0 }
     }
 
     /// One page more than before; returns its number.
@@ -107,9 +99,7 @@ mod tests {
             for (held, hits) in states {
                 let hits = hits + u64::from((held >> page) & 1);
                 let most = held | (1 << page);
-                for kept in (0..=most)
-                    .filter(|kept| kept & !most == 0 && kept.count_ones() as usize <= capacity)
-                {
+                for kept in (0..=most).filter(|kept| kept & !most == 0 && kept.count_ones() as usize <= capacity) {
                     let best: &mut u64 = after.entry(kept).or_default();
                     *best = hits.max(*best);
                 }

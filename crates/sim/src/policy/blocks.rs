@@ -142,17 +142,12 @@ impl Blocks {
         if self.cut.page(block, length - 1).is_some() {
             return length;
         }
-        (0..length)
-            .take_while(|&offset| self.cut.page(block, offset).is_some())
-            .count() as u32
+        (0..length).take_while(|&offset| self.cut.page(block, offset).is_some()).count() as u32
     }
 
     #[inline]
     fn bit(&self, slot: u32, offset: u32) -> (usize, u64) {
-        (
-            slot as usize * self.words + offset as usize / 64,
-            1 << (offset % 64),
-        )
+        (slot as usize * self.words + offset as usize / 64, 1 << (offset % 64))
     }
 
     /// Whether the page at an offset of the block in a slot is buffered.
@@ -248,11 +243,7 @@ impl Blocks {
         }
         start = evicted.len();
         for offset in 0..pages {
-            let action = if self.has(slot, offset) {
-                Action::Write
-            } else {
-                Action::PadWrite
-            };
+            let action = if self.has(slot, offset) { Action::Write } else { Action::PadWrite };
             if let Some(page) = self.cut.page(block, offset) {
                 self.append(evicted, start, page, action);
             }
@@ -268,10 +259,7 @@ impl Blocks {
     fn append(&self, evicted: &mut Vec<Eviction>, start: usize, page: Page, action: Action) {
         let mut joined = false;
         if self.requests && evicted.len() > start {
-            if let Some(last) = evicted
-                .last_mut()
-                .filter(|last| last.first + last.pages == page)
-            {
+            if let Some(last) = evicted.last_mut().filter(|last| last.first + last.pages == page) {
                 if last.action == action {
                     last.pages += 1;
                     return;
@@ -279,12 +267,7 @@ impl Blocks {
                 joined = true;
             }
         }
-        evicted.push(Eviction {
-            first: page,
-            pages: 1,
-            action,
-            joined,
-        });
+        evicted.push(Eviction { first: page, pages: 1, action, joined });
     }
 
     /// Frees a slot without pages.

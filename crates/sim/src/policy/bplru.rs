@@ -90,12 +90,7 @@ impl Policy for Bplru {
         self.padding
     }
 
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         let (block, offset) = self.blocks.locate(page);
         let mut access = Access::Miss;
         let slot = if let Some(slot) = self.blocks.find(block) {
@@ -133,10 +128,7 @@ impl Policy for Bplru {
 
     fn discard(&mut self, page: Page) -> bool {
         let (block, offset) = self.blocks.locate(page);
-        let found = self
-            .blocks
-            .find(block)
-            .filter(|&slot| self.blocks.has(slot, offset));
+        let found = self.blocks.find(block).filter(|&slot| self.blocks.has(slot, offset));
         if let Some(slot) = found {
             if self.blocks.count(slot) == 1 {
                 self.order.unlink(slot);

@@ -6,8 +6,8 @@
 //! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
-    destage::SEARCH_PAGES, list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH_PAGES, list::Lists,
+    slots::Slots,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -42,12 +42,7 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         if let Some(slot) = self.slots.find(page) {
             self.marked[slot as usize] = true;
             return Access::Hit;

@@ -9,8 +9,7 @@
 //! last write, and that elements take turns, is our reading; `epo-all` is the other one.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
-    per_element_lru::PerElementLru,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -22,10 +21,7 @@ struct Epo {
 
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     settings.need("epo", 1, "it keeps pages")?;
-    Ok(Box::new(Epo {
-        held: PerElementLru::new(settings),
-        turn: 0,
-    }))
+    Ok(Box::new(Epo { held: PerElementLru::new(settings), turn: 0 }))
 }
 
 impl Epo {
@@ -36,11 +32,7 @@ impl Epo {
         let elements = self.held.elements();
         for _ in 0..elements {
             let element = self.turn;
-            self.turn = if element + 1 == elements {
-                0
-            } else {
-                element + 1
-            };
+            self.turn = if element + 1 == elements { 0 } else { element + 1 };
             if ready(element) && self.held.evict(element, evicted) {
                 return true;
             }
@@ -50,12 +42,7 @@ impl Epo {
 }
 
 impl Policy for Epo {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         if self.held.touch(page) {
             return Access::Hit;
         }

@@ -5,8 +5,7 @@
 //! pages. Inferred, as `epo` is: the other reading of the same abstract.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
-    per_element_lru::PerElementLru,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -17,9 +16,7 @@ struct EpoAll {
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     let wanted = settings.layout.elements as usize;
     settings.need("epo-all", wanted, "one for each element")?;
-    Ok(Box::new(EpoAll {
-        held: PerElementLru::new(settings),
-    }))
+    Ok(Box::new(EpoAll { held: PerElementLru::new(settings) }))
 }
 
 impl EpoAll {
@@ -34,12 +31,7 @@ impl EpoAll {
 }
 
 impl Policy for EpoAll {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         if self.held.touch(page) {
             return Access::Hit;
         }

@@ -46,34 +46,19 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn impossible(
-        name: &'static str,
-        seen: &dyn ToString,
-        wanted: impl Into<String>,
-    ) -> Self {
-        Self::Impossible {
-            name,
-            seen: seen.to_string(),
-            wanted: wanted.into(),
-        }
+    pub(super) fn impossible(name: &'static str, seen: &dyn ToString, wanted: impl Into<String>) -> Self {
+        Self::Impossible { name, seen: seen.to_string(), wanted: wanted.into() }
     }
 
     /// With the names that are at most two edits away, or begin alike.
     pub(super) fn unknown(name: &str, names: &[&'static str]) -> Self {
-        let near: Vec<&str> = names
-            .iter()
-            .copied()
-            .filter(|known| is_near(name, known))
-            .collect();
+        let near: Vec<&str> = names.iter().copied().filter(|known| is_near(name, known)).collect();
         let near = if near.is_empty() {
             format!("there are {}", names.join(", "))
         } else {
             format!("did you mean {}?", near.join(" or "))
         };
-        Self::Unknown {
-            name: name.to_owned(),
-            near,
-        }
+        Self::Unknown { name: name.to_owned(), near }
     }
 }
 
@@ -105,12 +90,7 @@ mod tests {
 
     #[test]
     fn distances_are_edits() {
-        for (from, to, edits) in [
-            ("lru", "lru", 0),
-            ("lruu", "lru", 1),
-            ("bpl", "bplru", 2),
-            ("", "fab", 3),
-        ] {
+        for (from, to, edits) in [("lru", "lru", 0), ("lruu", "lru", 1), ("bpl", "bplru", 2), ("", "fab", 3)] {
             assert_eq!(distance(from, to), edits, "{from} {to}");
         }
     }

@@ -58,18 +58,9 @@ impl Fab {
 }
 
 impl Policy for Fab {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         let (block, offset) = self.blocks.locate(page);
-        if let Some(slot) = self
-            .blocks
-            .find(block)
-            .filter(|&slot| self.blocks.has(slot, offset))
-        {
+        if let Some(slot) = self.blocks.find(block).filter(|&slot| self.blocks.has(slot, offset)) {
             self.by_count.unlink(slot);
             self.rank(slot);
             return Access::Hit;
@@ -101,10 +92,7 @@ impl Policy for Fab {
 
     fn discard(&mut self, page: Page) -> bool {
         let (block, offset) = self.blocks.locate(page);
-        let found = self
-            .blocks
-            .find(block)
-            .filter(|&slot| self.blocks.has(slot, offset));
+        let found = self.blocks.find(block).filter(|&slot| self.blocks.has(slot, offset));
         if let Some(slot) = found {
             self.by_count.unlink(slot);
             self.blocks.take(slot, offset);
@@ -126,11 +114,8 @@ impl Policy for Fab {
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
         let accepts = |page| targets.accepts(page);
         let goes = |&slot: &u32| self.blocks.all_pages(slot, false, accepts);
-        let victim = (0..self.most)
-            .rev()
-            .flat_map(|list| self.by_count.oldest_first(list))
-            .take(SEARCH_BLOCKS)
-            .find(goes);
+        let victim =
+            (0..self.most).rev().flat_map(|list| self.by_count.oldest_first(list)).take(SEARCH_BLOCKS).find(goes);
         if let Some(slot) = victim {
             self.by_count.unlink(slot);
             self.blocks.flush(slot, evicted);

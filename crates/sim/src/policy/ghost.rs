@@ -1,8 +1,7 @@
 //! Ghost list: the numbers of recently evicted pages, without their data.
 //!
-//! A direct-mapped table, written over where two pages meet: it forgets a few early, never grows,
-//! and costs one memory access. Eight bytes a page, at least twice as many entries as are
-//! remembered.
+//! A direct-mapped table, written over where two pages meet: it forgets a few early, never grows, and costs one memory
+//! access. Eight bytes a page, at least twice as many entries as are remembered.
 
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Entry {

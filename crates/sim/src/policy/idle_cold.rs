@@ -3,21 +3,19 @@
 //! Round robin spreads pages evenly, but blindly: its next element may be collecting garbage or reading
 //! while others stand idle, and its oldest page may be a hot one. Two questions are asked instead.
 //!
-//! *Which element?* One that is idle, and of these the one whose candidate was written longest ago:
-//! under light load that is plain replacement by coldness over the whole buffer. If none is idle,
-//! the one that is free soonest. An element that was passed over while it was busy collects old
-//! pages, which go as soon as it is idle, so no element is forgotten. What the policy has just given
-//! to an element counts as `service_ps` of work even if the drive's state does not show it yet: pages
-//! evicted at the same time go to different elements, and without any state (reshaping with no drive
-//! behind) the elements take turns.
+//! *Which element?* One that is idle, and of these the one whose candidate was written longest ago: under light load
+//! that is plain replacement by coldness over the whole buffer. If none is idle, the one that is free soonest. An
+//! element that was passed over while it was busy collects old pages, which go as soon as it is idle, so no element is
+//! forgotten. What the policy has just given to an element counts as `service_ps` of work even if the drive's state
+//! does not show it yet: pages evicted at the same time go to different elements, and without any state (reshaping with
+//! no drive behind) the elements take turns.
 //!
-//! *Which page?* Pages written once and pages written again stand in two lists an element, each in
-//! order of last write; a long run of pages written once so passes without taking the others along.
-//! How many slots the first kind may have is not a constant: as in ARC (N. Megiddo and
-//! D. S. Modha, FAST 2003), each return of a page that left too early, of which the last `capacity`
-//! are remembered, gives its kind one more slot. It begins at half, which favours neither. Where
-//! no element with a page of the kind in excess is idle, an idle one's page of the other kind goes:
-//! it is still the coldest of its element and may cost a write later, while waiting costs time now.
+//! *Which page?* Pages written once and pages written again stand in two lists an element, each in order of last write;
+//! a long run of pages written once so passes without taking the others along. How many slots the first kind may have
+//! is not a constant: as in ARC (N. Megiddo and D. S. Modha, FAST 2003), each return of a page that left too early, of
+//! which the last `capacity` are remembered, gives its kind one more slot. It begins at half, which favours neither.
+//! Where no element with a page of the kind in excess is idle, an idle one's page of the other kind goes: it is still
+//! the coldest of its element and may cost a write later, while waiting costs time now.
 //!
 //! Inside a drive it writes behind unless that is switched off; when and how far ahead is none of
 //! its business (`engine::write_behind`).
@@ -28,8 +26,8 @@
 use std::num::NonZeroU32;
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost,
-    list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists,
+    slots::Slots,
 };
 use crate::divide::Divisor;
 
@@ -74,10 +72,7 @@ struct Backs {
 
 impl Backs {
     fn new(elements: usize) -> Self {
-        Self {
-            ages: vec![NO_PAGE; elements].into_boxed_slice(),
-            oldest_first: Vec::with_capacity(elements),
-        }
+        Self { ages: vec![NO_PAGE; elements].into_boxed_slice(), oldest_first: Vec::with_capacity(elements) }
     }
 
     #[inline]
@@ -126,9 +121,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
     Ok(Box::new(IdleCold {
         slots: Slots::new(capacity),
         lists: Lists::new(capacity, 2 * elements),
-        elements: Divisor::new(
-            NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN),
-        ),
+        elements: Divisor::new(NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN)),
         written: vec![0; capacity].into_boxed_slice(),
         kinds: vec![Kind::Recent; capacity].into_boxed_slice(),
         backs: [Backs::new(elements), Backs::new(elements)],
@@ -179,24 +172,17 @@ impl IdleCold {
     fn wait_ps(&self, element: u32, drive_state: &DriveState<'_>) -> u64 {
         let free_ps = drive_state.free_at_ps.get(element as usize);
         let busy_ps = self.busy_until_ps[element as usize];
-        busy_ps
-            .max(free_ps.copied().unwrap_or(0))
-            .saturating_sub(drive_state.now_ps)
+        busy_ps.max(free_ps.copied().unwrap_or(0)).saturating_sub(drive_state.now_ps)
     }
 
-    /// The element that can begin first with a page of this kind, of several the one whose page is
-    /// oldest.
+    /// The element that can begin first with a page of this kind, of several the one whose page is oldest.
     #[inline]
     fn candidate(&self, kind: Kind, wait_ps: impl Fn(u32) -> u64) -> Option<Candidate> {
         let mut first: Option<Candidate> = None;
         for &(_, element) in &self.backs[kind as usize].oldest_first {
             let wait_ps = wait_ps(element);
             if first.is_none_or(|first| wait_ps < first.wait_ps) {
-                first = Some(Candidate {
-                    wait_ps,
-                    element,
-                    kind,
-                });
+                first = Some(Candidate { wait_ps, element, kind });
                 if wait_ps == 0 {
                     break;
                 }
@@ -209,12 +195,11 @@ impl IdleCold {
     /// first that begins with a page of the kind in excess.
     #[inline]
     fn victim(&self, wait_ps: impl Fn(u32) -> u64 + Copy) -> Option<Candidate> {
-        let kind =
-            if self.recent_pages > self.recent_target || self.recent_pages == self.slots.len() {
-                Kind::Recent
-            } else {
-                Kind::Frequent
-            };
+        let kind = if self.recent_pages > self.recent_target || self.recent_pages == self.slots.len() {
+            Kind::Recent
+        } else {
+            Kind::Frequent
+        };
         let first = self.candidate(kind, wait_ps);
         if first.is_some_and(|first| first.wait_ps == 0) {
             return first;
@@ -225,18 +210,8 @@ impl IdleCold {
     }
 
     #[inline]
-    fn evict(
-        &mut self,
-        victim: Candidate,
-        drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) {
-        let Candidate {
-            element,
-            kind,
-            wait_ps,
-            ..
-        } = victim;
+    fn evict(&mut self, victim: Candidate, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) {
+        let Candidate { element, kind, wait_ps, .. } = victim;
         let Some(slot) = self.lists.back(self.list(kind, element)) else {
             return;
         };
@@ -262,12 +237,7 @@ impl IdleCold {
 }
 
 impl Policy for IdleCold {
-    fn write(
-        &mut self,
-        page: Page,
-        drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         self.writes += 1;
         let element = self.elements.rem(page);
         if let Some(slot) = self.slots.find(page) {
@@ -333,28 +303,13 @@ impl Policy for IdleCold {
 
     /// One page an element in turn, so that all have work: the older of its two candidates.
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        let drive_state = DriveState {
-            now_ps: 0,
-            free_at_ps: &[],
-        };
+        let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
         while !self.is_empty() {
             for element in 0..self.elements.get() {
                 let age = |kind| self.backs[kind as usize].ages[element as usize];
-                let kind = if age(Kind::Recent) < age(Kind::Frequent) {
-                    Kind::Recent
-                } else {
-                    Kind::Frequent
-                };
+                let kind = if age(Kind::Recent) < age(Kind::Frequent) { Kind::Recent } else { Kind::Frequent };
                 if age(kind) != NO_PAGE {
-                    self.evict(
-                        Candidate {
-                            wait_ps: 0,
-                            element,
-                            kind,
-                        },
-                        &drive_state,
-                        evicted,
-                    );
+                    self.evict(Candidate { wait_ps: 0, element, kind }, &drive_state, evicted);
                 }
             }
         }

@@ -1,11 +1,10 @@
 //! Where a key's slot is: the one lookup that every write pays for.
 //!
-//! Open addressing with linear probing in one array of 8-byte entries, at most an eighth full: a
-//! miss looks at 1.15 entries on average, and the processor nearly always guesses right that one
-//! look is all. At a quarter, 1.4 entries, wrong guesses take a third of the speed: measured with
-//! `benches/policy.rs`. Removal shifts the entries behind it back (Knuth, TAOCP vol. 3, 6.4,
-//! Algorithm R), so that there are no tombstones and the table never has to be rebuilt. It never
-//! grows: the capacity is the buffer's.
+//! Open addressing with linear probing in one array of 8-byte entries, at most an eighth full: a miss looks at 1.15
+//! entries on average, and the processor nearly always guesses right that one look is all. At a quarter, 1.4 entries,
+//! wrong guesses take a third of the speed: measured with `benches/policy.rs`. Removal shifts the entries behind it
+//! back (Knuth, TAOCP vol. 3, 6.4, Algorithm R), so that there are no tombstones and the table never has to be rebuilt.
+//! It never grows: the capacity is the buffer's.
 
 /// The slot of an entry that is free; no list is that long.
 const FREE: u32 = u32::MAX;
@@ -29,10 +28,7 @@ impl Index {
     /// For up to `keys` keys at once.
     pub(super) fn new(keys: usize) -> Self {
         let bits = (keys.max(1) * 8).next_power_of_two().ilog2();
-        Self {
-            entries: vec![EMPTY; 1 << bits].into_boxed_slice(),
-            shift: 32 - bits,
-        }
+        Self { entries: vec![EMPTY; 1 << bits].into_boxed_slice(), shift: 32 - bits }
     }
 
     /// The slot of `key`.

@@ -19,14 +19,8 @@ pub(crate) struct Lists {
 impl Lists {
     /// `lists` empty lists that share the slots below `slots`.
     pub(crate) fn new(slots: usize, lists: usize) -> Self {
-        let alone = |at| Link {
-            newer: at,
-            older: at,
-        };
-        Self {
-            links: (0..(slots + lists) as u32).map(alone).collect(),
-            slots: slots as u32,
-        }
+        let alone = |at| Link { newer: at, older: at };
+        Self { links: (0..(slots + lists) as u32).map(alone).collect(), slots: slots as u32 }
     }
 
     /// Puts a slot that is in no list at the front of `list`.
@@ -34,10 +28,7 @@ impl Lists {
     pub(crate) fn push_front(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let older = self.links[sentinel as usize].older;
-        self.links[slot as usize] = Link {
-            newer: sentinel,
-            older,
-        };
+        self.links[slot as usize] = Link { newer: sentinel, older };
         self.links[older as usize].newer = slot;
         self.links[sentinel as usize].older = slot;
     }
@@ -47,10 +38,7 @@ impl Lists {
     pub(crate) fn push_back(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let newer = self.links[sentinel as usize].newer;
-        self.links[slot as usize] = Link {
-            newer,
-            older: sentinel,
-        };
+        self.links[slot as usize] = Link { newer, older: sentinel };
         self.links[newer as usize].older = slot;
         self.links[sentinel as usize].newer = slot;
     }

@@ -40,8 +40,7 @@ pub use settings::{BlockBy, Settings};
 /// A logical page of the drive, counted from 0 in units of the drive's page size.
 pub type Page = u32;
 
-/// How a drive spreads its pages: page `p` lies on element `p % elements`, there as number
-/// `p / elements`.
+/// How a drive spreads its pages: page `p` lies on element `p % elements`, there as number `p / elements`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Flash elements (dies or packages) of the drive.
@@ -104,12 +103,7 @@ impl Eviction {
     /// One page that was in the buffer, as a request of its own.
     #[inline]
     fn of(page: Page) -> Self {
-        Self {
-            first: page,
-            pages: 1,
-            action: Action::Write,
-            joined: false,
-        }
+        Self { first: page, pages: 1, action: Action::Write, joined: false }
     }
 }
 
@@ -120,12 +114,7 @@ impl Eviction {
 /// since), never more than `capacity` pages are held, a hit evicts nothing, `drain` leaves it empty.
 pub trait Policy: Stored {
     /// One page is written. Evictions are appended to `evicted`, in the order in which they are to go.
-    fn write(
-        &mut self,
-        page: Page,
-        drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access;
+    fn write(&mut self, page: Page, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access;
 
     /// Whether the page is in the buffer, so that a read of it needs no flash. Changes nothing.
     fn holds(&self, page: Page) -> bool;
@@ -198,40 +187,22 @@ pub struct Entry {
 }
 
 impl Entry {
-    const fn new(
-        name: &'static str,
-        about: &'static str,
-        options: &'static [&'static str],
-        make: Constructor,
-    ) -> Self {
-        Self {
-            name,
-            about,
-            options,
-            make,
-        }
+    const fn new(name: &'static str, about: &'static str, options: &'static [&'static str], make: Constructor) -> Self {
+        Self { name, about, options, make }
     }
 
     /// Makes the buffer.
     ///
     /// # Errors
-    /// An option that the policy does not know, a buffer smaller than it needs, a layout that
-    /// cannot be.
+    /// An option that the policy does not know, a buffer smaller than it needs, a layout that cannot be.
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
         settings.check()?;
-        if let Some(option) = settings
-            .chosen()
-            .find(|option| !self.options.contains(option))
-        {
+        if let Some(option) = settings.chosen().find(|option| !self.options.contains(option)) {
             let known = match self.options {
                 [] => "none".to_owned(),
                 known => known.join(", "),
             };
-            return Err(Error::Option {
-                policy: self.name,
-                option,
-                known,
-            });
+            return Err(Error::Option { policy: self.name, option, known });
         }
         (self.make)(settings)
     }
@@ -239,31 +210,11 @@ impl Entry {
 
 /// Every policy there is.
 pub const POLICIES: &[Entry] = &[
-    Entry::new(
-        "none",
-        "no buffer: every page goes straight to the drive",
-        &[],
-        none::make,
-    ),
-    Entry::new(
-        "fifo",
-        "the page that came first leaves first",
-        &[],
-        fifo::make,
-    ),
+    Entry::new("none", "no buffer: every page goes straight to the drive", &[], none::make),
+    Entry::new("fifo", "the page that came first leaves first", &[], fifo::make),
     Entry::new("lru", "the page written longest ago leaves", &[], lru::make),
-    Entry::new(
-        "clock",
-        "first in, first out, with a second chance for what was written again",
-        &[],
-        clock::make,
-    ),
-    Entry::new(
-        "sieve",
-        "the first page from a hand on that was not written again leaves",
-        &[],
-        sieve::make,
-    ),
+    Entry::new("clock", "first in, first out, with a second chance for what was written again", &[], clock::make),
+    Entry::new("sieve", "the first page from a hand on that was not written again leaves", &[], sieve::make),
     Entry::new(
         "s3-fifo",
         "pages pass a small queue, and stay in a large one if they are written again",
@@ -282,30 +233,10 @@ pub const POLICIES: &[Entry] = &[
         &["block_by", "padding", "compensation", "block_requests"],
         bplru::make,
     ),
-    Entry::new(
-        "fab",
-        "the block with most pages leaves",
-        &["block_by", "block_requests"],
-        fab::make,
-    ),
-    Entry::new(
-        "epo",
-        "the oldest page of the next element leaves, round robin",
-        &[],
-        epo::make,
-    ),
-    Entry::new(
-        "epo-all",
-        "the oldest page of every element leaves at once",
-        &[],
-        epo_all::make,
-    ),
-    Entry::new(
-        "idle-cold",
-        "the coldest page of an idle element leaves",
-        &[],
-        idle_cold::make,
-    ),
+    Entry::new("fab", "the block with most pages leaves", &["block_by", "block_requests"], fab::make),
+    Entry::new("epo", "the oldest page of the next element leaves, round robin", &[], epo::make),
+    Entry::new("epo-all", "the oldest page of every element leaves at once", &[], epo_all::make),
+    Entry::new("idle-cold", "the coldest page of an idle element leaves", &[], idle_cold::make),
 ];
 
 /// Makes the buffer of a policy.

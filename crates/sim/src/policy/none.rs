@@ -5,21 +5,13 @@ use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, S
 #[derive(serde::Serialize, serde::Deserialize)]
 struct None;
 
-#[allow(
-    clippy::unnecessary_wraps,
-    reason = "the constructors of a list are of one type"
-)]
+#[allow(clippy::unnecessary_wraps, reason = "the constructors of a list are of one type")]
 pub(super) fn make(_settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     Ok(Box::new(None))
 }
 
 impl Policy for None {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         evicted.push(Eviction::of(page));
         Access::Bypass
     }

@@ -1,8 +1,7 @@
 //! What first in, first out and least recently used share: one line of pages.
 
 use super::{
-    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH_PAGES, list::Lists,
-    slots::Slots,
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH_PAGES, list::Lists, slots::Slots,
 };
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
@@ -15,10 +14,7 @@ pub(super) struct Queue<const RENEWS: bool> {
 
 impl<const RENEWS: bool> Queue<RENEWS> {
     pub fn new(capacity: usize) -> Self {
-        Self {
-            slots: Slots::new(capacity),
-            order: Lists::new(capacity, 1),
-        }
+        Self { slots: Slots::new(capacity), order: Lists::new(capacity, 1) }
     }
 
     #[inline]
@@ -33,12 +29,7 @@ impl<const RENEWS: bool> Queue<RENEWS> {
 }
 
 impl<const RENEWS: bool> Policy for Queue<RENEWS> {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         if let Some(slot) = self.slots.find(page) {
             if RENEWS {
                 self.order.renew(0, slot);

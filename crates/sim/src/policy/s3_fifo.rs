@@ -8,9 +8,7 @@
 //!
 //! Memory: numbers of nine tenths as many pages as are held; 155 to 280 bytes a page in all.
 
-use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments,
-};
+use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments};
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
@@ -46,23 +44,13 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
 }
 
 impl S3Fifo {
-    /// The queues that are looked at for a victim. What leaves the small one may be in the main one
-    /// only then.
+    /// The queues that are looked at for a victim. What leaves the small one may be in the main one only then.
     fn turn(&self) -> &'static [u8] {
-        if self.segments.len(SMALL) >= self.small_share {
-            &[SMALL, MAIN]
-        } else {
-            &[MAIN, SMALL, MAIN]
-        }
+        if self.segments.len(SMALL) >= self.small_share { &[SMALL, MAIN] } else { &[MAIN, SMALL, MAIN] }
     }
 
     /// Looks at pages of a queue, as `next` names them, until one leaves.
-    fn evict(
-        &mut self,
-        queue: u8,
-        next: impl Fn(&Segments) -> Option<u32>,
-        evicted: &mut Vec<Eviction>,
-    ) -> bool {
+    fn evict(&mut self, queue: u8, next: impl Fn(&Segments) -> Option<u32>, evicted: &mut Vec<Eviction>) -> bool {
         while let Some(slot) = next(&self.segments) {
             let writes = &mut self.writes[slot as usize];
             if queue == MAIN && *writes > 0 {
@@ -103,12 +91,7 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         let queue = match self.segments.find(page) {
             None => SMALL,
             Some((slot, GHOST)) => {

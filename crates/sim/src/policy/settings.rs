@@ -13,8 +13,7 @@ pub enum BlockBy {
     /// As many consecutive logical pages as an erase block has. They lie on different elements.
     #[default]
     Lba,
-    /// Logical pages of one element, consecutive there: what shares an erase block where an
-    /// element maps whole blocks.
+    /// Logical pages of one element, consecutive there: what shares an erase block where an element maps whole blocks.
     Element,
 }
 
@@ -67,54 +66,31 @@ impl Settings {
     }
 
     /// Refuses a buffer that is smaller than `wanted`.
-    pub(super) fn need(
-        &self,
-        policy: &'static str,
-        wanted: usize,
-        why: &'static str,
-    ) -> Result<(), Error> {
+    pub(super) fn need(&self, policy: &'static str, wanted: usize, why: &'static str) -> Result<(), Error> {
         let seen = self.capacity_pages;
         if seen < wanted {
-            return Err(Error::TooSmall {
-                policy,
-                wanted,
-                why,
-                seen,
-            });
+            return Err(Error::TooSmall { policy, wanted, why, seen });
         }
         Ok(())
     }
 
     /// What no policy can do.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Layout {
-            elements,
-            pages_per_block,
-            ..
-        } = self.layout;
+        let Layout { elements, pages_per_block, .. } = self.layout;
         if elements == 0 {
             return Err(Error::impossible("elements", &elements, "at least 1"));
         }
         if !(1..=MOST_PAGES_PER_BLOCK).contains(&pages_per_block) {
             let wanted = format!("1 to {MOST_PAGES_PER_BLOCK}");
-            return Err(Error::impossible(
-                "pages_per_block",
-                &pages_per_block,
-                wanted,
-            ));
+            return Err(Error::impossible("pages_per_block", &pages_per_block, wanted));
         }
         if self.capacity_pages > MOST_PAGES {
             let wanted = format!("at most {MOST_PAGES} pages");
             return Err(Error::impossible("capacity", &self.capacity_pages, wanted));
         }
         if self.block_requests && self.block_by == BlockBy::Element {
-            let wanted =
-                "blocks by lba: the pages of an element are not consecutive, and go one by one";
-            return Err(Error::impossible(
-                "block_requests",
-                &"with blocks by element",
-                wanted,
-            ));
+            let wanted = "blocks by lba: the pages of an element are not consecutive, and go one by one";
+            return Err(Error::impossible("block_requests", &"with blocks by element", wanted));
         }
         Ok(())
     }

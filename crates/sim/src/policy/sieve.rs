@@ -2,14 +2,13 @@
 //! (Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU: an Efficient
 //! Turn-Key Eviction Algorithm for Web Caches", NSDI 2024).
 //!
-//! As in CLOCK, a hit only marks its page, and the hand takes the mark from a page that it passes.
-//! Unlike there, that page keeps its place. So the hand stays among pages that proved cold, new
-//! pages come in far from it only until it has passed the others, and what survives gathers at the
-//! old end.
+//! As in CLOCK, a hit only marks its page, and the hand takes the mark from a page that it passes. Unlike there, that
+//! page keeps its place. So the hand stays among pages that proved cold, new pages come in far from it only until it
+//! has passed the others, and what survives gathers at the old end.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings,
-    destage::SEARCH_PAGES, list::Lists, slots::Slots,
+    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH_PAGES, list::Lists,
+    slots::Slots,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -52,12 +51,7 @@ impl Sieve {
     /// Evicts the first page without a mark, of those that are accepted among the first `most` from
     /// the hand on; if all have one, the first of them. The hand takes the marks of the pages that
     /// it passes, and stops at one that is not accepted.
-    fn evict(
-        &mut self,
-        most: usize,
-        accepts: impl Fn(Page) -> bool,
-        evicted: &mut Vec<Eviction>,
-    ) -> bool {
+    fn evict(&mut self, most: usize, accepts: impl Fn(Page) -> bool, evicted: &mut Vec<Eviction>) -> bool {
         let mut at = self.hand.or_else(|| self.order.back(0));
         let (mut stop, mut first, mut unmarked) = (None, None, None);
         for _ in 0..most.min(self.slots.len()) {
@@ -85,12 +79,7 @@ impl Sieve {
 }
 
 impl Policy for Sieve {
-    fn write(
-        &mut self,
-        page: Page,
-        _drive_state: &DriveState<'_>,
-        evicted: &mut Vec<Eviction>,
-    ) -> Access {
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         if let Some(slot) = self.slots.find(page) {
             self.marked[slot as usize] = true;
             return Access::Hit;

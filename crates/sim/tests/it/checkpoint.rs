@@ -3,12 +3,9 @@
 use crate::loads::{Chance, Unsaid, buffer_spec, counts, each, flush, request, setup};
 use crate::loads::{simulated, with};
 use ioassay_block::{Kind, Request, Source};
-use ioassay_sim::drive::{
-    Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling,
-};
+use ioassay_sim::drive::{Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling};
 use ioassay_sim::engine::{
-    BufferMode, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries,
-    WriteBehind,
+    BufferMode, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries, WriteBehind,
 };
 use ioassay_sim::policy::POLICIES;
 use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup, Simulation, Start, simulate_from};
@@ -173,11 +170,7 @@ fn content(of: &Simulation) -> String {
 }
 
 fn preconditioning() -> Preconditioning {
-    Preconditioning {
-        share: 0.5,
-        most_rounds: 3,
-        ..Preconditioning::default()
-    }
+    Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }
 }
 
 fn rows(series: &TimeSeries) -> String {
@@ -197,11 +190,7 @@ fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<
 }
 
 /// A run, the same by the engine of runs that are saved, and the same in parts.
-fn interrupted(
-    setup: &Setup,
-    load: &[Request],
-    cuts: &[prop::sample::Index],
-) -> (Simulation, Simulation, Simulation) {
+fn interrupted(setup: &Setup, load: &[Request], cuts: &[prop::sample::Index]) -> (Simulation, Simulation, Simulation) {
     let whole = simulated(load, setup);
     let (events, _) = saved(Start::New, load, setup);
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(load.len() + 1)).collect();
@@ -220,9 +209,7 @@ fn one_after_the_other(setup: &Setup, first: &[Request], second: &[Request]) -> 
     let (before, state) = saved(Start::New, first, setup);
     let alone = continued(Start::State(&mut state.as_slice()), Unsaid(second), setup);
     let pause_ns = 10_000_000_000 - second[0].at_ns;
-    let later = second
-        .iter()
-        .map(|request| with(*request, |later| later.at_ns += pause_ns));
+    let later = second.iter().map(|request| with(*request, |later| later.at_ns += pause_ns));
     let both: Vec<Request> = first.iter().copied().chain(later).collect();
     let (together, _) = saved(Start::New, &both, setup);
     [before, alone.expect("a run"), together]
@@ -323,10 +310,7 @@ proptest! {
 #[test]
 fn a_preconditioned_drive_is_saved_and_takes_any_buffer() {
     let how = Preconditioning::default();
-    let worn = Setup {
-        preconditioning: Some(how),
-        ..setup(&small_spec())
-    };
+    let worn = Setup { preconditioning: Some(how), ..setup(&small_spec()) };
     let (_, state) = saved(Start::New, &[], &worn);
     let load = load(&worn.drive, 3, 2000, 100, true);
     for policy in [None, Some("lru"), Some("idle-cold")] {
@@ -343,10 +327,7 @@ fn a_preconditioned_drive_is_saved_and_takes_any_buffer() {
 
 #[test]
 fn a_state_of_something_else_is_refused() {
-    let lru = Setup {
-        buffer: Some(buffer(&small_spec(), "lru", BufferMode::Inline)),
-        ..setup(&small_spec())
-    };
+    let lru = Setup { buffer: Some(buffer(&small_spec(), "lru", BufferMode::Inline)), ..setup(&small_spec()) };
     let (_, state) = saved(Start::New, &load(&lru.drive, 1, 100, 10, false), &lru);
     let refused = |setup: &Setup, resumed: bool| {
         let done = continued(start(&mut state.as_slice(), resumed), &[][..], setup);
@@ -466,11 +447,6 @@ fn a_state_that_waits_for_ever_is_refused() {
         }),
         ..Spec::default()
     };
-    let run = RunOptions {
-        window: None,
-        end: End::LastIssued,
-        series_rows: 16,
-        ..RunOptions::default()
-    };
+    let run = RunOptions { window: None, end: End::LastIssued, series_rows: 16, ..RunOptions::default() };
     assert!(refused_damages(&spec, run, 6_867_230_394_241_119, 45, 150) >= 40);
 }

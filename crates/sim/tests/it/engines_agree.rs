@@ -6,9 +6,7 @@ use crate::loads::{with, write};
 use crate::threads::Threads;
 use ioassay_block::Request;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
-use ioassay_sim::engine::{
-    BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with,
-};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -175,13 +173,7 @@ fn same_by_threads(
 #[test]
 fn long_loads_are_the_same_by_several_threads() {
     let spec = loads::reference(48);
-    let load = Load {
-        seed: 5,
-        requests: 200_000,
-        gap_ns: 40_000,
-        burst: 3,
-        pages: 2,
-    };
+    let load = Load { seed: 5, requests: 200_000, gap_ns: 40_000, burst: 3, pages: 2 };
     same_by_threads(&spec, &load.requests(&spec), "none", &plain(), 2).expect("the same");
 }
 

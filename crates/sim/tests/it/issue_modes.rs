@@ -21,9 +21,7 @@ fn issued_by(issue_mode: IssueMode) -> RunOptions {
 
 /// Writes to one element, or to as many as there are.
 fn writes(count: u64, apart: u64, gap_ns: u64) -> Vec<Request> {
-    each(count, |number| {
-        write(gap_ns * number, number * apart % 4000, 1)
-    })
+    each(count, |number| write(gap_ns * number, number * apart % 4000, 1))
 }
 
 /// One element, which fills no block in these tests: every page costs the same.
@@ -49,12 +47,7 @@ fn time_stamps_count_from_the_first_request() {
 fn scaled_time_is_time_times_the_factor() {
     let load = writes(10, 1, 1_000_000);
     // At no time at all, all are issued at once.
-    for (factor, last_ps) in [
-        (0.0, 0),
-        (0.5, 4_500_000_000),
-        (1.0, 9_000_000_000),
-        (3.0, 27_000_000_000),
-    ] {
+    for (factor, last_ps) in [(0.0, 0), (0.5, 4_500_000_000), (1.0, 9_000_000_000), (3.0, 27_000_000_000)] {
         let run = run(&load, &issued_by(IssueMode::ScaledOpenLoop(factor)));
         assert_eq!(run.last_issue_ps, last_ps);
     }
@@ -63,10 +56,7 @@ fn scaled_time_is_time_times_the_factor() {
 #[test]
 fn lots_come_at_their_own_times() {
     let load = writes(10, 1, 1);
-    let bursts = IssueMode::Bursts {
-        size: 4,
-        gap_ps: 5_000_000_000,
-    };
+    let bursts = IssueMode::Bursts { size: 4, gap_ps: 5_000_000_000 };
     let run = run(&load, &issued_by(bursts));
     // 4, 4 and 2: the last burst at twice the gap.
     assert_eq!(run.last_issue_ps, 10_000_000_000);
@@ -211,14 +201,8 @@ fn naive_clook(load: &[Request]) -> u64 {
 fn c_look_goes_up_and_begins_again_below() {
     // The first is served at once; of those that come meanwhile the next above 50, then again from
     // below: 60, 70, 10, 40. Their lengths tell the order.
-    let load = [
-        (0, 50, 1),
-        (1_000, 40, 2),
-        (1_000, 70, 3),
-        (1_000, 10, 4),
-        (1_000, 60, 5),
-    ]
-    .map(|(at_ns, page, pages)| write(at_ns, page, pages));
+    let load = [(0, 50, 1), (1_000, 40, 2), (1_000, 70, 3), (1_000, 10, 4), (1_000, 60, 5)]
+        .map(|(at_ns, page, pages)| write(at_ns, page, pages));
     let spec = long_blocks();
     let ends = |order: [u64; 5]| {
         let mut end = 0;

@@ -22,12 +22,7 @@ fn drives() -> [Spec; 3] {
 
 fn windowless(issue_mode: IssueMode) -> [RunOptions; 2] {
     let open = with(plain(), |run| run.issue_mode = issue_mode);
-    let windowed = RunOptions {
-        window: Some(4),
-        scheduler: Scheduler::Clook,
-        series_rows: 2,
-        ..open.clone()
-    };
+    let windowed = RunOptions { window: Some(4), scheduler: Scheduler::Clook, series_rows: 2, ..open.clone() };
     [open, windowed]
 }
 
@@ -50,10 +45,7 @@ fn time_stamps_that_span_years_are_refused() {
             assert!(text.contains("more than 100 days after"), "{text}");
         }
         let scaled = windowless(IssueMode::ScaledOpenLoop(0.001));
-        for options in scaled
-            .into_iter()
-            .chain(windowless(IssueMode::ClosedLoop(3)))
-        {
+        for options in scaled.into_iter().chain(windowless(IssueMode::ClosedLoop(3))) {
             let run = tally(&spec, &requests, None, &options);
             assert_eq!(run.writes.count(), 1000); // time stamps that fit, or do not matter
         }
@@ -94,17 +86,11 @@ fn work_of_years_is_refused() {
             program_ps: second_ps,
             channel_ps_per_sector: second_ps / 1000,
             endurance: 0,
-            controller: spec.controller.clone().map(|controller| Controller {
-                link_ps_per_sector: None,
-                ..controller
-            }),
+            controller: spec.controller.clone().map(|controller| Controller { link_ps_per_sector: None, ..controller }),
             ..spec
         };
         // 8,387 seconds on the channel each, most of them after 99 days.
-        let large = |number| Request {
-            length_bytes: 4095 << 20,
-            ..write(u64::from(number > 0) * 99 * DAY_NS, 0, 0)
-        };
+        let large = |number| Request { length_bytes: 4095 << 20, ..write(u64::from(number > 0) * 99 * DAY_NS, 0, 0) };
         let writes = each(700, large);
         let options = &windowless(IssueMode::OpenLoop)[0];
         let run = engine::run(&mut drive(&slow), &mut &writes[..], None, options).map(|_| ());

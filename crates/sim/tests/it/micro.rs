@@ -166,9 +166,7 @@ fn on_pages_of(page_bytes: u32, length_bytes: u64) -> u64 {
 #[test]
 fn small_pages_cross_the_pins_faster() {
     // 2 sectors, 4 sectors: over the channel and over the pins.
-    let of = |sectors: u64, channel_sectors: u64| {
-        channel_sectors * 238_400 + sectors * 528 * 25_000 + 200_000_000
-    };
+    let of = |sectors: u64, channel_sectors: u64| channel_sectors * 238_400 + sectors * 528 * 25_000 + 200_000_000;
     assert_eq!(on_pages_of(1024, 1024), of(2, 2));
     assert_eq!(of(2, 2), 226_876_800); // 0.226877 ms
     assert_eq!(on_pages_of(2048, 2048), of(4, 4));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::checkpoint;
 use crate::loads::{
-    Chance, Live, Unsaid, buffer, drive, each, flush, inline, plain, read, reference, request,
-    same_drive, same_tally, write,
+    Chance, Live, Unsaid, buffer, drive, each, flush, inline, plain, read, reference, request, same_drive, same_tally,
+    write,
 };
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Controller, Overlap, Pool, Spec, WearLevelling};

@@ -140,11 +140,7 @@ proptest! {
 
 #[test]
 fn a_drive_that_wears_out_says_so_and_still_holds_every_page() {
-    for wear_levelling in [
-        WearLevelling::Off,
-        WearLevelling::Dynamic,
-        WearLevelling::Static(2),
-    ] {
+    for wear_levelling in [WearLevelling::Off, WearLevelling::Dynamic, WearLevelling::Static(2)] {
         let spec = with(loads::small(), |spec| {
             (spec.endurance, spec.wear_levelling) = (5, wear_levelling);
         });

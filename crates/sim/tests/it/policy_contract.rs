@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::loads::with;
 use crate::policy_models::model;
-use ioassay_sim::policy::{
-    Access, Action, DestageTargets, DriveState, Eviction, Layout, POLICIES, Policy, Settings,
-};
+use ioassay_sim::policy::{Access, Action, DestageTargets, DriveState, Eviction, Layout, POLICIES, Policy, Settings};
 use ioassay_sim::policy::{BlockBy, Error, belady::OfflineOptimum, make};
 use proptest::prelude::*;
 
@@ -25,20 +23,12 @@ const PAGES: u32 = 203; // no multiple of a block
 
 fn layouts() -> impl Strategy<Value = Layout> {
     let lengths = prop::sample::select(&[1_u32, 4, 7, 64, 70][..]);
-    (1_u32..9, lengths).prop_map(|(elements, pages_per_block)| Layout {
-        elements,
-        pages_per_block,
-        pages: PAGES,
-    })
+    (1_u32..9, lengths).prop_map(|(elements, pages_per_block)| Layout { elements, pages_per_block, pages: PAGES })
 }
 
 /// Uniform, skewed to low pages, or in order with jumps.
 fn page() -> impl Strategy<Value = u32> {
-    prop_oneof![
-        0..PAGES,
-        (0..PAGES).prop_map(|page| page * page / PAGES / 6),
-        0_u32..12
-    ]
+    prop_oneof![0..PAGES, (0..PAGES).prop_map(|page| page * page / PAGES / 6), 0_u32..12]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -68,9 +58,7 @@ fn variants(name: &str, layout: Layout, capacity: usize) -> Vec<Settings> {
         settings
     };
     let variants = (0..16).map(of_bits);
-    variants
-        .filter(|settings| make(name, settings).is_ok())
-        .collect()
+    variants.filter(|settings| make(name, settings).is_ok()).collect()
 }
 
 fn ready(bits: u8, elements: u32) -> Vec<bool> {
@@ -151,10 +139,7 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
             Step::Discard(page) => assert_eq!(policy.discard(page), held.remove(&page)),
             Step::Destage(bits) => {
                 let ready = ready(bits, elements);
-                let targets = DestageTargets {
-                    drive_state,
-                    ready: &ready,
-                };
+                let targets = DestageTargets { drive_state, ready: &ready };
                 let destaged = policy.destage(&targets, &mut evicted);
                 assert_eq!(destaged, !evicted.is_empty());
                 let mut written = evicted.iter().filter(|one| one.action != Action::PadRead);
@@ -174,11 +159,7 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
         assert!(policy.len() <= policy.capacity());
         // Every page is asked for after some steps; after the others the one that follows them.
         let one = now as u32 % PAGES;
-        let some = if now % 16 == 0 {
-            0..PAGES
-        } else {
-            one..one + 1
-        };
+        let some = if now % 16 == 0 { 0..PAGES } else { one..one + 1 };
         for page in some {
             assert_eq!(policy.holds(page), held.contains(&page), "{page}");
         }
@@ -251,11 +232,7 @@ proptest! {
     }
 }
 
-const LAYOUT: Layout = Layout {
-    elements: 8,
-    pages_per_block: 64,
-    pages: 1000,
-};
+const LAYOUT: Layout = Layout { elements: 8, pages_per_block: 64, pages: 1000 };
 
 #[test]
 fn what_cannot_be_is_refused_with_the_number() {
@@ -277,10 +254,7 @@ fn what_cannot_be_is_refused_with_the_number() {
         ("bplru", &both, "expected blocks by lba"),
         ("none", &empty, "elements of a buffer is 0"),
     ] {
-        let refusal = make(name, settings)
-            .err()
-            .expect("it is refused")
-            .to_string();
+        let refusal = make(name, settings).err().expect("it is refused").to_string();
         assert!(refusal.contains(wanted), "{refusal}");
     }
 }
@@ -322,28 +296,15 @@ fn idle_cold_keeps_what_was_written_again_while_a_scan_passes() {
 
 #[test]
 fn a_padded_block_is_one_request_of_joined_parts() {
-    let layout = Layout {
-        elements: 2,
-        pages_per_block: 4,
-        pages: 6,
-    };
-    let settings = Settings {
-        padding: true,
-        block_requests: true,
-        ..Settings::new(layout, 4)
-    };
+    let layout = Layout { elements: 2, pages_per_block: 4, pages: 6 };
+    let settings = Settings { padding: true, block_requests: true, ..Settings::new(layout, 4) };
     let mut policy = make("bplru", &settings).unwrap();
     let drive_state = state(0, &[]);
     let mut evicted = Vec::new();
     policy.write(5, &drive_state, &mut evicted);
     policy.write(1, &drive_state, &mut evicted);
     policy.drain(&mut evicted);
-    let part = |first, pages, action, joined| Eviction {
-        first,
-        pages,
-        action,
-        joined,
-    };
+    let part = |first, pages, action, joined| Eviction { first, pages, action, joined };
     let wanted = [
         part(4, 1, Action::PadRead, false), // nothing beyond the drive's last page
         part(4, 1, Action::PadWrite, false),

@@ -1,15 +1,9 @@
 //! Exact hits and evictions of every write buffer on fixed sequences. A change here is a change of
 //! a policy's rule: say so in `docs/policies.md`. The counts are in `policy_golden.tsv`.
 
-use ioassay_sim::policy::{
-    Access, Action, DriveState, Layout, POLICIES, Settings, belady::OfflineOptimum,
-};
+use ioassay_sim::policy::{Access, Action, DriveState, Layout, POLICIES, Settings, belady::OfflineOptimum};
 
-const LAYOUT: Layout = Layout {
-    elements: 48,
-    pages_per_block: 64,
-    pages: 1 << 16,
-};
+const LAYOUT: Layout = Layout { elements: 48, pages_per_block: 64, pages: 1 << 16 };
 const CAPACITY: usize = 512;
 const WRITES: usize = 50_000;
 
@@ -36,29 +30,19 @@ fn sequences() -> [(&'static str, Vec<u32>); 3] {
         0 => (next(300) * 211) as u32 % LAYOUT.pages,
         _ => at.wrapping_mul(3) / 4 % LAYOUT.pages,
     });
-    [
-        ("uniform", uniform),
-        ("skewed", skewed),
-        ("scans", scans.collect()),
-    ]
+    [("uniform", uniform), ("skewed", skewed), ("scans", scans.collect())]
 }
 
 /// Hits, pages written, pages read for padding.
 fn run(name: &str, padding: bool, pages: &[u32]) -> [u64; 3] {
     let entry = POLICIES.iter().find(|entry| entry.name == name).unwrap();
-    let settings = Settings {
-        padding,
-        ..Settings::new(LAYOUT, CAPACITY)
-    };
+    let settings = Settings { padding, ..Settings::new(LAYOUT, CAPACITY) };
     let mut policy = entry.build(&settings).unwrap();
     let mut evicted = Vec::new();
     let mut hits = 0;
     for (now, &page) in (0_u64..).zip(pages) {
         // An arrival every 10 µs: 31 of 48 elements busy.
-        let drive_state = DriveState {
-            now_ps: now * 10_000_000,
-            free_at_ps: &[],
-        };
+        let drive_state = DriveState { now_ps: now * 10_000_000, free_at_ps: &[] };
         hits += u64::from(policy.write(page, &drive_state, &mut evicted) == Access::Hit);
     }
     policy.drain(&mut evicted);

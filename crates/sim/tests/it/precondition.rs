@@ -1,5 +1,4 @@
-//! Preconditioning: what it does to a drive, when it ends, and that its write amplification is that
-//! of theory.
+//! Preconditioning: what it does to a drive, when it ends, and that its write amplification is that of theory.
 
 use crate::loads::{drive, each, setup, simulated, with, write};
 use ioassay_sim::drive::{Drive, Spec};
@@ -28,12 +27,11 @@ fn done(spec: &Spec, how: &Preconditioning) -> (Drive, Preconditioned) {
 
 /// Write amplification of uniform random overwrites under greedy garbage collection.
 ///
-/// Of many blocks of b pages all are cleaned when they are down to the same number m of valid ones.
-/// A block loses its (j+1)-th to j-th page in U / j writes, where U are the pages of the drive; so
-/// T / b blocks, one of which is cleaned every b - m writes, last T (b - m) / b = U (1/b + 1/(b-1) +
-/// … + 1/(m+1)) writes (P. Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012; the
-/// fixed point of the mean field in B. Van Houdt, "A Mean Field Model for a Class of Garbage
-/// Collection Algorithms in Flash-based Solid State Drives", SIGMETRICS 2013). The share of valid
+/// Of many blocks of b pages all are cleaned when they are down to the same number m of valid ones. A block loses its
+/// (j+1)-th to j-th page in U / j writes, where U are the pages of the drive; so T / b blocks, one of which is cleaned
+/// every b - m writes, last T (b - m) / b = U (1/b + 1/(b-1) + … + 1/(m+1)) writes (P. Desnoyers, "Analytic Modeling of
+/// SSD Write Performance", SYSTOR 2012; the fixed point of the mean field in B. Van Houdt, "A Mean Field Model for a
+/// Class of Garbage Collection Algorithms in Flash-based Solid State Drives", SIGMETRICS 2013). The share of valid
 /// pages between two numbers of them is interpolated. Amplification is b / (b - m).
 fn theory(block_pages: u32, blocks: f64, pages: f64) -> f64 {
     let b = f64::from(block_pages);

@@ -82,10 +82,9 @@ fn samples_are_near_and_say_how_near() {
             assert!((0.09..0.11).contains(&sample.rate) && sample.slots == slots / 10);
             assert!(sample.sampled_pages < 100_000);
             let bound = sampled(&requests, &setup, 1.0).optimum_hit_ratio;
-            for (estimate, exact) in [
-                (sample.hit_ratio, exact(&requests, &setup).0),
-                (sample.optimum_hit_ratio, bound.value),
-            ] {
+            for (estimate, exact) in
+                [(sample.hit_ratio, exact(&requests, &setup).0), (sample.optimum_hit_ratio, bound.value)]
+            {
                 let off = (estimate.value - exact).abs();
                 assert!(off < 0.03, "{policy}, {slots}: {off} from {exact}");
                 all += 1;

@@ -10,9 +10,7 @@ use ioassay_sim::{BufferSpec, Error, Preconditioning};
 fn refused(spec: &Spec) -> (&'static str, String) {
     let error = spec.check().expect_err("a drive that cannot be");
     assert!(Drive::new(spec, u64::MAX).is_err());
-    let Error::Option { name, .. } = error else {
-        panic!("{error}")
-    };
+    let Error::Option { name, .. } = error else { panic!("{error}") };
     (name, error.to_string())
 }
 
@@ -180,12 +178,7 @@ fn what_is_extreme_and_can_be_runs() {
     for spec in extremes() {
         for overlap in [Overlap::Off, Overlap::Dies, Overlap::Planes] {
             for pool in [Pool::Element, Pool::Plane] {
-                let spec = Spec {
-                    overlap,
-                    pool,
-                    wear_levelling: WearLevelling::Static(0),
-                    ..spec.clone()
-                };
+                let spec = Spec { overlap, pool, wear_levelling: WearLevelling::Static(0), ..spec.clone() };
                 let second = 512.min(512 * (u64::from(spec.pages()) - 1));
                 let load = each(200, |number| Request {
                     kind: [Kind::Write, Kind::Read][usize::from(number % 5 == 0)],
@@ -210,10 +203,7 @@ fn a_setup_is_checked_without_a_run() {
     assert!(setup.check().is_ok());
     let little = with(setup.clone(), |setup| setup.available_bytes = 10);
     assert!(matches!(little.check(), Err(Error::Memory { .. })));
-    let unknown = BufferSpec {
-        policy: "lrv".into(),
-        ..buffer_spec(&small(), "lru", 8, BufferMode::Inline)
-    };
+    let unknown = BufferSpec { policy: "lrv".into(), ..buffer_spec(&small(), "lru", 8, BufferMode::Inline) };
     let buffered = with(setup.clone(), |setup| setup.buffer = Some(unknown));
     assert!(matches!(buffered.check(), Err(Error::Policy(_))));
 }

@@ -101,9 +101,7 @@ fn a_drive_that_begins_to_clean_midway_is_not_steady() {
     assert!(run.counters.collected_blocks > 100);
     let seen = run.steadiness;
     assert!(!seen.saturated && !seen.steady, "{seen:?}");
-    let [Some(before), Some(after)] = seen.halves_ps else {
-        panic!("{seen:?}")
-    };
+    let [Some(before), Some(after)] = seen.halves_ps else { panic!("{seen:?}") };
     assert!(after > 1.5 * before, "{seen:?}");
 }
 

@@ -19,10 +19,7 @@ fn inline(spec: &Spec, policy: &str, slots: usize, destaging: Destaging) -> Writ
     let buffer = buffer(spec, policy, slots, BufferMode::Inline);
     let eager = buffer.policy.writes_behind();
     let destager = destaging.destager(BufferMode::Inline, eager, slots, spec.elements);
-    WriteBuffer {
-        destager: destager.expect("options that can be"),
-        ..buffer
-    }
+    WriteBuffer { destager: destager.expect("options that can be"), ..buffer }
 }
 
 /// A page on its way to flash. Of programs that end at the same time, the one that began first does.
@@ -260,11 +257,7 @@ fn a_write_to_a_full_buffer_waits_only_without_write_behind() {
 #[test]
 fn a_destaged_page_is_read_from_its_slot_until_it_is_in_flash() {
     let spec = reference(2);
-    let destaging = Destaging {
-        write_behind: WriteBehind::Idle,
-        high_watermark: Some(0.0),
-        ..Destaging::default()
-    };
+    let destaging = Destaging { write_behind: WriteBehind::Idle, high_watermark: Some(0.0), ..Destaging::default() };
     let load = [
         write(1_000_000, 0, 1), // goes at once
         loads::read(1_010_000, 0, 1),
@@ -282,12 +275,7 @@ fn what_cannot_be_is_refused_by_name() {
     use BufferMode::{Inline, Reshape};
     use WriteBehind::{Any, Auto, Idle, Off};
     let refusal = |(write_behind, mode, high, low, depth)| {
-        let destaging = Destaging {
-            write_behind,
-            high_watermark: high,
-            low_watermark: low,
-            depth,
-        };
+        let destaging = Destaging { write_behind, high_watermark: high, low_watermark: low, depth };
         match destaging.destager(mode, false, 100, 8) {
             Err(Error::Option { name, .. }) => name,
             Err(error) => panic!("{error}"),

@@ -1,5 +1,4 @@
-//! A write buffer inside the drive: when writes complete, what reads find in it, and that nothing
-//! is lost on the way.
+//! A write buffer inside the drive: when writes complete, what reads find in it, and that nothing is lost on the way.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +34,8 @@ fn a_full_buffer_lets_a_write_wait_until_flash_has_what_left() {
     let spec = reference(4);
     let load = [(0, 0), (1_000_000, 1), (1_000_000, 2)].map(|(at_ns, page)| write(at_ns, page, 1));
     let run = buffered(&spec, &load, "fifo", 1);
-    // The first takes the place. The second has crossed when page 0 begins to be programmed, and
-    // waits for that; the third crosses behind it, and waits for page 1, which lies on another
-    // element and began when the third was there.
+    // The first takes the place. The second has crossed when page 0 begins to be programmed, and waits for that; the
+    // third crosses behind it, and waits for page 1, which lies on another element and began when the third was there.
     let (first, second) = (CHANNEL, CHANNEL + PROGRAM);
     let third = 2 * CHANNEL + PROGRAM;
     assert_eq!(run.writes.response_ps, u128::from(first + second + third));
@@ -124,9 +122,7 @@ fn naive(spec: &Spec, load: &[Request], capacity: usize) -> Vec<u64> {
     let response = |(number, request): (usize, &Request)| {
         let placed_ps = number.checked_sub(capacity).map_or(0, |last| gone_ps[last]);
         let done_ps = placed_ps.max(crossed_ps[number]);
-        let under_way = crossed_ps
-            .iter()
-            .find(|&&end_ps| end_ps - CHANNEL < done_ps && done_ps < end_ps);
+        let under_way = crossed_ps.iter().find(|&&end_ps| end_ps - CHANNEL < done_ps && done_ps < end_ps);
         under_way.copied().unwrap_or(done_ps) - 1000 * request.at_ns
     };
     load.iter().enumerate().map(response).collect()

@@ -40,8 +40,7 @@ fn ranks_of_the_median_are_the_published_ones() {
 
 #[test]
 fn a_high_quantile_of_few_samples_has_no_upper_bound() {
-    // All n samples lie below the quantile q with probability q^n: 0.99^367 is above 2.5 %, and
-    // 0.99^368 below.
+    // All n samples lie below the quantile q with probability q^n: 0.99^367 is above 2.5 %, and 0.99^368 below.
     assert_eq!(ranks(367, 0.99, 0.95).1, None);
     assert_eq!(ranks(368, 0.99, 0.95).1, Some(368));
     let samples: Vec<f64> = (0..100).map(f64::from).collect();
@@ -58,12 +57,7 @@ fn the_ends_of_the_distribution_are_bounded_on_one_side_only() {
 #[test]
 fn the_approximation_continues_the_exact_ranks() {
     // scipy.stats.binom(n, q).ppf of 0.025 and 0.975 for n where the variance passes a million.
-    for (count, q) in [
-        (4_000_000, 0.5),
-        (5_000_000, 0.5),
-        (12_000_000, 0.9),
-        (200_000_000, 0.995),
-    ] {
+    for (count, q) in [(4_000_000, 0.5), (5_000_000, 0.5), (12_000_000, 0.9), (200_000_000, 0.995)] {
         let (low, high) = ranks(count, q, 0.95);
         let (mean, deviation) = (count as f64 * q, (count as f64 * q * (1.0 - q)).sqrt());
         for (rank, side) in [(low, -1.959_964), (high, 1.959_964)] {

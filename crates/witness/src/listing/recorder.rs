@@ -71,11 +71,7 @@ impl Kept {
             return Ok(Self::Sample(BTreeMap::new()));
         };
         let waiting = path.with_extension(format!("{}.calls", std::process::id()));
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&waiting)?;
+        let file = File::options().read(true).write(true).create_new(true).open(&waiting)?;
         fs::remove_file(&waiting)?;
         Ok(Self::Whole(BufWriter::with_capacity(BUFFER_BYTES, file), 0))
     }
@@ -102,10 +98,7 @@ impl Kept {
                 let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
                 file.rewind()?;
                 write_lines(&mut BufReader::with_capacity(BUFFER_BYTES, file), to, paths)?;
-                Ok(Listed {
-                    calls,
-                    files: Vec::new(),
-                })
+                Ok(Listed { calls, files: Vec::new() })
             }
             Self::Sample(parts) => Ok(sampled(parts, paths)),
         }
@@ -145,15 +138,8 @@ fn sampled(parts: BTreeMap<u32, Part>, paths: &Paths) -> Listed {
         let first = lines.len().min(FIRST);
         let last = lines.len().saturating_sub(LAST).max(first);
         let began_ns = events.first().map_or(0, |event| event.entered_ns);
-        files.push((
-            began_ns,
-            ListedFile {
-                path,
-                calls,
-                first: lines[..first].to_vec(),
-                last: lines[last..].to_vec(),
-            },
-        ));
+        files
+            .push((began_ns, ListedFile { path, calls, first: lines[..first].to_vec(), last: lines[last..].to_vec() }));
     }
     files.sort_by_key(|&(began_ns, _)| began_ns);
     listed.files = files.into_iter().map(|(_, file)| file).collect();
@@ -169,10 +155,7 @@ impl Recorder {
         };
         let failed = |error| cannot_write(&path, error);
         let kept = Kept::new(wanted).map_err(failed)?;
-        let map = loaded
-            .ebpf
-            .take_map("listing_ring")
-            .expect("a map of the object");
+        let map = loaded.ebpf.take_map("listing_ring").expect("a map of the object");
         let ring = RingBuf::try_from(map).expect("a ring");
         let stop = Arc::new(AtomicBool::new(false));
         let seen_stop = Arc::clone(&stop);
@@ -180,11 +163,7 @@ impl Recorder {
             .name("listing".to_owned())
             .spawn(move || take_all(ring, kept, &seen_stop))
             .map_err(failed)?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-            path,
-        })
+        Ok(Self { stop, thread: Some(thread), path })
     }
 
     /// Takes what is left, and makes lines of all.
@@ -192,16 +171,12 @@ impl Recorder {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take().expect("finished once");
         let kept = thread.join().expect("the thread does not panic");
-        kept.and_then(|kept| kept.listed(&self.path, paths))
-            .map_err(|error| cannot_write(&self.path, error))
+        kept.and_then(|kept| kept.listed(&self.path, paths)).map_err(|error| cannot_write(&self.path, error))
     }
 }
 
 fn cannot_write(path: &Path, error: io::Error) -> Unavailable {
-    Unavailable::Io {
-        what: format!("the listing '{}' cannot be written", path.display()),
-        error,
-    }
+    Unavailable::Io { what: format!("the listing '{}' cannot be written", path.display()), error }
 }
 
 fn take_all(mut ring: RingBuf<MapData>, mut kept: Kept, stop: &AtomicBool) -> io::Result<Kept> {
@@ -239,9 +214,7 @@ mod tests {
         let mut kept = Kept::new(&Listing::Sample).unwrap();
         calls(&mut kept, 1000);
         let listed = kept.listed(Path::new(""), &paths()).unwrap();
-        let [file] = &listed.files[..] else {
-            panic!("one file")
-        };
+        let [file] = &listed.files[..] else { panic!("one file") };
         assert_eq!((listed.calls, file.calls), (1000, 1000));
         assert!(file.first[7].contains("…, 512, 7)"), "{:?}", file.first);
         assert!(file.last[0].contains("…, 512, 996)"), "{:?}", file.last);
@@ -256,11 +229,7 @@ mod tests {
         assert_eq!(kept.listed(&path, &paths()).unwrap().calls, 100);
         let text = fs::read_to_string(&path).unwrap();
         let offsets: Vec<String> = (0..100).map(|place| format!("512, {place})")).collect();
-        assert!(
-            text.lines()
-                .zip(&offsets)
-                .all(|(line, offset)| line.contains(offset))
-        );
+        assert!(text.lines().zip(&offsets).all(|(line, offset)| line.contains(offset)));
         assert_eq!(text.lines().count(), 100);
         fs::remove_file(path).unwrap();
     }

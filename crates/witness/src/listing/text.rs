@@ -18,17 +18,8 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// `by_slot` has the file of each session, by its slot; `known` are paths by device and inode that /proc has.
-    pub(crate) fn new(
-        files: &[File],
-        by_slot: Vec<u32>,
-        known: &BTreeMap<(String, u64), String>,
-    ) -> Self {
-        let path = |file: &File| {
-            known
-                .get(&(file.dev.clone(), file.inode))
-                .cloned()
-                .unwrap_or_else(|| whole(file))
-        };
+    pub(crate) fn new(files: &[File], by_slot: Vec<u32>, known: &BTreeMap<(String, u64), String>) -> Self {
+        let path = |file: &File| known.get(&(file.dev.clone(), file.inode)).cloned().unwrap_or_else(|| whole(file));
         let by_file = files.iter().map(|file| (file.id, path(file))).collect();
         Self { by_file, by_slot }
     }
@@ -59,21 +50,12 @@ fn leads_to(path: &Path, inode: u64) -> bool {
 /// `42    pread64(3</data>, …, 4096, 8192) = 4096 <0.000012>`
 pub(crate) fn line(event: &Event, paths: &Paths) -> String {
     let name = name(event.number);
-    let mut line = format!(
-        "{:<5} {name}({}) = ",
-        event.task,
-        arguments(&name, event, paths)
-    );
+    let mut line = format!("{:<5} {name}({}) = ", event.task, arguments(&name, event, paths));
     let is_descriptor = event.path.is_some() || name.starts_with("dup");
     line.push_str(&result(event, is_descriptor, paths));
     if event.number < AIO {
         let took_us = event.took_ns / 1000;
-        let _ = write!(
-            line,
-            " <{}.{:06}>",
-            took_us / 1_000_000,
-            took_us % 1_000_000
-        );
+        let _ = write!(line, " <{}.{:06}>", took_us / 1_000_000, took_us % 1_000_000);
     }
     line
 }
@@ -91,14 +73,8 @@ fn name(number: u32) -> String {
 }
 
 /// `IOCB_CMD_*` of `include/uapi/linux/aio_abi.h`, and `IORING_OP_*` of `include/uapi/linux/io_uring.h`.
-const AIO_NAMES: &[(u32, &str)] = &[
-    (0, "pread"),
-    (1, "pwrite"),
-    (2, "fsync"),
-    (3, "fdsync"),
-    (7, "preadv"),
-    (8, "pwritev"),
-];
+const AIO_NAMES: &[(u32, &str)] =
+    &[(0, "pread"), (1, "pwrite"), (2, "fsync"), (3, "fdsync"), (7, "preadv"), (8, "pwritev")];
 const URING_NAMES: &[(u32, &str)] = &[
     (1, "readv"),
     (2, "writev"),
@@ -124,12 +100,7 @@ fn arguments(name: &str, event: &Event, paths: &Paths) -> String {
         "fsync" | "fdatasync" | "syncfs" | "close" => file(),
         "sync_file_range" => format!("{}, {second}, {third}, {fourth}", file()),
         "lseek" => format!("{}, {}, {}", file(), signed(second), whence(third)),
-        "openat" => format!(
-            "{}, {}, {}",
-            folder(first),
-            path(event),
-            open_flags(third, fourth)
-        ),
+        "openat" => format!("{}, {}, {}", folder(first), path(event), open_flags(third, fourth)),
         "openat2" => format!("{}, {}, …", folder(first), path(event)),
         "open" => format!("{}, {}", path(event), open_flags(second, third)),
         "creat" => format!("{}, 0{second:o}", path(event)),
@@ -329,41 +300,11 @@ mod tests {
     fn calls_have_the_form_of_strace() {
         let at_fdcwd = libc::AT_FDCWD as u64;
         for (number, slot, arguments, result, wanted) in [
-            (
-                libc::SYS_pread64,
-                0,
-                [3, 1, 4096, 8192, 0],
-                4096,
-                "pread64(3</data>, …, 4096, 8192) = 4096",
-            ),
-            (
-                libc::SYS_write,
-                1,
-                [1, 1, 10, 0, 0],
-                10,
-                "write(1</known>, …, 10) = 10",
-            ),
-            (
-                libc::SYS_fsync,
-                NONE,
-                [9, 0, 0, 0, 0],
-                -5,
-                "fsync(9) = -1 EIO (Input/output error)",
-            ),
-            (
-                libc::SYS_lseek,
-                0,
-                [3, u64::MAX, 2, 0, 0],
-                99,
-                "lseek(3</data>, -1, SEEK_END) = 99",
-            ),
-            (
-                libc::SYS_close_range,
-                NONE,
-                [3, 5, 0, 0, 0],
-                0,
-                "close_range(3, 5) = 0",
-            ),
+            (libc::SYS_pread64, 0, [3, 1, 4096, 8192, 0], 4096, "pread64(3</data>, …, 4096, 8192) = 4096"),
+            (libc::SYS_write, 1, [1, 1, 10, 0, 0], 10, "write(1</known>, …, 10) = 10"),
+            (libc::SYS_fsync, NONE, [9, 0, 0, 0, 0], -5, "fsync(9) = -1 EIO (Input/output error)"),
+            (libc::SYS_lseek, 0, [3, u64::MAX, 2, 0, 0], 99, "lseek(3</data>, -1, SEEK_END) = 99"),
+            (libc::SYS_close_range, NONE, [3, 5, 0, 0, 0], 0, "close_range(3, 5) = 0"),
             (libc::SYS_sync, NONE, [0; 5], 0, "sync() = 0"),
         ] {
             let wanted = format!("42    {wanted} <0.000012>");
@@ -381,10 +322,7 @@ mod tests {
     fn requests_that_are_submitted_have_no_result() {
         let mut read = event(i64::from(URING) + 22, 0, [3, 0, 512, 1024, 0], 0);
         read.requested_bytes = 512;
-        assert_eq!(
-            line(&read, &paths()),
-            "42    uring_read(3</data>, …, 512, 1024) = ?"
-        );
+        assert_eq!(line(&read, &paths()), "42    uring_read(3</data>, …, 512, 1024) = ?");
         let sync = event(i64::from(AIO) + 3, 0, [3, 0, 0, 0, 0], 0);
         assert_eq!(line(&sync, &paths()), "42    aio_fdsync(3</data>) = ?");
     }

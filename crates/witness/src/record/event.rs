@@ -31,10 +31,7 @@ impl Event {
         bytes[0..8].copy_from_slice(&self.start_ns.to_ne_bytes());
         bytes[8..16].copy_from_slice(&self.sector.to_ne_bytes());
         bytes[16..24].copy_from_slice(&self.d2c_ns.to_ne_bytes());
-        for (place, word) in [self.q2d_ns, self.bytes, self.cmd_flags, self.dev]
-            .iter()
-            .enumerate()
-        {
+        for (place, word) in [self.q2d_ns, self.bytes, self.cmd_flags, self.dev].iter().enumerate() {
             bytes[24 + 4 * place..28 + 4 * place].copy_from_slice(&word.to_ne_bytes());
         }
         bytes
@@ -43,11 +40,7 @@ impl Event {
     pub(crate) fn from_bytes(bytes: &[u8; EVENT_BYTES]) -> Self {
         let long = |at: usize| u64::from(word(bytes, at)) | (u64::from(word(bytes, at + 4)) << 32);
         let long = |at| {
-            if cfg!(target_endian = "little") {
-                long(at)
-            } else {
-                long(at).rotate_left(32)
-            }
+            if cfg!(target_endian = "little") { long(at) } else { long(at).rotate_left(32) }
         };
         Self {
             start_ns: long(0),

@@ -113,11 +113,7 @@ impl Reader {
             device: self.number_of(event.dev),
             kind,
         };
-        self.waiting.push(Reverse(Waiting {
-            at_ns: event.start_ns,
-            place: self.read,
-            request,
-        }));
+        self.waiting.push(Reverse(Waiting { at_ns: event.start_ns, place: self.read, request }));
     }
 
     fn number_of(&mut self, dev: u32) -> u32 {
@@ -189,10 +185,7 @@ impl Events {
     fn truncated(&self, seen: usize) -> Error {
         Error::At {
             place: format!("event {}", self.place + 1),
-            fault: ioassay_block::Fault::Truncated {
-                seen,
-                wanted: EVENT_BYTES,
-            },
+            fault: ioassay_block::Fault::Truncated { seen, wanted: EVENT_BYTES },
         }
     }
 }
@@ -212,15 +205,7 @@ mod tests {
     }
 
     fn event(start_ns: u64, flags: u32, bytes: u32) -> Event {
-        Event {
-            start_ns,
-            sector: start_ns,
-            d2c_ns: 1,
-            q2d_ns: 0,
-            bytes,
-            cmd_flags: flags,
-            dev: 8 << 20,
-        }
+        Event { start_ns, sector: start_ns, d2c_ns: 1, q2d_ns: 0, bytes, cmd_flags: flags, dev: 8 << 20 }
     }
 
     fn read(name: &str, events: &[Event], selection: Selection) -> Vec<Request> {
@@ -251,38 +236,20 @@ mod tests {
     #[test]
     fn kinds_are_those_of_the_operations() {
         let flags = [(0, 512), (1, 512), (3, 512), (1, 0), (9, 512), (34, 0)];
-        let events: Vec<Event> = flags
-            .iter()
-            .zip(1..)
-            .map(|(&(flags, bytes), at)| event(at, flags, bytes))
-            .collect();
-        let kinds: Vec<Kind> = read("kinds", &events, Selection::default())
-            .iter()
-            .map(|request| request.kind)
-            .collect();
+        let events: Vec<Event> = flags.iter().zip(1..).map(|(&(flags, bytes), at)| event(at, flags, bytes)).collect();
+        let kinds: Vec<Kind> =
+            read("kinds", &events, Selection::default()).iter().map(|request| request.kind).collect();
         assert_eq!(kinds, [Kind::Read, Kind::Write, Kind::Trim, Kind::Flush]);
     }
 
     #[test]
     fn a_selection_leaves_others_and_other_devices_out() {
-        let mut events = vec![
-            event(1, 0, 512),
-            event(2, 1 << 31, 1024),
-            event(3, 1 << 31, 2048),
-        ];
+        let mut events = vec![event(1, 0, 512), event(2, 1 << 31, 1024), event(3, 1 << 31, 2048)];
         events[2].dev = (9 << 20) | 1;
-        let own = Selection {
-            own_only: true,
-            device: None,
-        };
-        let lengths = |found: Vec<Request>| -> Vec<u64> {
-            found.iter().map(|request| request.length_bytes).collect()
-        };
+        let own = Selection { own_only: true, device: None };
+        let lengths = |found: Vec<Request>| -> Vec<u64> { found.iter().map(|request| request.length_bytes).collect() };
         assert_eq!(lengths(read("own", &events, own)), [1024, 2048]);
-        let one = Selection {
-            own_only: true,
-            device: Some((9, 1)),
-        };
+        let one = Selection { own_only: true, device: Some((9, 1)) };
         assert_eq!(lengths(read("one", &events, one)), [2048]);
     }
 

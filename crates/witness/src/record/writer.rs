@@ -46,8 +46,7 @@ impl Recorder {
         let mut file = File::create(path)
             .map(|file| BufWriter::with_capacity(BUFFER_BYTES, file))
             .map_err(|error| cannot_write(&shown, error))?;
-        file.write_all(MAGIC)
-            .map_err(|error| cannot_write(&shown, error))?;
+        file.write_all(MAGIC).map_err(|error| cannot_write(&shown, error))?;
         let map = loaded.ebpf.take_map("ring").expect("a map of the object");
         let ring = RingBuf::try_from(map).expect("a ring");
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,11 +55,7 @@ impl Recorder {
             .name("record".to_owned())
             .spawn(move || write_all(ring, file, &seen_stop))
             .map_err(|error| cannot_write(&shown, error))?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-            path: shown,
-        })
+        Ok(Self { stop, thread: Some(thread), path: shown })
     }
 
     /// Writes what is left, and the requests that did not end; seconds of processor time that the thread took.
@@ -79,17 +74,10 @@ impl Recorder {
 }
 
 fn cannot_write(path: &str, error: io::Error) -> Unavailable {
-    Unavailable::Io {
-        what: format!("the recording '{path}' cannot be written"),
-        error,
-    }
+    Unavailable::Io { what: format!("the recording '{path}' cannot be written"), error }
 }
 
-fn write_all(
-    mut ring: RingBuf<MapData>,
-    mut file: BufWriter<File>,
-    stop: &AtomicBool,
-) -> io::Result<Written> {
+fn write_all(mut ring: RingBuf<MapData>, mut file: BufWriter<File>, stop: &AtomicBool) -> io::Result<Written> {
     loop {
         let is_last = stop.load(Ordering::Acquire);
         while let Some(event) = ring.next() {

@@ -42,14 +42,7 @@ impl Admin {
         let controller = connected.result as u16;
         authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
         let (to, subsystem, settings) = (to.clone(), subsystem.to_owned(), settings.clone());
-        Ok(Self {
-            channel,
-            to,
-            subsystem,
-            settings,
-            controller,
-            next_id: 1,
-        })
+        Ok(Self { channel, to, subsystem, settings, controller, next_id: 1 })
     }
 
     /// The controller's number.
@@ -111,13 +104,7 @@ impl Admin {
     pub fn enable(&mut self) -> io::Result<()> {
         self.configure(ENABLED)?;
         let state = self.property(STATE)?;
-        if state & 3 == 1 {
-            Ok(())
-        } else {
-            Err(io::Error::other(format!(
-                "the controller's state is {state:#x}"
-            )))
-        }
+        if state & 3 == 1 { Ok(()) } else { Err(io::Error::other(format!("the controller's state is {state:#x}"))) }
     }
 
     /// Identifies something of the namespace, or of the controller.
@@ -189,10 +176,7 @@ impl Admin {
         let size_bytes = u64_at(&described, 0).saturating_mul(block_bytes.into());
         let mut channel = Channel::open(&self.to, &self.settings)?;
         let entry = connect_entry(number, self.settings.entries, &self.settings);
-        channel.command(
-            &entry,
-            &connect_data(self.controller, &self.subsystem, &self.settings),
-        );
+        channel.command(&entry, &connect_data(self.controller, &self.subsystem, &self.settings));
         let connected = succeeded(answer(&mut channel)?)?;
         let (subsystem, settings) = (&self.subsystem, &self.settings);
         authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
@@ -209,9 +193,7 @@ fn authenticate_if_asked(
     settings: &Settings,
 ) -> io::Result<()> {
     match &settings.credentials {
-        Some(credentials) if connected.result & REQUIRED != 0 => {
-            authenticate(channel, credentials, subsystem)
-        }
+        Some(credentials) if connected.result & REQUIRED != 0 => authenticate(channel, credentials, subsystem),
         _ => Ok(()),
     }
 }

@@ -29,11 +29,7 @@ impl Credentials {
     /// With all hashes and groups.
     #[must_use]
     pub fn new(secrets: HostSecrets) -> Self {
-        Self {
-            secrets,
-            hashes: HASHES.to_vec(),
-            groups: GROUPS.to_vec(),
-        }
+        Self { secrets, hashes: HASHES.to_vec(), groups: GROUPS.to_vec() }
     }
 }
 
@@ -55,11 +51,7 @@ pub enum Unauthenticated {
 ///
 /// # Errors
 /// The connection ends, or one does not accept the other: [`Unauthenticated`].
-pub fn authenticate(
-    channel: &mut Channel,
-    credentials: &Credentials,
-    subsystem: &str,
-) -> io::Result<()> {
+pub fn authenticate(channel: &mut Channel, credentials: &Credentials, subsystem: &str) -> io::Result<()> {
     let mut entropy = SystemEntropy::default();
     let mut drawn = |bytes: usize| -> io::Result<Vec<u8>> {
         let mut drawn = vec![0; bytes];
@@ -75,9 +67,7 @@ pub fn authenticate(
     }
     let hash = Hash::of(challenge[8]).ok_or_else(|| nonsense("a hash"))?;
     let group = Group::of(challenge[9]).ok_or_else(|| nonsense("a group"))?;
-    let (value, public) = challenge[16..]
-        .split_at_checked(hash.bytes())
-        .ok_or_else(|| nonsense("a challenge"))?;
+    let (value, public) = challenge[16..].split_at_checked(hash.bytes()).ok_or_else(|| nonsense("a challenge"))?;
     let public = public.get(..group.public_bytes()).unwrap_or_default();
     let private = drawn(group.private_bytes())?;
     let shared = group.shared(public, &private);
@@ -97,10 +87,7 @@ pub fn authenticate(
     let own = drawn(hash.bytes())?;
     let own_challenge = secrets.controller.as_ref().map(|_| (&own[..], 1));
     let public = group.public(&private);
-    send(
-        channel,
-        &message::reply(id, &response, own_challenge, &public),
-    )?;
+    send(channel, &message::reply(id, &response, own_challenge, &public))?;
     let accepted = receive(channel)?;
     if !message::is_success1(&accepted) {
         return Err(nonsense("no acceptance"));
@@ -108,12 +95,7 @@ pub fn authenticate(
     let Some(controller) = &secrets.controller else {
         return Ok(());
     };
-    let expected = Challenge {
-        side: Side::Controller,
-        value: &own,
-        sequence: 1,
-        ..asked
-    };
+    let expected = Challenge { side: Side::Controller, value: &own, sequence: 1, ..asked };
     let response = accepted[16..].get(..hash.bytes()).unwrap_or_default();
     if accepted[8] != 1 || !controller.accepts(response, &expected) {
         send(channel, &message::failure2(id))?;

@@ -5,9 +5,7 @@ use std::io::{self, ErrorKind};
 use super::Settings;
 use crate::client::Wire;
 use crate::transport::nvme_tcp::digest::{DIGEST_BYTES, digest};
-use crate::transport::nvme_tcp::pdu::{
-    COMMAND_BYTES, IC_BYTES, SHORT_BYTES, flag, kind, u16_at, u32_at,
-};
+use crate::transport::nvme_tcp::pdu::{COMMAND_BYTES, IC_BYTES, SHORT_BYTES, flag, kind, u16_at, u32_at};
 use crate::transport::socket::Endpoint;
 
 /// Longest unit that is believed.
@@ -58,12 +56,7 @@ impl Channel {
         let (digests, max_data_bytes) = (answer[11], u32_at(answer, 12) as usize);
         wire.consume(IC_BYTES);
         let (header_digests, data_digests) = (digests & 1 != 0, digests & 2 != 0);
-        Ok(Self {
-            wire,
-            header_digests,
-            data_digests,
-            max_data_bytes,
-        })
+        Ok(Self { wire, header_digests, data_digests, max_data_bytes })
     }
 
     /// Keeps a command to be sent, with data in its capsule.
@@ -80,11 +73,7 @@ impl Channel {
         for (at, part) in data.chunks(step).enumerate() {
             let mut header = [0; SHORT_BYTES];
             (header[0], header[2]) = (kind::H2C_DATA, SHORT_BYTES as u8);
-            header[1] = if (at + 1) * step >= data.len() {
-                flag::LAST
-            } else {
-                0
-            };
+            header[1] = if (at + 1) * step >= data.len() { flag::LAST } else { 0 };
             header[8..12].copy_from_slice(&request[8..12]);
             let offset = u32_at(request, 12) + (at * step) as u32;
             header[12..16].copy_from_slice(&offset.to_le_bytes());
@@ -150,30 +139,15 @@ impl Channel {
         };
         let (header, rest) = unit.split_at(SHORT_BYTES);
         let (kind, flags, start) = (unit[0], unit[1], usize::from(unit[3]));
-        if flags & flag::HEADER_DIGEST != 0 && rest.get(..DIGEST_BYTES) != Some(&digest(header)[..])
-        {
+        if flags & flag::HEADER_DIGEST != 0 && rest.get(..DIGEST_BYTES) != Some(&digest(header)[..]) {
             return Err(nonsense("a header that was damaged"));
         }
-        let end = if flags & flag::DATA_DIGEST != 0 {
-            whole - DIGEST_BYTES
-        } else {
-            whole
-        };
-        let data = if kind == kind::C2H_DATA {
-            unit.get(start..end).ok_or_else(|| nonsense("data"))?
-        } else {
-            &[]
-        };
+        let end = if flags & flag::DATA_DIGEST != 0 { whole - DIGEST_BYTES } else { whole };
+        let data = if kind == kind::C2H_DATA { unit.get(start..end).ok_or_else(|| nonsense("data"))? } else { &[] };
         if flags & flag::DATA_DIGEST != 0 && unit[end..] != digest(data) {
             return Err(nonsense("data that were damaged"));
         }
-        Ok(Ok(Unit {
-            kind,
-            flags,
-            header,
-            data,
-            bytes: whole,
-        }))
+        Ok(Ok(Unit { kind, flags, header, data, bytes: whole }))
     }
 
     /// Forgets the first bytes of what arrived.
@@ -192,8 +166,5 @@ impl Channel {
 
 /// The error of what cannot be understood.
 pub(super) fn nonsense(what: &str) -> io::Error {
-    io::Error::new(
-        ErrorKind::InvalidData,
-        format!("the controller sent {what} that cannot be understood"),
-    )
+    io::Error::new(ErrorKind::InvalidData, format!("the controller sent {what} that cannot be understood"))
 }

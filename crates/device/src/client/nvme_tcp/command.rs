@@ -38,9 +38,7 @@ pub(super) fn pointer(entry: &mut [u8; 64], length_bytes: u32, in_capsule: bool)
 pub(super) fn succeeded(answer: Answer) -> io::Result<Answer> {
     match answer.status {
         0 => Ok(answer),
-        status => Err(io::Error::other(Refused {
-            error: status.into(),
-        })),
+        status => Err(io::Error::other(Refused { error: status.into() })),
     }
 }
 
@@ -57,12 +55,7 @@ pub(super) fn answer(channel: &mut Channel) -> io::Result<Answer> {
                     kind::C2H_DATA => {
                         data.extend_from_slice(unit.data);
                         let success = unit.flags & 8 != 0;
-                        success.then(|| Answer {
-                            id: u16_at(header, 8),
-                            status: 0,
-                            result: 0,
-                            data: data.clone(),
-                        })
+                        success.then(|| Answer { id: u16_at(header, 8), status: 0, result: 0, data: data.clone() })
                     }
                     kind::CAPSULE_RESP => Some(Answer {
                         id: u16_at(header, 20),
@@ -72,9 +65,7 @@ pub(super) fn answer(channel: &mut Channel) -> io::Result<Answer> {
                     }),
                     kind::C2H_TERM_REQ => {
                         let (status, about) = (u16_at(header, 8), u32_at(header, 10));
-                        return Err(io::Error::other(format!(
-                            "the controller ends: {status} at {about}"
-                        )));
+                        return Err(io::Error::other(format!("the controller ends: {status} at {about}")));
                     }
                     _ => return Err(nonsense("a unit")),
                 };

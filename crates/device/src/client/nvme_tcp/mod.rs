@@ -86,12 +86,7 @@ impl OverheadProbe {
     /// Of a subsystem that listens there, under the name of a host that may connect, if not any may, and
     /// with its secret.
     #[must_use]
-    pub fn new(
-        at: Endpoint,
-        subsystem: &str,
-        host: Option<&str>,
-        secrets: Option<&Secrets>,
-    ) -> Self {
+    pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>, secrets: Option<&Secrets>) -> Self {
         let known = secrets.and_then(|secrets| match host {
             Some(host) => secrets.of_host(host.as_bytes()),
             None => secrets.hosts().first(),
@@ -108,11 +103,8 @@ impl OverheadProbe {
 
 impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let mut settings = Settings {
-            waiting: Waiting::of_most(slow),
-            credentials: self.credentials.clone(),
-            ..Settings::default()
-        };
+        let mut settings =
+            Settings { waiting: Waiting::of_most(slow), credentials: self.credentials.clone(), ..Settings::default() };
         if let Some(host) = &self.host {
             settings.host.clone_from(host);
         }

@@ -30,13 +30,7 @@ pub struct Queue {
 
 impl Queue {
     pub(super) fn new(channel: Channel, namespace: u32, size_bytes: u64, block_bytes: u32) -> Self {
-        Self {
-            channel,
-            namespace,
-            size_bytes,
-            block_bytes,
-            kept: Vec::new(),
-        }
+        Self { channel, namespace, size_bytes, block_bytes, kept: Vec::new() }
     }
 
     /// Keeps a command to be sent as it is.
@@ -60,11 +54,7 @@ impl Queue {
         let mut entry = entry(opcode, id);
         entry[4..8].copy_from_slice(&self.namespace.to_le_bytes());
         entry[40..48].copy_from_slice(&(offset_bytes / u64::from(self.block_bytes)).to_le_bytes());
-        entry[48..52].copy_from_slice(
-            &(length_bytes / self.block_bytes)
-                .wrapping_sub(1)
-                .to_le_bytes(),
-        );
+        entry[48..52].copy_from_slice(&(length_bytes / self.block_bytes).wrapping_sub(1).to_le_bytes());
         entry
     }
 
@@ -105,11 +95,7 @@ impl Queue {
         let (id, bytes) = (u16_at(unit.header, 8), unit.bytes);
         let completed = match unit.kind {
             kind::C2H_DATA if unit.flags & flag::SUCCESS != 0 && u32_at(unit.header, 12) == 0 => {
-                done(Completion {
-                    tag: id,
-                    error: 0,
-                    data: unit.data,
-                });
+                done(Completion { tag: id, error: 0, data: unit.data });
                 true
             }
             kind::C2H_DATA => {
@@ -122,15 +108,8 @@ impl Queue {
             }
             kind::CAPSULE_RESP => {
                 let (id, status) = (u16_at(unit.header, 20), u16_at(unit.header, 22) >> 1);
-                let data = self
-                    .kept
-                    .get_mut(usize::from(id))
-                    .map(|kept| std::mem::take(&mut kept.data));
-                done(Completion {
-                    tag: id,
-                    error: status.into(),
-                    data: &data.unwrap_or_default(),
-                });
+                let data = self.kept.get_mut(usize::from(id)).map(|kept| std::mem::take(&mut kept.data));
+                done(Completion { tag: id, error: status.into(), data: &data.unwrap_or_default() });
                 true
             }
             kind::R2T => {
@@ -140,9 +119,7 @@ impl Queue {
             }
             kind::C2H_TERM_REQ => {
                 let (status, about) = (u16_at(unit.header, 8), u32_at(unit.header, 10));
-                return Err(io::Error::other(format!(
-                    "the controller ends: {status} at {about}"
-                )));
+                return Err(io::Error::other(format!("the controller ends: {status} at {about}")));
             }
             _ => return Err(nonsense("a unit")),
         };
@@ -152,19 +129,9 @@ impl Queue {
 
     /// Sends data that the controller asked for. They are forgotten with the last of them.
     fn give(&mut self, request: &[u8]) -> io::Result<()> {
-        let (id, offset, length) = (
-            u16_at(request, 8),
-            u32_at(request, 12) as usize,
-            u32_at(request, 16) as usize,
-        );
-        let data = self
-            .kept
-            .get_mut(usize::from(id))
-            .map(|kept| std::mem::take(&mut kept.data))
-            .unwrap_or_default();
-        let part = data
-            .get(offset..offset + length)
-            .ok_or_else(|| nonsense("a request for data"))?;
+        let (id, offset, length) = (u16_at(request, 8), u32_at(request, 12) as usize, u32_at(request, 16) as usize);
+        let data = self.kept.get_mut(usize::from(id)).map(|kept| std::mem::take(&mut kept.data)).unwrap_or_default();
+        let part = data.get(offset..offset + length).ok_or_else(|| nonsense("a request for data"))?;
         self.channel.data(request, part);
         if offset + length < data.len() {
             self.kept[usize::from(id)].data = data;
@@ -188,30 +155,17 @@ impl Initiator for Queue {
                 let entry = self.entry(0x00, tag, 0, self.block_bytes);
                 self.channel.command(&entry, &[]);
             }
-            Request::Read {
-                offset_bytes,
-                length_bytes,
-            } => {
+            Request::Read { offset_bytes, length_bytes } => {
                 let mut entry = self.entry(0x02, tag, offset_bytes, length_bytes);
                 pointer(&mut entry, length_bytes, false);
                 self.channel.command(&entry, &[]);
             }
-            Request::Write {
-                offset_bytes,
-                data,
-                fua,
-            } => self.write(tag, offset_bytes, data, fua),
-            Request::WriteZeroes {
-                offset_bytes,
-                length_bytes,
-            } => {
+            Request::Write { offset_bytes, data, fua } => self.write(tag, offset_bytes, data, fua),
+            Request::WriteZeroes { offset_bytes, length_bytes } => {
                 let entry = self.entry(0x08, tag, offset_bytes, length_bytes);
                 self.channel.command(&entry, &[]);
             }
-            Request::Trim {
-                offset_bytes,
-                length_bytes,
-            } => self.trim(tag, offset_bytes, length_bytes),
+            Request::Trim { offset_bytes, length_bytes } => self.trim(tag, offset_bytes, length_bytes),
         }
     }
 

@@ -119,12 +119,7 @@ impl<'a> Request<'a> {
             all if opcode == opcode::WRITE => all.split_at_checked(WRITE_IN).unwrap_or((all, &[])),
             all => (all, &[][..]),
         };
-        Some(Self {
-            opcode,
-            unique: whole.u64(8)?,
-            body,
-            data,
-        })
+        Some(Self { opcode, unique: whole.u64(8)?, body, data })
     }
 
     /// Of an entry of the ring: its header, and the payload of which it says how much counts. None when
@@ -135,12 +130,7 @@ impl<'a> Request<'a> {
         let data = payload.get(..whole.u32(ring::PAYLOAD)? as usize)?;
         let body_bytes = length.checked_sub(IN_HEADER)?.checked_sub(data.len())?;
         let operation = header.get(ring::OPERATION..ring::ENTRY)?;
-        Some(Self {
-            opcode: whole.u32(4)?,
-            unique: whole.u64(8)?,
-            body: operation.get(..body_bytes)?,
-            data,
-        })
+        Some(Self { opcode: whole.u32(4)?, unique: whole.u64(8)?, body: operation.get(..body_bytes)?, data })
     }
 
     /// What follows the header, but a write's data.

@@ -27,12 +27,7 @@ impl FileRequest {
         match request.opcode {
             opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(errno::INVALID),
             opcode::FALLOCATE => Self::allocation(request.fields(), size),
-            _ => Ok(Self {
-                op: Op::Flush,
-                range: 0..0,
-                durable: false,
-                caches: false,
-            }),
+            _ => Ok(Self { op: Op::Flush, range: 0..0, durable: false, caches: false }),
         }
     }
 
@@ -51,12 +46,7 @@ impl FileRequest {
             });
         }
         let durable = fields.u32(32)? & O_DSYNC != 0;
-        (request.data().len() == length as usize).then_some(Self {
-            op: Op::Write,
-            range,
-            durable,
-            caches: false,
-        })
+        (request.data().len() == length as usize).then_some(Self { op: Op::Write, range, durable, caches: false })
     }
 
     /// `fuse_fallocate_in`. The size is fixed: what the kernel would take for growth is refused.
@@ -72,12 +62,7 @@ impl FileRequest {
         if grows && mode & allocate::KEEP_SIZE == 0 {
             return Err(errno::TOO_BIG);
         }
-        Ok(Self {
-            op,
-            range: within(offset, length, size),
-            durable: false,
-            caches: false,
-        })
+        Ok(Self { op, range: within(offset, length, size), durable: false, caches: false })
     }
 }
 

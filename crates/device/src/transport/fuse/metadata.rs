@@ -19,12 +19,7 @@ const MODE: u32 = 0o100_600;
 ///
 /// # Errors
 /// A number of [`errno`].
-pub fn reply_body(
-    request: Request<'_>,
-    owner: (u32, u32),
-    over_ring: bool,
-    facts: &Facts,
-) -> Result<Vec<u8>, i32> {
+pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, facts: &Facts) -> Result<Vec<u8>, i32> {
     let fields = request.fields();
     match request.opcode {
         opcode::INIT => greet(fields, over_ring && offers_ring(fields)),

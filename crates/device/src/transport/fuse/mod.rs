@@ -1,9 +1,8 @@
 //! The drive as a file, through FUSE: any program can use it, without privileges.
 //!
-//! The file is the root of a file system of its own, so that nothing but reads and writes is ever
-//! asked. It is opened with direct I/O whatever the program says: its reads and writes reach the
-//! drive as they are, several at once. What the kernel caches in spite of that is dropped when the
-//! content changes, and soon in any case.
+//! The file is the root of a file system of its own, so that nothing but reads and writes is ever asked. It is opened
+//! with direct I/O whatever the program says: its reads and writes reach the drive as they are, several at once. What
+//! the kernel caches in spite of that is dropped when the content changes, and soon in any case.
 //!
 //! Requests come through `io_uring` where the kernel has that enabled, and else by reading /dev/fuse.
 
@@ -75,17 +74,10 @@ impl Fuse {
     /// # Errors
     /// As `mount(2)`, with the remedy.
     pub fn new(number: u32, path: &Path, namespace: u32) -> io::Result<Self> {
-        let owner = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mount = Mount::new(path)?;
         let mut session = Session::new(number, owner);
-        let invalidator = if mount.aborts() {
-            Invalidator::start(&mount.device)
-        } else {
-            None
-        };
+        let invalidator = if mount.aborts() { Invalidator::start(&mount.device) } else { None };
         if invalidator.is_none() {
             session.cached = None;
         }
@@ -109,8 +101,7 @@ impl Fuse {
 
     /// Drops from the page cache what was read long enough ago.
     fn drop_expired(&mut self) {
-        let (Some(cached), Some(invalidator)) = (&mut self.session.cached, &mut self.invalidator)
-        else {
+        let (Some(cached), Some(invalidator)) = (&mut self.session.cached, &mut self.invalidator) else {
             return;
         };
         if cached.is_empty() || !invalidator.is_done(self.expired_until) {
@@ -127,8 +118,7 @@ impl Fuse {
         match rustix::io::read(&self.mount.device, &mut self.request[..]) {
             Ok(length) => {
                 self.out.clear();
-                let greets = Request::parse(&self.request[..length])
-                    .filter(|request| request.opcode == opcode::INIT);
+                let greets = Request::parse(&self.request[..length]).filter(|request| request.opcode == opcode::INIT);
                 if let Some(request) = greets {
                     self.greeted = true;
                     self.ring = make_ring(&self.mount.device, self.layout, request);
@@ -137,17 +127,11 @@ impl Fuse {
                 let Some(mut drive) = NamespaceDrive::new(drive, self.namespace) else {
                     return Err(Errno::NXIO.into()); // no drive is served with such a mount
                 };
-                self.session
-                    .received(&self.request[..length], &mut drive, &mut self.out);
+                self.session.received(&self.request[..length], &mut drive, &mut self.out);
                 if !self.out.is_empty() {
                     send(&self.mount.device, &[IoSlice::new(&self.out)])?;
                 }
-                if greets.is_some()
-                    && self
-                        .ring
-                        .as_mut()
-                        .is_some_and(|ring| ring.register().is_err())
-                {
+                if greets.is_some() && self.ring.as_mut().is_some_and(|ring| ring.register().is_err()) {
                     self.ring = None;
                 }
                 Ok(Some(length))
@@ -189,8 +173,7 @@ impl Fuse {
             };
             let entry = ring.entry(number);
             self.out.clear();
-            self.session
-                .received_entry(number, entry, &mut drive, &mut self.out);
+            self.session.received_entry(number, entry, &mut drive, &mut self.out);
             if let Some((header, body)) = self.out.split_first_chunk() {
                 ring.reply(number, header, [body, &[]])?;
             }
@@ -223,19 +206,13 @@ impl Fuse {
             }
         };
         match (origin, &mut self.ring, head.split_first_chunk()) {
-            (Origin::Entry(number), Some(ring), Some((header, body))) => {
-                ring.reply(number, header, [body, content])
-            }
-            _ => send(
-                &self.mount.device,
-                &[IoSlice::new(head), IoSlice::new(content)],
-            ),
+            (Origin::Entry(number), Some(ring), Some((header, body))) => ring.reply(number, header, [body, content]),
+            _ => send(&self.mount.device, &[IoSlice::new(head), IoSlice::new(content)]),
         }
     }
 }
 
-/// Memory that requests of one mount take at most: that of a ring, where there is to be one. `root` is
-/// `/`.
+/// Memory that requests of one mount take at most: that of a ring, where there is to be one. `root` is `/`.
 #[must_use]
 pub fn memory_bytes(root: &Path) -> u64 {
     Layout::of_machine(root).map_or(0, |layout| layout.memory_bytes() as u64)
@@ -277,14 +254,10 @@ impl Transport for Fuse {
     }
 
     fn changed(&mut self, range: &Range<u64>) {
-        let (Some(cached), Some(invalidator)) = (&self.session.cached, &mut self.invalidator)
-        else {
+        let (Some(cached), Some(invalidator)) = (&self.session.cached, &mut self.invalidator) else {
             return;
         };
-        let (start, end) = (
-            range.start.max(self.place.start),
-            range.end.min(self.place.end),
-        );
+        let (start, end) = (range.start.max(self.place.start), range.end.min(self.place.end));
         if start >= end {
             return; // another namespace's
         }
@@ -328,11 +301,7 @@ impl Transport for Fuse {
     }
 
     fn interface(&self) -> Option<&'static str> {
-        let interface = if self.ring.is_some() {
-            OVER_RING
-        } else {
-            BY_DEVICE
-        };
+        let interface = if self.ring.is_some() { OVER_RING } else { BY_DEVICE };
         self.greeted.then_some(interface)
     }
 

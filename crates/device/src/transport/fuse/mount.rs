@@ -10,17 +10,14 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType};
 
 /// Kind of mount, as /proc/mounts tells it.
 const KIND: &str = "fuse.ioassay";
 const HELPER: &str = "fusermount3";
 
-/// A mounted file; dropped, it is unmounted, and removed if it was made here. A process of its own
-/// unmounts it where this one is killed: else all who look at the file would be told of a lost
-/// connection for ever.
+/// A mounted file; dropped, it is unmounted, and removed if it was made here. A process of its own unmounts it where
+/// this one is killed: else all who look at the file would be told of a lost connection for ever.
 pub struct Mount {
     path: PathBuf,
     /// /dev/fuse, non-blocking.
@@ -47,21 +44,10 @@ impl Mount {
         };
         let path = path.canonicalize().map_err(undo)?;
         let root = rustix::process::geteuid().is_root();
-        let mounted = if root {
-            by_kernel(&path)
-        } else {
-            by_helper(&path)
-        };
+        let mounted = if root { by_kernel(&path) } else { by_helper(&path) };
         let device = mounted.map_err(undo)?;
         let abort = abort_file(&path);
-        Ok(Self {
-            watcher: watch(&path, root, abort.as_deref()),
-            abort,
-            path,
-            device,
-            root,
-            made,
-        })
+        Ok(Self { watcher: watch(&path, root, abort.as_deref()), abort, path, device, root, made })
     }
 
     /// Whether it can be ended while the kernel waits for an answer.
@@ -98,17 +84,11 @@ impl Drop for Mount {
 /// nothing but a shell; where there is none, a killed drive's mount stays until the next one is
 /// served there. It is aborted first: a thread of the killed process may wait for an answer of its.
 fn watch(path: &Path, root: bool, abort: Option<&Path>) -> Option<Child> {
-    let unmount = if root {
-        "umount -l -f"
-    } else {
-        "fusermount3 -u -q -z"
-    };
+    let unmount = if root { "umount -l -f" } else { "fusermount3 -u -q -z" };
     let mut shell = Command::new("/bin/sh");
     shell
         .arg("-c")
-        .arg(format!(
-            "trap '' INT TERM HUP; read -r _; [ -z \"$1\" ] || echo 1 >\"$1\"; exec {unmount} -- \"$0\""
-        ))
+        .arg(format!("trap '' INT TERM HUP; read -r _; [ -z \"$1\" ] || echo 1 >\"$1\"; exec {unmount} -- \"$0\""))
         .arg(path)
         .arg(abort.unwrap_or(Path::new("")))
         .current_dir("/")
@@ -137,12 +117,8 @@ fn prepare(path: &Path) -> io::Result<bool> {
         Ok(_) => Err(said(path, "exists; expected an empty file or a new path")),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
             // What a drive left that was killed: a mount that nobody serves.
-            rustix::mount::unmount(path, UnmountFlags::DETACH).map_err(|_| {
-                said(
-                    path,
-                    "is still mounted by a drive that ended; fusermount3 -u it",
-                )
-            })?;
+            rustix::mount::unmount(path, UnmountFlags::DETACH)
+                .map_err(|_| said(path, "is still mounted by a drive that ended; fusermount3 -u it"))?;
             prepare(path)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -176,12 +152,7 @@ fn by_kernel(path: &Path) -> io::Result<OwnedFd> {
 
 /// The helper mounts, and hands over the descriptor on the socket that its environment names.
 fn by_helper(path: &Path) -> io::Result<OwnedFd> {
-    let (ours, theirs) = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let mut helper = Command::new(HELPER);
     helper
         .args(["-o", "fsname=ioassay,subtype=ioassay,nosuid,nodev", "--"])
@@ -190,9 +161,9 @@ fn by_helper(path: &Path) -> io::Result<OwnedFd> {
         .process_group(0)
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null());
-    let status = helper
-        .status()
-        .map_err(|error| said(path, &format!("cannot be mounted without root: {HELPER}: {error}; Debian has it in the package fuse3")))?;
+    let status = helper.status().map_err(|error| {
+        said(path, &format!("cannot be mounted without root: {HELPER}: {error}; Debian has it in the package fuse3"))
+    })?;
     drop(helper);
     if !status.success() {
         return Err(said(path, &format!("{HELPER} could not mount it")));
@@ -208,12 +179,7 @@ fn received(socket: &OwnedFd) -> io::Result<OwnedFd> {
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut into = [IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(
-        socket.as_fd(),
-        &mut into,
-        &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    rustix::net::recvmsg(socket.as_fd(), &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     ancillary
         .drain()
         .find_map(|message| match message {

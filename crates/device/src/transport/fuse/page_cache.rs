@@ -1,9 +1,8 @@
 //! What the kernel's page cache may hold of the file, and how it is dropped.
 //!
-//! The file is opened with direct I/O, but splice(2), sendfile(2) and private mappings go through
-//! the page cache all the same. What they read is dropped when the drive's content changes there, by
-//! whichever way, before anybody is told that it did; and a moment later in any case, so that what
-//! is read again is read from the drive.
+//! The file is opened with direct I/O, but splice(2), sendfile(2) and private mappings go through the page cache all
+//! the same. What they read is dropped when the drive's content changes there, by whichever way, before anybody is told
+//! that it did; and a moment later in any case, so that what is read again is read from the drive.
 
 use std::fs::File;
 use std::io::Write;
@@ -50,8 +49,7 @@ impl CachedRanges {
         ranges.any(|held| held.start < range.end && range.start < held.end)
     }
 
-    /// Ranges whose time is up, at most once a period. They count as held until they are
-    /// [`dropped`](Self::dropped).
+    /// Ranges whose time is up, at most once a period. They count as held until they are [`dropped`](Self::dropped).
     pub fn expired(&mut self, now: Instant) -> &[Range<u64>] {
         if self.young.is_empty() && self.old.is_empty() {
             self.period_began = None;
@@ -87,12 +85,10 @@ pub struct Invalidator {
 }
 
 impl Invalidator {
-    /// Starts the thread for a mount; `None` where the system does not let it have descriptors of
-    /// its own.
+    /// Starts the thread for a mount; `None` where the system does not let it have descriptors of its own.
     ///
-    /// While it waits for a page it cannot be killed. Of a process that is killed then only the
-    /// descriptors of this thread stay open, so that whoever waits for the others to be closed
-    /// learns of it, and may abort the mount.
+    /// While it waits for a page it cannot be killed. Of a process that is killed then only the descriptors of this
+    /// thread stay open, so that whoever waits for the others to be closed learns of it, and may abort the mount.
     #[must_use]
     pub fn start(device: &OwnedFd) -> Option<Self> {
         let device = File::from(device.try_clone().ok()?);
@@ -111,11 +107,7 @@ impl Invalidator {
                 std::mem::forget(device); // the descriptor is closed with the thread's others
             })
             .ok()?;
-        starts.recv().ok()?.then_some(Self {
-            ranges,
-            requested: 0,
-            done,
-        })
+        starts.recv().ok()?.then_some(Self { ranges, requested: 0, done })
     }
 
     /// Asks for a range to be dropped; returns the number of the request.
@@ -176,10 +168,7 @@ mod tests {
         assert!(cached.overlaps(&(8191..8192)) && !cached.overlaps(&(8192..40_960)));
         let first = cached.expired(start + PERIOD * 2);
         assert_eq!(first, [0..8192, 40_960..45_056]);
-        assert!(
-            cached.overlaps(&(4096..8192)),
-            "the kernel may still hold it"
-        );
+        assert!(cached.overlaps(&(4096..8192)), "the kernel may still hold it");
         cached.dropped();
         assert!(cached.overlaps(&(0..1)) && !cached.overlaps(&(4096..8192)));
         assert_eq!(cached.expired(start + PERIOD * 3), vec![0..4096]);

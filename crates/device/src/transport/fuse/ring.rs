@@ -1,10 +1,9 @@
 //! Requests of the kernel in memory that it shares with the drive, through `io_uring` (Linux 6.14,
 //! Documentation/filesystems/fuse/fuse-io-uring.rst).
 //!
-//! Each processor has a queue of entries, all on one ring: the kernel lays a request into an entry of
-//! the processor that its program runs on, and one system call takes the replies to many and brings
-//! further ones. A request that finds no entry waits in the kernel, so there are as many of them as a
-//! drive's queue has, within a bound of memory.
+//! Each processor has a queue of entries, all on one ring: the kernel lays a request into an entry of the processor
+//! that its program runs on, and one system call takes the replies to many and brings further ones. A request that
+//! finds no entry waits in the kernel, so there are as many of them as a drive's queue has, within a bound of memory.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -127,22 +126,14 @@ impl Memory {
         let (header, payload) = self.places(entry);
         // SAFETY: initialised bytes of the mapping, which the kernel changes in `Ring::enter` alone: its
         // work for this ring waits until then (IORING_SETUP_DEFER_TASKRUN), and that borrows mutably.
-        unsafe {
-            (
-                std::slice::from_raw_parts(header, ring::HEADER),
-                std::slice::from_raw_parts(payload, PAYLOAD),
-            )
-        }
+        unsafe { (std::slice::from_raw_parts(header, ring::HEADER), std::slice::from_raw_parts(payload, PAYLOAD)) }
     }
 
     fn entry_mut(&mut self, entry: u32) -> (&mut [u8], &mut [u8]) {
         let (header, payload) = self.places(entry);
         // SAFETY: as above, borrowed mutably; header and payload do not overlap.
         unsafe {
-            (
-                std::slice::from_raw_parts_mut(header, ring::HEADER),
-                std::slice::from_raw_parts_mut(payload, PAYLOAD),
-            )
+            (std::slice::from_raw_parts_mut(header, ring::HEADER), std::slice::from_raw_parts_mut(payload, PAYLOAD))
         }
     }
 }
@@ -167,8 +158,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring for the mount with this descriptor of /dev/fuse. Nothing comes through it before
-    /// [`Ring::register`].
+    /// A ring for the mount with this descriptor of /dev/fuse. Nothing comes through it before [`Ring::register`].
     ///
     /// # Errors
     /// As `io_uring_setup(2)`, or there is no memory.
@@ -182,12 +172,7 @@ impl Ring {
         let wakeup = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         ring.submitter().register_eventfd(wakeup.as_raw_fd())?;
         let memory = Memory::new(layout)?;
-        Ok(Self {
-            shared: ring,
-            memory,
-            wakeup,
-            early: VecDeque::new(),
-        })
+        Ok(Self { shared: ring, memory, wakeup, early: VecDeque::new() })
     }
 
     /// Gives all entries to the kernel, which uses them as soon as each queue has one. To be called
@@ -212,10 +197,7 @@ impl Ring {
     fn register_entry(&mut self, number: u32) -> io::Result<()> {
         let (header, payload) = self.memory.places(number);
         let buffers = [(header, ring::HEADER), (payload, PAYLOAD)];
-        let buffers = buffers.map(|(base, length)| libc::iovec {
-            iov_base: base.cast(),
-            iov_len: length,
-        });
+        let buffers = buffers.map(|(base, length)| libc::iovec { iov_base: base.cast(), iov_len: length });
         let entries = self.memory.layout.entries;
         let mut entry = command(ring::REGISTER, number, entries, 0, Some(&buffers));
         // SAFETY: the entry is 128 bytes of integers, laid out as `io_uring_sqe`.
@@ -258,20 +240,12 @@ impl Ring {
         match self.shared.submit() {
             Ok(_) => Ok(()),
             // EAGAIN, EBUSY: no memory, or too many completions to be taken first. Later, then.
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
-                ) =>
-            {
-                Ok(())
-            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The next entry with a request: its number, and 0 or the negative error with which the kernel
-    /// gives it back.
+    /// The next entry with a request: its number, and 0 or the negative error with which the kernel gives it back.
     pub fn next(&mut self) -> Option<(u32, i32)> {
         self.early.pop_front().or_else(|| self.completed())
     }
@@ -297,12 +271,7 @@ impl Ring {
     ///
     /// # Errors
     /// As `io_uring_enter(2)`.
-    pub fn reply(
-        &mut self,
-        number: u32,
-        header: &[u8; abi::OUT_HEADER],
-        parts: [&[u8]; 2],
-    ) -> io::Result<()> {
+    pub fn reply(&mut self, number: u32, header: &[u8; abi::OUT_HEADER], parts: [&[u8]; 2]) -> io::Result<()> {
         let entries = self.memory.layout.entries;
         let (into, payload) = self.memory.entry_mut(number);
         let mut length = 0;
@@ -315,13 +284,7 @@ impl Ring {
         into[..abi::OUT_HEADER].copy_from_slice(header);
         into[ring::PAYLOAD..ring::PAYLOAD + 4].copy_from_slice(&(length as u32).to_ne_bytes());
         let commit = abi::Fields(into).u64(ring::COMMIT).unwrap_or(0);
-        self.push(&command(
-            ring::COMMIT_AND_FETCH,
-            number,
-            entries,
-            commit,
-            None,
-        ))
+        self.push(&command(ring::COMMIT_AND_FETCH, number, entries, commit, None))
     }
 
     fn push(&mut self, entry: &squeue::Entry128) -> io::Result<()> {
@@ -354,11 +317,7 @@ fn command(
     fields[8..16].copy_from_slice(&commit.to_ne_bytes());
     fields[16..18].copy_from_slice(&((number / entries) as u16).to_ne_bytes());
     let address = buffers.map(|buffers| std::ptr::from_ref(buffers) as u64);
-    opcode::UringCmd80::new(Fixed(0), kind)
-        .cmd(fields)
-        .addr(address)
-        .build()
-        .user_data(number.into())
+    opcode::UringCmd80::new(Fixed(0), kind).cmd(fields).addr(address).build().user_data(number.into())
 }
 
 const _: () = assert!(size_of::<squeue::Entry128>() == 128);
@@ -403,19 +362,13 @@ mod tests {
         write("sys/module/fuse/parameters/enable_uring", "N\n");
         assert_eq!(Layout::of_machine(root.path()), None);
         write("sys/module/fuse/parameters/enable_uring", "Y\n");
-        let wanted = Layout {
-            queues: 4,
-            entries: 256,
-        };
+        let wanted = Layout { queues: 4, entries: 256 };
         assert_eq!(Layout::of_machine(root.path()), Some(wanted));
     }
 
     #[test]
     fn the_memory_of_entries_is_apart() {
-        let layout = Layout {
-            queues: 2,
-            entries: 32,
-        };
+        let layout = Layout { queues: 2, entries: 32 };
         let mut memory = Memory::new(layout).expect("memory");
         for number in 0..layout.all() {
             let (header, payload) = memory.entry_mut(number);

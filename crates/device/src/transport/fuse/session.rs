@@ -1,5 +1,4 @@
-//! One mounted file, without the descriptor: requests of the kernel come in, commands of the drive
-//! and replies go out.
+//! One mounted file, without the descriptor: requests of the kernel come in, commands of the drive and replies go out.
 //!
 //! Programs may ask for any range of bytes, as of any file. The drive knows whole blocks, so a range
 //! that is not is widened: what is read too much is not handed on, and what is written too much is
@@ -112,8 +111,7 @@ impl Session {
         }
     }
 
-    /// The same of an entry of the ring: its header and its payload. Each has a reply, at once or
-    /// later.
+    /// The same of an entry of the ring: its header and its payload. Each has a reply, at once or later.
     pub fn received_entry(
         &mut self,
         number: u32,
@@ -131,13 +129,7 @@ impl Session {
         }
     }
 
-    fn take(
-        &mut self,
-        request: Request<'_>,
-        origin: Origin,
-        drive: &mut dyn Drive,
-        out: &mut Vec<u8>,
-    ) {
+    fn take(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive, out: &mut Vec<u8>) {
         let result = match request.opcode {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return,
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FALLOCATE => {
@@ -190,16 +182,8 @@ impl Session {
     }
 
     /// Whether there was anything to do: of a range beyond the end there is not.
-    fn begin(
-        &mut self,
-        request: Request<'_>,
-        origin: Origin,
-        drive: &mut dyn Drive,
-    ) -> Result<bool, i32> {
-        let (size, block) = (
-            drive.facts().size_bytes,
-            u64::from(drive.facts().block_bytes),
-        );
+    fn begin(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive) -> Result<bool, i32> {
+        let (size, block) = (drive.facts().size_bytes, u64::from(drive.facts().block_bytes));
         let file_request = FileRequest::read(request, size)?;
         let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if changes && drive.facts().read_only {
@@ -226,52 +210,25 @@ impl Session {
                 let tag = self.place((request.unique, origin), &file_request, 1);
                 let length = (file_request.range.end - file_request.range.start) as usize;
                 let data = request.data().get(..length);
-                let command = of(
-                    tag,
-                    &file_request,
-                    Op::Write,
-                    &widen(&file_request.range, block),
-                );
-                self.write(
-                    command,
-                    &file_request.range,
-                    data.unwrap_or_default(),
-                    drive,
-                );
+                let command = of(tag, &file_request, Op::Write, &widen(&file_request.range, block));
+                self.write(command, &file_request.range, data.unwrap_or_default(), drive);
             }
             op => {
                 let tag = self.place((request.unique, origin), &file_request, 1);
-                drive.submit(
-                    of(tag, &file_request, op, &widen(&file_request.range, block)),
-                    &[],
-                );
+                drive.submit(of(tag, &file_request, op, &widen(&file_request.range, block)), &[]);
             }
         }
         Ok(true)
     }
 
     /// Whole blocks are trimmed, or zeroed; what a program asked for of others is written.
-    fn zero(
-        &mut self,
-        whose: (u64, Origin),
-        file_request: &FileRequest,
-        block: u64,
-        drive: &mut dyn Drive,
-    ) {
+    fn zero(&mut self, whose: (u64, Origin), file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
         let Range { start, end } = file_request.range;
         let (first, last) = (start.next_multiple_of(block), end / block * block);
         let parts = if first < last {
-            [
-                (Op::Write, start..first),
-                (file_request.op, first..last),
-                (Op::Write, last..end),
-            ]
+            [(Op::Write, start..first), (file_request.op, first..last), (Op::Write, last..end)]
         } else {
-            [
-                (Op::Write, start..end),
-                (file_request.op, 0..0),
-                (file_request.op, 0..0),
-            ]
+            [(Op::Write, start..end), (file_request.op, 0..0), (file_request.op, 0..0)]
         };
         let parts = parts.iter().filter(|(_, range)| !range.is_empty());
         let tag = self.place(whose, file_request, parts.clone().count());
@@ -303,12 +260,7 @@ impl Session {
     }
 
     /// A place for a request of so many commands.
-    fn place(
-        &mut self,
-        (unique, origin): (u64, Origin),
-        file_request: &FileRequest,
-        commands: usize,
-    ) -> Tag {
+    fn place(&mut self, (unique, origin): (u64, Origin), file_request: &FileRequest, commands: usize) -> Tag {
         self.in_flight += commands;
         let waiting = Some(Waiting {
             unique,
@@ -326,22 +278,12 @@ impl Session {
             self.waiting.push(waiting);
             (self.waiting.len() - 1) as u32
         };
-        Tag {
-            transport: self.transport,
-            queue: 0,
-            command: u64::from(place),
-        }
+        Tag { transport: self.transport, queue: 0, command: u64::from(place) }
     }
 }
 
 fn of(tag: Tag, file_request: &FileRequest, op: Op, blocks: &Range<u64>) -> Command {
-    Command {
-        tag,
-        op,
-        offset_bytes: blocks.start,
-        length_bytes: blocks.end - blocks.start,
-        fua: file_request.durable,
-    }
+    Command { tag, op, offset_bytes: blocks.start, length_bytes: blocks.end - blocks.start, fua: file_request.durable }
 }
 
 /// The blocks that a range begins and ends within are about to be looked at.

@@ -13,14 +13,12 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{
-    CertificateError as Unaccepted, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    InconsistentKeys, RootCertStore, ServerConfig, SignatureScheme,
+    CertificateError as Unaccepted, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, InconsistentKeys,
+    RootCertStore, ServerConfig, SignatureScheme,
 };
 
 use crate::transport::private_file::is_exposed;
@@ -81,17 +79,13 @@ impl Certificates {
     /// Of a folder.
     ///
     /// # Errors
-    /// A file is missing, is no certificate or key, does not fit the others, or is a key that other
-    /// users may read.
+    /// A file is missing, is no certificate or key, does not fit the others, or is a key that other users may read.
     pub fn read(folder: &Path) -> Result<Self, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let authority = authority(folder, &provider)?;
         let chain = certificates(&folder.join(CERTIFICATE))?;
         let own = chain[0].clone();
-        let verifier = Arc::new(KnownClients {
-            authority,
-            own: own.clone(),
-        });
+        let verifier = Arc::new(KnownClients { authority, own: own.clone() });
         let key = private_key(&folder.join(KEY))?;
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -109,10 +103,7 @@ impl Certificates {
             .with_custom_certificate_verifier(Arc::new(ThisServer { own, provider }))
             .with_client_auth_cert(chain, key)
             .map_err(|error| unfit(folder, &error))?;
-        Ok(Self {
-            server: Arc::new(server),
-            probe: Arc::new(probe),
-        })
+        Ok(Self { server: Arc::new(server), probe: Arc::new(probe) })
     }
 
     /// For the server's connections.
@@ -129,10 +120,7 @@ impl Certificates {
 }
 
 /// The authority whose clients are known.
-fn authority(
-    folder: &Path,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+fn authority(folder: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let path = folder.join(AUTHORITY);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&path)? {
@@ -140,11 +128,7 @@ fn authority(
         added.map_err(|error| broken(&path, &error))?;
     }
     let revoked = folder.join(REVOKED);
-    let lists = if revoked.exists() {
-        revocation_lists(&revoked)?
-    } else {
-        Vec::new()
-    };
+    let lists = if revoked.exists() { revocation_lists(&revoked)? } else { Vec::new() };
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .with_crls(lists)
         .build()
@@ -161,12 +145,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certificate
     }
 }
 
-fn revocation_lists(
-    path: &Path,
-) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
     let (text, _) = content(path)?;
-    let all: Result<Vec<_>, pem::Error> =
-        CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    let all: Result<Vec<_>, pem::Error> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
         Ok(_) => Err(broken(path, "no list of revoked certificates")),
@@ -177,10 +158,7 @@ fn revocation_lists(
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     let (text, file) = content(path)?;
     if is_exposed(&file) {
-        return Err(CertificateError::Exposed {
-            path: path.to_owned(),
-            mode: file.mode() & 0o7777,
-        });
+        return Err(CertificateError::Exposed { path: path.to_owned(), mode: file.mode() & 0o7777 });
     }
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| CertificateError::Broken {
         path: path.to_owned(),
@@ -190,10 +168,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> 
 }
 
 fn content(path: &Path) -> Result<(Vec<u8>, Metadata), CertificateError> {
-    let unreadable = |source| CertificateError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| CertificateError::Unreadable { path: path.to_owned(), source };
     let file = fs::metadata(path).map_err(unreadable)?;
     if !file.is_file() || file.len() > MOST_BYTES {
         return Err(broken(path, "no file of at most 1 MiB"));
@@ -247,8 +222,7 @@ impl ClientCertVerifier for KnownClients {
         if *certificate == self.own {
             return Ok(ClientCertVerified::assertion());
         }
-        self.authority
-            .verify_client_cert(certificate, intermediates, now)
+        self.authority.verify_client_cert(certificate, intermediates, now)
     }
 
     fn verify_tls12_signature(
@@ -257,8 +231,7 @@ impl ClientCertVerifier for KnownClients {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority
-            .verify_tls12_signature(message, certificate, signature)
+        self.authority.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -267,8 +240,7 @@ impl ClientCertVerifier for KnownClients {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority
-            .verify_tls13_signature(message, certificate, signature)
+        self.authority.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -320,8 +292,6 @@ impl ServerCertVerifier for ThisServer {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

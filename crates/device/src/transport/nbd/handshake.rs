@@ -1,8 +1,8 @@
 //! The negotiation: options until one of them begins the transmission.
 
 use super::wire::{
-    MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can,
-    hello, info, option, reply, u16_at, u32_at, u64_at,
+    MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can, hello, info, option,
+    reply, u16_at, u32_at, u64_at,
 };
 use crate::command::{Drive, Facts};
 use crate::namespace::{FIRST, Namespace};
@@ -73,32 +73,16 @@ impl Handshake {
         out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         out.extend_from_slice(&(hello::FIXED_NEWSTYLE | hello::NO_ZEROES).to_be_bytes());
-        Self {
-            encryption,
-            flags: None,
-            structured: false,
-            allocation_of: None,
-            options: 0,
-        }
+        Self { encryption, flags: None, structured: false, allocation_of: None, options: 0 }
     }
 
     /// Takes what the client sent. `name` is that of the first export, besides the empty one.
-    pub fn received(
-        &mut self,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        name: &str,
-        drive: &dyn Drive,
-    ) -> Progress {
+    pub fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>, name: &str, drive: &dyn Drive) -> Progress {
         let exports = Exports { name, drive };
         let mut consumed = 0;
         if self.flags.is_none() {
             if bytes.len() < 4 {
-                return Progress {
-                    consumed,
-                    then: Then::Wants(4),
-                    agreed: None,
-                };
+                return Progress { consumed, then: Then::Wants(4), agreed: None };
             }
             let flags = u32_at(bytes, 0);
             if flags & !u32::from(hello::FIXED_NEWSTYLE | hello::NO_ZEROES) != 0 {
@@ -110,28 +94,17 @@ impl Handshake {
         loop {
             let rest = &bytes[consumed..];
             if rest.len() < OPTION_BYTES {
-                return Progress {
-                    consumed,
-                    then: Then::Wants(OPTION_BYTES),
-                    agreed: None,
-                };
+                return Progress { consumed, then: Then::Wants(OPTION_BYTES), agreed: None };
             }
             let length = u32_at(rest, 12);
             self.options += 1;
-            if u64_at(rest, 0) != OPTION_MAGIC
-                || length > MAX_OPTION_BYTES
-                || self.options > MAX_OPTIONS
-            {
+            if u64_at(rest, 0) != OPTION_MAGIC || length > MAX_OPTION_BYTES || self.options > MAX_OPTIONS {
                 return ended(bytes);
             }
             let whole = OPTION_BYTES + length as usize;
             let Some(data) = rest.get(OPTION_BYTES..whole) else {
                 self.options -= 1;
-                return Progress {
-                    consumed,
-                    then: Then::Wants(whole),
-                    agreed: None,
-                };
+                return Progress { consumed, then: Then::Wants(whole), agreed: None };
             };
             consumed += whole;
             match self.choose(u32_at(rest, 8), data, out, &exports) {
@@ -148,11 +121,7 @@ impl Handshake {
                     };
                 }
                 Step::Encrypts => {
-                    return Progress {
-                        consumed,
-                        then: Then::Encrypts,
-                        agreed: None,
-                    };
+                    return Progress { consumed, then: Then::Encrypts, agreed: None };
                 }
                 Step::Ends => return ended(bytes),
             }
@@ -173,12 +142,7 @@ impl Handshake {
         match kind {
             option::STARTTLS if in_the_clear && data.is_empty() => return self.encrypt(out),
             option::STARTTLS if self.encryption != Encryption::None => {
-                answer(
-                    out,
-                    kind,
-                    reply::ERR_INVALID,
-                    b"malformed, or a second time",
-                );
+                answer(out, kind, reply::ERR_INVALID, b"malformed, or a second time");
             }
             option::EXPORT_NAME if in_the_clear => return Step::Ends, // there is no way to say no
             _ if in_the_clear && kind != option::ABORT => {
@@ -249,10 +213,7 @@ impl Handshake {
         };
         let lists_all = !sets && asked.queries.is_empty();
         if lists_all
-            || asked
-                .queries
-                .iter()
-                .any(|&query| query == allocation::NAME || (!sets && query == allocation::FAMILY))
+            || asked.queries.iter().any(|&query| query == allocation::NAME || (!sets && query == allocation::FAMILY))
         {
             if sets {
                 self.allocation_of = Some(namespace.id);
@@ -272,14 +233,7 @@ impl Handshake {
         }
     }
 
-    fn describe(
-        &self,
-        kind: u32,
-        wanted: &Wanted<'_>,
-        out: &mut Vec<u8>,
-        name: &str,
-        facts: &Facts,
-    ) {
+    fn describe(&self, kind: u32, wanted: &Wanted<'_>, out: &mut Vec<u8>, name: &str, facts: &Facts) {
         let size = facts.size_bytes.to_be_bytes();
         let flags = transmission_flags(facts, self.structured).to_be_bytes();
         inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
@@ -290,14 +244,12 @@ impl Handshake {
             inform(out, kind, info::DESCRIPTION, facts.model.as_bytes());
         }
         // Told to those too who do not ask: nothing less than a block is served.
-        let sizes =
-            [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
+        let sizes = [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
         inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
     }
 }
 
-/// The exports: one for each namespace. The first has the name, the others `-` and their number
-/// behind it.
+/// The exports: one for each namespace. The first has the name, the others `-` and their number behind it.
 struct Exports<'a> {
     name: &'a str,
     drive: &'a dyn Drive,
@@ -337,9 +289,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn asks_for(&self, kind: u16) -> bool {
-        self.infos
-            .chunks_exact(2)
-            .any(|asked| u16_at(asked, 0) == kind)
+        self.infos.chunks_exact(2).any(|asked| u16_at(asked, 0) == kind)
     }
 }
 
@@ -371,11 +321,7 @@ fn word(data: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn ended(bytes: &[u8]) -> Progress {
-    Progress {
-        consumed: bytes.len(),
-        then: Then::Ends(End::Now),
-        agreed: None,
-    }
+    Progress { consumed: bytes.len(), then: Then::Ends(End::Now), agreed: None }
 }
 
 fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
@@ -387,12 +333,7 @@ fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
 }
 
 fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
-    answer(
-        out,
-        option,
-        reply::INFO,
-        &[&kind.to_be_bytes(), data].concat(),
-    );
+    answer(out, option, reply::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
 /// What the drive can. Any connection's flush covers what was answered on all of them, because there

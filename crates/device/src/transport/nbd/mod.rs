@@ -19,9 +19,7 @@ use rustls::ServerConfig;
 pub use session::Transmission;
 
 use super::Probe;
-use super::socket::{
-    End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then,
-};
+use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
 use crate::command::{Answer, Drive};
 use crate::namespace::NamespaceDrive;
 
@@ -45,11 +43,7 @@ pub struct Export {
 
 impl Default for Export {
     fn default() -> Self {
-        Self {
-            name: "drive".to_owned(),
-            connections: USUAL_CONNECTIONS,
-            certificates: None,
-        }
+        Self { name: "drive".to_owned(), connections: USUAL_CONNECTIONS, certificates: None }
     }
 }
 
@@ -117,49 +111,24 @@ impl Protocol for Nbd {
         certificates.map(Certificates::server)
     }
 
-    fn open(
-        &mut self,
-        transport: u32,
-        queue: u32,
-        now: Instant,
-        _memory: &SharedMemory,
-        out: &mut Vec<u8>,
-    ) -> Session {
+    fn open(&mut self, transport: u32, queue: u32, now: Instant, _memory: &SharedMemory, out: &mut Vec<u8>) -> Session {
         let encryption = match self.export.certificates {
             Some(_) => Encryption::Required,
             None => Encryption::None,
         };
         let phase = Phase::Negotiates(Handshake::new(encryption, out));
-        Session {
-            transport,
-            queue,
-            opened: now,
-            phase,
-        }
+        Session { transport, queue, opened: now, phase }
     }
 
-    fn received(
-        &mut self,
-        session: &mut Session,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Received {
+    fn received(&mut self, session: &mut Session, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
         let mut consumed = 0;
         if let Phase::Negotiates(handshake) = &mut session.phase {
             let progress = handshake.received(bytes, out, &self.export.name, drive);
             let Some(agreement) = progress.agreed else {
-                return Received {
-                    consumed: progress.consumed,
-                    then: progress.then,
-                };
+                return Received { consumed: progress.consumed, then: progress.then };
             };
             consumed = progress.consumed;
-            session.phase = Phase::Transmits(Transmission::new(
-                session.transport,
-                session.queue,
-                agreement,
-            ));
+            session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, agreement));
         }
         match &mut session.phase {
             Phase::Transmits(transmission) => {
@@ -171,25 +140,13 @@ impl Protocol for Nbd {
                     };
                 };
                 let received = transmission.received(&bytes[consumed..], out, &mut drive);
-                Received {
-                    consumed: consumed + received.consumed,
-                    ..received
-                }
+                Received { consumed: consumed + received.consumed, ..received }
             }
-            Phase::Negotiates(_) => Received {
-                consumed,
-                then: Then::Wants(1),
-            },
+            Phase::Negotiates(_) => Received { consumed, then: Then::Wants(1) },
         }
     }
 
-    fn answer(
-        &mut self,
-        session: &mut Session,
-        answer: Answer,
-        out: &mut Output,
-        drive: &dyn Drive,
-    ) {
+    fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Output, drive: &dyn Drive) {
         if let Phase::Transmits(transmission) = &mut session.phase {
             transmission.answer(answer, out, drive);
         }
@@ -208,13 +165,7 @@ impl Protocol for Nbd {
         }
     }
 
-    fn tick(
-        &mut self,
-        session: &mut Session,
-        now: Instant,
-        _out: &mut Vec<u8>,
-        _drive: &dyn Drive,
-    ) -> Option<End> {
+    fn tick(&mut self, session: &mut Session, now: Instant, _out: &mut Vec<u8>, _drive: &dyn Drive) -> Option<End> {
         let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
         (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
     }
@@ -223,10 +174,7 @@ impl Protocol for Nbd {
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
         let certificates = self.export.certificates.as_ref();
-        Some(Box::new(crate::client::nbd::OverheadProbe::new(
-            at.clone(),
-            certificates.map(Certificates::probe),
-        )))
+        Some(Box::new(crate::client::nbd::OverheadProbe::new(at.clone(), certificates.map(Certificates::probe))))
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::handshake::Agreement;
 use super::wire::{
-    CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, allocation, chunk,
-    command, error, flag,
+    CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, allocation, chunk, command, error, flag,
 };
 use crate::command::{Answer, Command, Drive, Facts, Op, Status, Tag};
 use crate::transport::socket::{End, Output, Received, Then};
@@ -47,13 +46,7 @@ impl Transmission {
     /// For a client that agreed on this.
     #[must_use]
     pub fn new(transport: u32, queue: u32, agreement: Agreement) -> Self {
-        Self {
-            transport,
-            queue,
-            agreement,
-            in_flight: 0,
-            reading_bytes: 0,
-        }
+        Self { transport, queue, agreement, in_flight: 0, reading_bytes: 0 }
     }
 
     /// The namespace that it reads and writes.
@@ -83,12 +76,7 @@ impl Transmission {
             if carries && request.length_bytes > MAX_PAYLOAD_BYTES {
                 break Then::Ends(End::Now);
             }
-            let whole = REQUEST_BYTES
-                + if carries {
-                    request.length_bytes as usize
-                } else {
-                    0
-                };
+            let whole = REQUEST_BYTES + if carries { request.length_bytes as usize } else { 0 };
             let Some(data) = rest.get(REQUEST_BYTES..whole) else {
                 break Then::Wants(whole);
             };
@@ -106,11 +94,7 @@ impl Transmission {
     }
 
     fn is_full(&self, request: &Request) -> bool {
-        let reads = if request.kind == command::READ {
-            u64::from(request.length_bytes)
-        } else {
-            0
-        };
+        let reads = if request.kind == command::READ { u64::from(request.length_bytes) } else { 0 };
         let too_long = self.reading_bytes > 0 && self.reading_bytes + reads > MAX_READING_BYTES;
         self.in_flight >= MAX_IN_FLIGHT || (reads > 0 && too_long)
     }
@@ -124,18 +108,10 @@ impl Transmission {
                 }
                 let flush = op == Op::Flush;
                 let command = Command {
-                    tag: Tag {
-                        transport: self.transport,
-                        queue: self.queue,
-                        command: request.cookie,
-                    },
+                    tag: Tag { transport: self.transport, queue: self.queue, command: request.cookie },
                     op,
                     offset_bytes: if flush { 0 } else { request.offset_bytes },
-                    length_bytes: if flush {
-                        0
-                    } else {
-                        request.length_bytes.into()
-                    },
+                    length_bytes: if flush { 0 } else { request.length_bytes.into() },
                     fua,
                 };
                 drive.submit(command, data);
@@ -163,29 +139,14 @@ impl Transmission {
     /// Appends the reply to an answered command of the whole drive.
     pub fn answer(&mut self, answer: Answer, out: &mut Output, drive: &dyn Drive) {
         self.dropped(answer);
-        let Command {
-            tag,
-            op,
-            offset_bytes,
-            length_bytes,
-            ..
-        } = answer.command;
+        let Command { tag, op, offset_bytes, length_bytes, .. } = answer.command;
         if op != Op::Read || answer.status != Status::Done {
-            let kind = if op == Op::Read {
-                command::READ
-            } else {
-                command::WRITE
-            };
+            let kind = if op == Op::Read { command::READ } else { command::WRITE };
             let code = code_of(answer.status, op);
             return self.reply(kind, tag.command, code, &mut out.bytes);
         }
         if self.agreement.structured {
-            begin_chunk(
-                &mut out.bytes,
-                chunk::OFFSET_DATA,
-                tag.command,
-                length_bytes as u32 + 8,
-            );
+            begin_chunk(&mut out.bytes, chunk::OFFSET_DATA, tag.command, length_bytes as u32 + 8);
             let namespace = drive.namespace(self.agreement.namespace);
             let start_bytes = namespace.map_or(0, |namespace| namespace.start_bytes);
             let offset_in_export = offset_bytes - start_bytes;
@@ -200,20 +161,14 @@ impl Transmission {
     pub fn dropped(&mut self, answer: Answer) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if answer.command.op == Op::Read {
-            self.reading_bytes = self
-                .reading_bytes
-                .saturating_sub(answer.command.length_bytes);
+            self.reading_bytes = self.reading_bytes.saturating_sub(answer.command.length_bytes);
         }
     }
 }
 
 /// Appends what of a range is allocated, in extents; of as much of it as an answer holds.
 fn extents(request: &Request, out: &mut Vec<u8>, drive: &dyn Drive) {
-    let most = if request.flags & flag::REQ_ONE != 0 {
-        1
-    } else {
-        MAX_EXTENTS
-    };
+    let most = if request.flags & flag::REQ_ONE != 0 { 1 } else { MAX_EXTENTS };
     let mut at = request.offset_bytes;
     let end = at + u64::from(request.length_bytes);
     let mut descriptors = Vec::new();
@@ -223,20 +178,11 @@ fn extents(request: &Request, out: &mut Vec<u8>, drive: &dyn Drive) {
         }
         let extent = drive.extent(at, end - at);
         at += extent.length_bytes;
-        let flags = if extent.is_allocated {
-            0
-        } else {
-            allocation::HOLE
-        };
+        let flags = if extent.is_allocated { 0 } else { allocation::HOLE };
         descriptors.extend_from_slice(&(extent.length_bytes as u32).to_be_bytes());
         descriptors.extend_from_slice(&flags.to_be_bytes());
     }
-    begin_chunk(
-        out,
-        chunk::BLOCK_STATUS,
-        request.cookie,
-        descriptors.len() as u32 + 4,
-    );
+    begin_chunk(out, chunk::BLOCK_STATUS, request.cookie, descriptors.len() as u32 + 4);
     out.extend_from_slice(&allocation::ID.to_be_bytes());
     out.extend_from_slice(&descriptors);
 }
@@ -292,12 +238,10 @@ fn meaning(request: &Request, agreement: Agreement, facts: &Facts) -> Meaning {
         },
         _ if request.length_bytes == 0 || request.kind == command::CACHE => Meaning::Done,
         // Zeroes are written as data is, so only leaving them out is faster than a write.
-        Op::WriteZeroes if request.flags & flag::FAST_ZERO != 0 => {
-            match request.flags & flag::NO_HOLE {
-                0 => Meaning::Command(Op::Trim, fua),
-                _ => Meaning::Refused(error::NOT_SUPPORTED),
-            }
-        }
+        Op::WriteZeroes if request.flags & flag::FAST_ZERO != 0 => match request.flags & flag::NO_HOLE {
+            0 => Meaning::Command(Op::Trim, fua),
+            _ => Meaning::Refused(error::NOT_SUPPORTED),
+        },
         op => Meaning::Command(op, fua),
     }
 }
@@ -308,11 +252,7 @@ fn misplaced(request: &Request, op: Op, facts: &Facts) -> Option<u32> {
     let end = request.offset_bytes.checked_add(length);
     if end.is_none_or(|end| end > facts.size_bytes) {
         // The document's choice of errors.
-        return Some(if matches!(op, Op::Write | Op::WriteZeroes) {
-            error::NO_SPACE
-        } else {
-            error::INVALID
-        });
+        return Some(if matches!(op, Op::Write | Op::WriteZeroes) { error::NO_SPACE } else { error::INVALID });
     }
     let block = u64::from(facts.block_bytes.max(1));
     if request.offset_bytes % block != 0 || length % block != 0 {

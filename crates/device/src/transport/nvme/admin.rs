@@ -13,11 +13,7 @@ pub const NOT_ABORTED: u64 = 1;
 /// What the data of a command have to be, before they are waited for.
 #[must_use]
 pub fn data_bytes(command: &Submission) -> usize {
-    if command.opcode() == opcode::SET_FEATURES {
-        features::data_bytes(command)
-    } else {
-        0
-    }
+    if command.opcode() == opcode::SET_FEATURES { features::data_bytes(command) } else { 0 }
 }
 
 /// Carries a command out.
@@ -40,9 +36,7 @@ pub fn execute(
         opcode::IDENTIFY => zones::identify(controller, command, subsystem, drive),
         opcode::GET_LOG_PAGE => logs::get(controller, command, subsystem, drive),
         opcode::GET_FEATURES => features::get(controller, command, facts, subsystem.io_queues),
-        opcode::SET_FEATURES => {
-            features::set(controller, command, data, facts, subsystem.io_queues)
-        }
+        opcode::SET_FEATURES => features::set(controller, command, data, facts, subsystem.io_queues),
         opcode::ASYNCHRONOUS_EVENT_REQUEST => hold_event_request(controller, command),
         _ => status::INVALID_OPCODE.into(),
     }

@@ -163,11 +163,7 @@ impl Controller {
     pub fn configure(&mut self, to: u32) -> bool {
         let before = std::mem::replace(&mut self.configuration, to);
         if before & ENABLE == 0 && to & ENABLE != 0 {
-            self.state = if self.discovers || is_possible(to, self.command_sets != 0) {
-                READY
-            } else {
-                FATAL
-            };
+            self.state = if self.discovers || is_possible(to, self.command_sets != 0) { READY } else { FATAL };
         }
         if before & ENABLE != 0 && to & ENABLE == 0 {
             // A reset: features and held events begin anew; shutdown stays complete until then.
@@ -180,11 +176,7 @@ impl Controller {
             return false;
         }
         let flushes = notifies == NORMAL_SHUTDOWN && !self.discovers;
-        let shutdown = if flushes {
-            SHUTDOWN_OCCURS
-        } else {
-            SHUTDOWN_COMPLETE
-        };
+        let shutdown = if flushes { SHUTDOWN_OCCURS } else { SHUTDOWN_COMPLETE };
         self.state = self.state & !SHUTDOWN | shutdown;
         flushes
     }
@@ -237,10 +229,7 @@ impl Controller {
     /// Keeps an error for the log, under the next number.
     pub fn log(&mut self, error: LoggedError) {
         self.error_count += 1;
-        self.errors.push_front(LoggedError {
-            count: self.error_count,
-            ..error
-        });
+        self.errors.push_front(LoggedError { count: self.error_count, ..error });
         self.errors.truncate(ERROR_ENTRIES);
     }
 }
@@ -248,11 +237,7 @@ impl Controller {
 /// Whether a configuration is one that there is: the NVM command set, or all that there are, pages of 4 KiB, round robin,
 /// entries of 64 and 16 bytes (or not said, as some hosts do).
 fn is_possible(configuration: u32, has_others: bool) -> bool {
-    let (sets, pages, arbitration) = (
-        (configuration >> 4) & 7,
-        (configuration >> 7) & 15,
-        (configuration >> 11) & 7,
-    );
+    let (sets, pages, arbitration) = ((configuration >> 4) & 7, (configuration >> 7) & 15, (configuration >> 11) & 7);
     let (submissions, completions) = ((configuration >> 16) & 15, (configuration >> 20) & 15);
     (sets == 0 || (has_others && sets == ALL_COMMAND_SETS))
         && pages == 0

@@ -1,5 +1,4 @@
-//! The discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics
-//! 1.1, section 5).
+//! The discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics 1.1, section 5).
 
 use super::Subsystem;
 

@@ -42,19 +42,13 @@ impl Submission {
         if let Some(entry) = header.get(8..8 + SUBMISSION_BYTES) {
             bytes.copy_from_slice(entry);
         }
-        Self {
-            bytes,
-            has_pages: false,
-        }
+        Self { bytes, has_pages: false }
     }
 
     /// An entry of a queue in the host's memory, whose data are in physical region pages.
     #[must_use]
     pub fn with_pages(bytes: [u8; SUBMISSION_BYTES]) -> Self {
-        Self {
-            bytes,
-            has_pages: true,
-        }
+        Self { bytes, has_pages: true }
     }
 
     /// The same with another number.
@@ -115,29 +109,21 @@ impl Submission {
     /// Whether data come from the host: the lowest bits of the opcode say so.
     #[must_use]
     pub fn takes_data(&self) -> bool {
-        let direction = if self.opcode() == FABRICS {
-            self.fabrics_type()
-        } else {
-            self.opcode()
-        };
+        let direction = if self.opcode() == FABRICS { self.fabrics_type() } else { self.opcode() };
         direction & 3 == 1
     }
 
     /// Where its data are.
     ///
     /// # Errors
-    /// A pointer that a host must not use here (NVMe/TCP 1.0, section 3.3.2: no PRPs, no keyed or
-    /// chained descriptors).
+    /// A pointer that a host must not use here (NVMe/TCP 1.0, section 3.3.2: no PRPs, no keyed or chained descriptors).
     pub fn pointer(&self) -> Result<Pointer, Status> {
         if !matches!(self.bytes[1] >> 6, 1 | 2) {
             return Err(status::INVALID_FIELD);
         }
         let (address, length_bytes) = (u64_at(&self.bytes, 24), u32_at(&self.bytes, 32));
         match self.bytes[39] {
-            0x01 => Ok(Pointer::InCapsule {
-                offset_bytes: address,
-                length_bytes,
-            }),
+            0x01 => Ok(Pointer::InCapsule { offset_bytes: address, length_bytes }),
             0x5a => Ok(Pointer::Transport { length_bytes }),
             _ => Err(status::SGL_TYPE_INVALID),
         }
@@ -150,11 +136,7 @@ impl Submission {
     pub fn room(&self) -> Result<usize, Status> {
         if self.has_pages {
             let is_list = self.bytes[1] >> 6 != 0;
-            return if is_list {
-                Err(status::INVALID_FIELD)
-            } else {
-                Ok(usize::MAX)
-            };
+            return if is_list { Err(status::INVALID_FIELD) } else { Ok(usize::MAX) };
         }
         match self.pointer()? {
             Pointer::Transport { length_bytes } => Ok(length_bytes as usize),
@@ -167,11 +149,7 @@ impl Submission {
     /// # Errors
     /// As `room`; and another length.
     pub fn check_room(&self, bytes: u64) -> Result<(), Status> {
-        if self.room()? as u64 == bytes || self.has_pages {
-            Ok(())
-        } else {
-            Err(status::SGL_LENGTH_INVALID)
-        }
+        if self.room()? as u64 == bytes || self.has_pages { Ok(()) } else { Err(status::SGL_LENGTH_INVALID) }
     }
 }
 

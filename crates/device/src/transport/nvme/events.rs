@@ -85,8 +85,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Looks at the drive. Of what is new the host is told what it wants to be: changed namespaces, and
-    /// these warnings.
+    /// Looks at the drive. Of what is new the host is told what it wants to be: changed namespaces, and these warnings.
     pub fn look(&mut self, read_only: bool, warnings: u8, wants_namespaces: bool, wants: u8) {
         let before = self.read_only.replace(read_only);
         if before.is_some_and(|before| before != read_only) {

@@ -136,20 +136,12 @@ pub(super) struct Timestamp {
 
 impl Timestamp {
     fn reset() -> Self {
-        Self {
-            from_ms: 0,
-            since: Instant::now(),
-            is_set: false,
-        }
+        Self { from_ms: 0, since: Instant::now(), is_set: false }
     }
 
     /// Of the feature's data: milliseconds in six bytes.
     pub(super) fn set(data: &[u8]) -> Self {
-        Self {
-            from_ms: u64_at(data, 0) & TIMESTAMP_MAX,
-            is_set: true,
-            ..Self::reset()
-        }
+        Self { from_ms: u64_at(data, 0) & TIMESTAMP_MAX, is_set: true, ..Self::reset() }
     }
 
     pub(super) fn bytes(self) -> [u8; 8] {

@@ -23,27 +23,16 @@ pub fn data_bytes(command: &Submission) -> usize {
 }
 
 /// Get Features. Nothing is saved, so the saved value is the default.
-pub fn get(
-    controller: &mut Controller,
-    command: &Submission,
-    facts: &Facts,
-    most_queues: u16,
-) -> Outcome {
+pub fn get(controller: &mut Controller, command: &Submission, facts: &Facts, most_queues: u16) -> Outcome {
     let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
     if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
         return status::INVALID_FIELD.into();
     }
     let mut fresh = Features::new(0);
     let host = controller.host.id;
-    let features = if matches!(select, 1 | 2) {
-        &mut fresh
-    } else {
-        &mut controller.features
-    };
+    let features = if matches!(select, 1 | 2) { &mut fresh } else { &mut controller.features };
     let outcome = match id {
-        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => {
-            Outcome::Done(u64::from(!features.cache_is_off))
-        }
+        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => Outcome::Done(u64::from(!features.cache_is_off)),
         id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
         id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
         id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
@@ -58,11 +47,7 @@ pub fn get(
         },
     };
     match (select, outcome) {
-        (SUPPORTED_CAPABILITIES, _) => Outcome::Done(if id == id::HOST_IDENTIFIER {
-            0
-        } else {
-            CHANGEABLE
-        }),
+        (SUPPORTED_CAPABILITIES, _) => Outcome::Done(if id == id::HOST_IDENTIFIER { 0 } else { CHANGEABLE }),
         (0..=2, outcome) => outcome,
         _ => status::INVALID_FIELD.into(),
     }
@@ -75,13 +60,7 @@ fn granted(queues: u16) -> u64 {
 }
 
 /// Set Features.
-pub fn set(
-    controller: &mut Controller,
-    command: &Submission,
-    data: &[u8],
-    facts: &Facts,
-    most_queues: u16,
-) -> Outcome {
+pub fn set(controller: &mut Controller, command: &Submission, data: &[u8], facts: &Facts, most_queues: u16) -> Outcome {
     let (id, value) = (command.word(10) as u8, command.word(11));
     if command.word(10) >> 31 != 0 {
         return status::FEATURE_NOT_SAVEABLE.into();

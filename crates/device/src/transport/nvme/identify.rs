@@ -31,22 +31,13 @@ mod what {
 }
 
 /// Answers an Identify command.
-pub fn identify(
-    controller: &Controller,
-    command: &Submission,
-    subsystem: &Subsystem,
-    drive: &dyn Drive,
-) -> Outcome {
+pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
     match command.room() {
         Ok(room) if room >= IDENTIFY_BYTES => {}
         Ok(_) => return status::SGL_LENGTH_INVALID.into(),
         Err(status) => return status.into(),
     }
-    let (what, set, namespace) = (
-        command.word(10) as u8,
-        command.word(11) >> 24,
-        command.namespace(),
-    );
+    let (what, set, namespace) = (command.word(10) as u8, command.word(11) >> 24, command.namespace());
     if what == what::CONTROLLER {
         return Outcome::Data(describe_controller(controller, subsystem, drive));
     }
@@ -60,9 +51,7 @@ pub fn identify(
     };
     match what {
         what::NAMESPACE => of_namespace(&|of| describe_namespace(subsystem, of)),
-        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => {
-            active_namespaces(namespace, drive.namespace_count())
-        }
+        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => active_namespaces(namespace, drive.namespace_count()),
         what::DESCRIPTORS => of_namespace(&|of| descriptors(subsystem, of)),
         what::NAMESPACE_OF_COMMAND_SET => of_namespace(&|_| vec![0; IDENTIFY_BYTES]),
         // What Verify reads has the limit of what is transferred; nothing else has one.
@@ -86,11 +75,7 @@ fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [b' '; N];
     for (to, from) in field.iter_mut().zip(text.bytes()) {
-        *to = if (0x20..0x7f).contains(&from) {
-            from
-        } else {
-            b'?'
-        };
+        *to = if (0x20..0x7f).contains(&from) { from } else { b'?' };
     }
     field
 }
@@ -100,17 +85,9 @@ fn transfer_exponent() -> u8 {
     (MAX_TRANSFER_BYTES / 4096).ilog2() as u8
 }
 
-fn describe_controller(
-    controller: &Controller,
-    subsystem: &Subsystem,
-    drive: &dyn Drive,
-) -> Vec<u8> {
+fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &dyn Drive) -> Vec<u8> {
     let facts = drive.facts();
-    let name = if controller.discovers {
-        discovery::NAME
-    } else {
-        &subsystem.name
-    };
+    let name = if controller.discovers { discovery::NAME } else { &subsystem.name };
     let entries = subsystem.queue_entries.to_le_bytes();
     let capsule = ((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes();
     let kind = if controller.discovers { 2 } else { 1 };
@@ -146,9 +123,7 @@ fn describe_controller(
 /// The fields of a controller that does I/O.
 fn describe_io(page: &mut [u8], drive: &dyn Drive) {
     let (facts, namespaces) = (drive.facts(), drive.namespace_count());
-    let used_bytes: u64 = (FIRST..=namespaces)
-        .filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes))
-        .sum();
+    let used_bytes: u64 = (FIRST..=namespaces).filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes)).sum();
     let free_bytes = facts.size_bytes.saturating_sub(used_bytes);
     let mut set = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
@@ -162,10 +137,7 @@ fn describe_io(page: &mut [u8], drive: &dyn Drive) {
     set(513, &[0x44]);
     set(516, &namespaces.to_le_bytes());
     // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify.
-    set(
-        520,
-        &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7)).to_le_bytes(),
-    );
+    set(520, &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7)).to_le_bytes());
     // A flush of all namespaces is known; whether there is a cache.
     set(525, &[0b110 | u8::from(facts.volatile_cache)]);
     set(540, &namespaces.to_le_bytes());
@@ -178,10 +150,7 @@ fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8
     let exponent = facts.block_bytes.max(1).ilog2();
     // Numbers of blocks, less one.
     let blocks_of = |bytes: u32| ((bytes >> exponent).saturating_sub(1) as u16).to_le_bytes();
-    let (preferred, atomic) = (
-        blocks_of(facts.preferred_bytes),
-        blocks_of(facts.atomic_bytes()),
-    );
+    let (preferred, atomic) = (blocks_of(facts.preferred_bytes), blocks_of(facts.atomic_bytes()));
     page(&[
         (0, &blocks),
         (8, &blocks),
@@ -225,11 +194,5 @@ fn active_namespaces(after: u32, count: u32) -> Outcome {
 fn descriptors(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8> {
     let uuid = subsystem.uuid_of(namespace.id);
     // Types 2, 3 and 4: NGUID, UUID, and the command set, which is 0.
-    page(&[
-        (0, &[2, 16]),
-        (4, &uuid),
-        (20, &[3, 16]),
-        (24, &uuid),
-        (40, &[4, 1]),
-    ])
+    page(&[(0, &[2, 16]), (4, &uuid), (20, &[3, 16]), (24, &uuid), (40, &[4, 1])])
 }

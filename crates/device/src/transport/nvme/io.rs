@@ -37,24 +37,13 @@ pub enum Part {
 }
 
 /// All of them.
-pub const PARTS: [Part; 6] = [
-    Part::Whole,
-    Part::Range,
-    Part::Compare,
-    Part::Verify,
-    Part::Shutdown,
-    Part::Append,
-];
+pub const PARTS: [Part; 6] = [Part::Whole, Part::Range, Part::Compare, Part::Verify, Part::Shutdown, Part::Append];
 
 impl Part {
     /// The tag of such a part of a command.
     #[must_use]
     pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
-        Tag {
-            transport,
-            queue,
-            command: u64::from(id) | ((self as u64) << 16),
-        }
+        Tag { transport, queue, command: u64::from(id) | ((self as u64) << 16) }
     }
 
     /// Of this answer.
@@ -89,14 +78,7 @@ pub struct Wanted {
 /// The queue of commands, as far as they need one. Their numbers are the transport's.
 pub trait IoQueue {
     /// Gives a command, or a part of it, to the drive.
-    fn submit(
-        &mut self,
-        number: u16,
-        part: Part,
-        wanted: Wanted,
-        data: &[u8],
-        drive: &mut dyn Drive,
-    );
+    fn submit(&mut self, number: u16, part: Part, wanted: Wanted, data: &[u8], drive: &mut dyn Drive);
 
     /// Counts an answer off: whose it is.
     fn answered(&mut self, answer: &Answer) -> (u16, Part);
@@ -180,12 +162,7 @@ fn try_begin(
     let whole = |op| -> Result<Wanted, Status> {
         let (offset_bytes, length_bytes) = extent(command, facts)?;
         let fua = op != Op::Read && (durable || command.word(12) & FORCE_UNIT_ACCESS != 0);
-        Ok(Wanted {
-            op,
-            offset_bytes,
-            length_bytes,
-            fua,
-        })
+        Ok(Wanted { op, offset_bytes, length_bytes, fua })
     };
     let (part, wanted) = match command.opcode() {
         opcode::FLUSH => {
@@ -198,9 +175,7 @@ fn try_begin(
             (Part::Whole, wanted)
         }
         opcode::WRITE => (Part::Whole, whole(Op::Write)?),
-        opcode::WRITE_ZEROES if command.word(12) & DEALLOCATE != 0 => {
-            (Part::Whole, whole(Op::Trim)?)
-        }
+        opcode::WRITE_ZEROES if command.word(12) & DEALLOCATE != 0 => (Part::Whole, whole(Op::Trim)?),
         opcode::WRITE_ZEROES => (Part::Whole, whole(Op::WriteZeroes)?),
         opcode::VERIFY => (Part::Verify, whole(Op::Read)?),
         opcode::COMPARE => {
@@ -222,12 +197,7 @@ fn try_begin(
 
 /// All that was answered is to be durable.
 pub fn flush(queue: &mut impl IoQueue, id: u16, part: Part, drive: &mut dyn Drive) {
-    let wanted = Wanted {
-        op: Op::Flush,
-        offset_bytes: 0,
-        length_bytes: 0,
-        fua: false,
-    };
+    let wanted = Wanted { op: Op::Flush, offset_bytes: 0, length_bytes: 0, fua: false };
     queue.submit(id, part, wanted, &[], drive);
 }
 
@@ -277,31 +247,16 @@ fn deallocate(
     if places.is_empty() {
         return Ok(Outcome::Done(0));
     }
-    queue.ranges().insert(
-        command.id(),
-        Ranges {
-            left: places.len(),
-            status: status::SUCCESS,
-        },
-    );
+    queue.ranges().insert(command.id(), Ranges { left: places.len(), status: status::SUCCESS });
     for (offset_bytes, length_bytes) in places {
-        let wanted = Wanted {
-            op: Op::Trim,
-            offset_bytes,
-            length_bytes,
-            fua: durable,
-        };
+        let wanted = Wanted { op: Op::Trim, offset_bytes, length_bytes, fua: durable };
         queue.submit(command.id(), Part::Range, wanted, &[], drive);
     }
     Ok(Outcome::Later)
 }
 
 /// The drive answered: which command ended and how, if one did.
-pub fn answer(
-    queue: &mut impl IoQueue,
-    answer: &Answer,
-    drive: &dyn Drive,
-) -> Option<(u16, Completed)> {
+pub fn answer(queue: &mut impl IoQueue, answer: &Answer, drive: &dyn Drive) -> Option<(u16, Completed)> {
     let (id, part) = queue.answered(answer);
     let mut ended = status_of(answer.status, answer.command.op);
     let (offset_bytes, length_bytes) = (answer.command.offset_bytes, answer.command.length_bytes);

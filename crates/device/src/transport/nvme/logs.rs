@@ -23,14 +23,8 @@ mod id {
 const ERROR_BYTES: usize = 64;
 
 /// Answers Get Log Page.
-pub fn get(
-    controller: &mut Controller,
-    command: &Submission,
-    subsystem: &Subsystem,
-    drive: &dyn Drive,
-) -> Outcome {
-    let words =
-        ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
+pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
+    let words = ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
     let (length, offset) = (words * 4, command.double_word(12));
     match command.room() {
         Err(status) => return status.into(),
@@ -43,10 +37,7 @@ pub fn get(
     let Some(page) = page(controller, command, subsystem, drive) else {
         return status::INVALID_LOG_PAGE.into();
     };
-    let Some(rest) = usize::try_from(offset)
-        .ok()
-        .and_then(|offset| page.get(offset..))
-    else {
+    let Some(rest) = usize::try_from(offset).ok().and_then(|offset| page.get(offset..)) else {
         return status::INVALID_FIELD.into();
     };
     // What lies behind the end is not defined; zeroes tell nothing.
@@ -64,12 +55,7 @@ pub fn get(
     Outcome::Data(answer)
 }
 
-fn page(
-    controller: &Controller,
-    command: &Submission,
-    subsystem: &Subsystem,
-    drive: &dyn Drive,
-) -> Option<Vec<u8>> {
+fn page(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
     match (command.word(10) as u8, controller.discovers) {
         (id::DISCOVERY, true) => Some(discovery::log(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
@@ -86,14 +72,7 @@ fn page(
 
 fn supported() -> Vec<u8> {
     let mut page = vec![0; 1024];
-    for id in [
-        id::SUPPORTED,
-        id::ERRORS,
-        id::HEALTH,
-        id::FIRMWARE,
-        id::CHANGED_NAMESPACES,
-        id::COMMANDS,
-    ] {
+    for id in [id::SUPPORTED, id::ERRORS, id::HEALTH, id::FIRMWARE, id::CHANGED_NAMESPACES, id::COMMANDS] {
         page[usize::from(id) * 4] = 1;
     }
     page
@@ -155,10 +134,7 @@ fn firmware(revision: &str) -> Vec<u8> {
 fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
     let mut page = vec![0; 4096];
     if controller.events.namespace_changed() {
-        for (entry, id) in page
-            .chunks_exact_mut(4)
-            .zip(FIRST..=drive.namespace_count())
-        {
+        for (entry, id) in page.chunks_exact_mut(4).zip(FIRST..=drive.namespace_count()) {
             entry.copy_from_slice(&id.to_le_bytes());
         }
     }

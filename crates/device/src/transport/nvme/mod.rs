@@ -1,8 +1,7 @@
 //! NVM Express without a transport: what controllers answer, whichever way their commands come.
 //!
-//! Sources: NVM Express Base Specification 2.0, NVM Command Set Specification 1.0. Deliberately absent:
-//! where the data of commands are, and how completions reach the host. These are of
-//! [NVMe over TCP](super::nvme_tcp).
+//! Sources: NVM Express Base Specification 2.0, NVM Command Set Specification 1.0. Deliberately absent: where the data
+//! of commands are, and how completions reach the host. These are of [NVMe over TCP](super::nvme_tcp).
 
 pub mod admin;
 pub mod authentication;

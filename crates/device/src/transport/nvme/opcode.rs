@@ -18,15 +18,8 @@ pub mod admin {
     pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
 
     /// All that every transport has.
-    pub const ALL: [u8; 7] = [
-        GET_LOG_PAGE,
-        IDENTIFY,
-        ABORT,
-        SET_FEATURES,
-        GET_FEATURES,
-        ASYNCHRONOUS_EVENT_REQUEST,
-        KEEP_ALIVE,
-    ];
+    pub const ALL: [u8; 7] =
+        [GET_LOG_PAGE, IDENTIFY, ABORT, SET_FEATURES, GET_FEATURES, ASYNCHRONOUS_EVENT_REQUEST, KEEP_ALIVE];
 }
 
 /// Of I/O queues (NVM Command Set Specification 1.0, section 3.2).
@@ -40,15 +33,7 @@ pub mod io {
     pub const VERIFY: u8 = 0x0c;
 
     /// All of them.
-    pub const ALL: [u8; 7] = [
-        FLUSH,
-        WRITE,
-        READ,
-        COMPARE,
-        WRITE_ZEROES,
-        DATASET_MANAGEMENT,
-        VERIFY,
-    ];
+    pub const ALL: [u8; 7] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY];
 
     // Zoned Namespace Command Set Specification 1.1, section 3.4.
     pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;

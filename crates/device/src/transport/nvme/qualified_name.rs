@@ -19,9 +19,5 @@ pub(super) fn checked(name: &str) -> Result<String, NameError> {
     let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
     let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
     let name = name.to_owned();
-    if printable && fits && name != super::DISCOVERY_NAME {
-        Ok(name)
-    } else {
-        Err(NameError { name })
-    }
+    if printable && fits && name != super::DISCOVERY_NAME { Ok(name) } else { Err(NameError { name }) }
 }

@@ -57,18 +57,9 @@ impl Subsystem {
     pub fn of(text: &str) -> Self {
         let id = identifier(text.as_bytes());
         let digits = format!("{:032x}", u128::from_be_bytes(id));
-        let parts = [
-            &digits[..8],
-            &digits[8..12],
-            &digits[12..16],
-            &digits[16..20],
-            &digits[20..],
-        ];
+        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", parts.join("-"));
-        Self {
-            uuid: id,
-            ..Self::named(name)
-        }
+        Self { uuid: id, ..Self::named(name) }
     }
 
     /// Where it listens, as far as that is not said.
@@ -135,11 +126,8 @@ impl Subsystem {
 /// An identifier of version 8, which is one's own affair (RFC 9562, section 5.8): two halves of
 /// FNV-1a, the second over the text and the first.
 fn identifier(text: &[u8]) -> [u8; 16] {
-    let hash = |start: u64| {
-        text.iter().fold(start, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    };
+    let hash =
+        |start: u64| text.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let first = hash(0xcbf2_9ce4_8422_2325);
     let mut id = [0; 16];
     id[..8].copy_from_slice(&first.to_be_bytes());
@@ -157,14 +145,7 @@ mod tests {
     fn names_are_checked() {
         assert!(Subsystem::new("nqn.2016-06.io.example:drive").is_ok());
         let long = format!("nqn.{}", "x".repeat(220));
-        for name in [
-            "",
-            "drive",
-            "nqn.",
-            "nqn.a b",
-            super::super::DISCOVERY_NAME,
-            &long,
-        ] {
+        for name in ["", "drive", "nqn.", "nqn.a b", super::super::DISCOVERY_NAME, &long] {
             assert!(Subsystem::new(name).is_err(), "{name:?}");
         }
     }

@@ -75,15 +75,9 @@ fn append(
     if drive.facts().read_only {
         return Err(status::WRITE_PROTECTED);
     }
-    let offset_bytes = zones
-        .append_at(start_bytes, length_bytes)
-        .map_err(of_zone)?;
-    let wanted = Wanted {
-        op: Op::Write,
-        offset_bytes,
-        length_bytes,
-        fua: durable || command.word(12) & FORCE_UNIT_ACCESS != 0,
-    };
+    let offset_bytes = zones.append_at(start_bytes, length_bytes).map_err(of_zone)?;
+    let wanted =
+        Wanted { op: Op::Write, offset_bytes, length_bytes, fua: durable || command.word(12) & FORCE_UNIT_ACCESS != 0 };
     queue.submit(command.id(), Part::Append, wanted, data, drive);
     Ok(Outcome::Later)
 }
@@ -110,11 +104,7 @@ fn write_zeroes(
 }
 
 /// Zone Management Send (section 3.4.3).
-fn manage(
-    queue: &mut impl IoQueue,
-    command: &Submission,
-    drive: &mut dyn Drive,
-) -> Result<Outcome, Status> {
+fn manage(queue: &mut impl IoQueue, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
     let action = match command.word(13) & 0xff {
         0x01 => ZoneAction::Close,
         0x02 => ZoneAction::Finish,
@@ -138,12 +128,7 @@ fn manage(
     if drive.facts().read_only {
         return Err(status::WRITE_PROTECTED);
     }
-    let wanted = Wanted {
-        op: Op::Zone(action, is_of_all),
-        offset_bytes,
-        length_bytes,
-        fua: false,
-    };
+    let wanted = Wanted { op: Op::Zone(action, is_of_all), offset_bytes, length_bytes, fua: false };
     queue.submit(command.id(), Part::Whole, wanted, &[], drive);
     Ok(Outcome::Later)
 }
@@ -180,13 +165,7 @@ fn report(command: &Submission, drive: &dyn Drive) -> Result<Outcome, Status> {
     for (number, zone) in numbered.filter(|(_, zone)| is_wanted(zone.state)) {
         if count < room {
             let at = (count + 1) * DESCRIPTOR_BYTES;
-            describe(
-                &mut page[at..at + DESCRIPTOR_BYTES],
-                zones,
-                number,
-                zone,
-                facts,
-            );
+            describe(&mut page[at..at + DESCRIPTOR_BYTES], zones, number, zone, facts);
         } else if command.word(13) & PARTIAL != 0 {
             break;
         }
@@ -215,18 +194,10 @@ fn filtered(filter: u32) -> Option<fn(ZoneState) -> bool> {
 fn describe(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &Facts) {
     let block = u64::from(facts.block_bytes.max(1));
     let has_pointer = zone.state == ZoneState::Empty || zone.state.is_active();
-    let pointer = if has_pointer {
-        zone.write_pointer_bytes / block
-    } else {
-        u64::MAX
-    };
+    let pointer = if has_pointer { zone.write_pointer_bytes / block } else { u64::MAX };
     into[0] = SEQUENTIAL_WRITE_REQUIRED;
     into[1] = (zone.state as u8) << 4;
-    let numbers = [
-        zones.geometry().capacity_bytes / block,
-        zones.start_bytes(number) / block,
-        pointer,
-    ];
+    let numbers = [zones.geometry().capacity_bytes / block, zones.start_bytes(number) / block, pointer];
     for (field, number) in into[8..32].chunks_exact_mut(8).zip(numbers) {
         field.copy_from_slice(&number.to_le_bytes());
     }

@@ -29,12 +29,7 @@ pub fn capability(drive: &dyn Drive) -> u64 {
 }
 
 /// Identify: that of any namespace, and what is different in a zoned one.
-pub fn identify(
-    controller: &Controller,
-    command: &Submission,
-    subsystem: &Subsystem,
-    drive: &dyn Drive,
-) -> Outcome {
+pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
     let facts = drive.facts();
     let (what, set) = (command.word(10) as u8, command.word(11) >> 24);
     let plain = || identify::identify(controller, command, subsystem, drive);
@@ -89,11 +84,7 @@ fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) 
 fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &Facts) {
     let geometry = zones.geometry();
     let limit = |most: u32| {
-        let less_one = if most == geometry.count {
-            u32::MAX
-        } else {
-            most - 1
-        };
+        let less_one = if most == geometry.count { u32::MAX } else { most - 1 };
         less_one.to_le_bytes()
     };
     page[2] = 1; // reads across boundaries
@@ -110,12 +101,8 @@ pub fn feature(command: &Submission, drive: &dyn Drive) -> Option<Outcome> {
         return None;
     }
     match command.opcode() {
-        admin::SET_FEATURES if command.word(10) >> 31 != 0 => {
-            Some(status::FEATURE_NOT_SAVEABLE.into())
-        }
-        admin::SET_FEATURES if command.word(11) & 0x1ff != 0 => {
-            Some(status::COMMAND_SETS_REJECTED.into())
-        }
+        admin::SET_FEATURES if command.word(10) >> 31 != 0 => Some(status::FEATURE_NOT_SAVEABLE.into()),
+        admin::SET_FEATURES if command.word(11) & 0x1ff != 0 => Some(status::COMMAND_SETS_REJECTED.into()),
         admin::GET_FEATURES | admin::SET_FEATURES => Some(Outcome::Done(0)),
         _ => None,
     }
@@ -132,11 +119,7 @@ pub fn with_supported(mut page: Vec<u8>, drive: &dyn Drive) -> Vec<u8> {
 
 /// The log of commands, of the set that is asked for; `None` for one that there is not.
 #[must_use]
-pub fn with_commands(
-    mut page: Vec<u8>,
-    command: &Submission,
-    drive: &dyn Drive,
-) -> Option<Vec<u8>> {
+pub fn with_commands(mut page: Vec<u8>, command: &Submission, drive: &dyn Drive) -> Option<Vec<u8>> {
     const SUPPORTED: u8 = 1;
     const CHANGES_CONTENT: u8 = 2;
     match (command.word(14) >> 24, drive.zones().is_some()) {
@@ -157,10 +140,7 @@ pub fn with_commands(
 pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
     let zones = drive.zones()?;
     let block = u64::from(drive.facts().block_bytes.max(1));
-    let changed = zones
-        .changed()
-        .get(controller.events.zones_read()..)
-        .unwrap_or(&[]);
+    let changed = zones.changed().get(controller.events.zones_read()..).unwrap_or(&[]);
     let mut page = vec![0; 4096];
     if changed.len() > MOST_CHANGED {
         page[..2].copy_from_slice(&[0xff; 2]);

@@ -20,12 +20,7 @@ pub fn abort(
     drive: &mut dyn Drive,
 ) {
     let (of_queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
-    let held = controller
-        .events
-        .requests
-        .iter()
-        .position(|held| *held == id)
-        .filter(|_| of_queue == 0);
+    let held = controller.events.requests.iter().position(|held| *held == id).filter(|_| of_queue == 0);
     if let Some(at) = held {
         controller.events.requests.remove(at);
         queue.resume();
@@ -33,8 +28,7 @@ pub fn abort(
     }
     let connection = controller.queues.get(usize::from(of_queue));
     let connection = connection.copied().flatten();
-    let aborted = held.is_some()
-        || connection.is_some_and(|connection| queue.abort_of(connection, id, drive));
+    let aborted = held.is_some() || connection.is_some_and(|connection| queue.abort_of(connection, id, drive));
     let result = if aborted { 0 } else { NOT_ABORTED };
     queue.complete(command.id(), status::SUCCESS, result, link, out);
 }

@@ -18,35 +18,18 @@ pub enum Data<'a> {
 /// The data in a command's capsule.
 pub fn in_capsule<'a>(command: &Submission, unit: &Pdu<'a>) -> Result<&'a [u8], Status> {
     match command.pointer()? {
-        Pointer::InCapsule {
-            offset_bytes,
-            length_bytes,
-        } => {
+        Pointer::InCapsule { offset_bytes, length_bytes } => {
             let start = usize::try_from(offset_bytes).map_err(|_| status::SGL_OFFSET_INVALID)?;
-            let end = start
-                .checked_add(length_bytes as usize)
-                .ok_or(status::SGL_OFFSET_INVALID)?;
-            let data = unit
-                .data
-                .get(start..end)
-                .ok_or(status::SGL_OFFSET_INVALID)?;
-            if unit.intact {
-                Ok(data)
-            } else {
-                Err(status::TRANSIENT_TRANSPORT_ERROR)
-            }
+            let end = start.checked_add(length_bytes as usize).ok_or(status::SGL_OFFSET_INVALID)?;
+            let data = unit.data.get(start..end).ok_or(status::SGL_OFFSET_INVALID)?;
+            if unit.intact { Ok(data) } else { Err(status::TRANSIENT_TRANSPORT_ERROR) }
         }
         Pointer::Transport { .. } => Err(status::SGL_TYPE_INVALID),
     }
 }
 
 /// Finds a command's data, and checks that they are as long as the command says.
-pub fn locate<'a>(
-    queue: &Queue,
-    command: &Submission,
-    unit: &Pdu<'a>,
-    drive: &dyn Drive,
-) -> Result<Data<'a>, Status> {
+pub fn locate<'a>(queue: &Queue, command: &Submission, unit: &Pdu<'a>, drive: &dyn Drive) -> Result<Data<'a>, Status> {
     if !command.takes_data() {
         return Ok(Data::Here(&[]));
     }
@@ -59,9 +42,7 @@ pub fn locate<'a>(
         return Ok(Data::Here(&[]));
     }
     let (length, data) = match command.pointer()? {
-        Pointer::InCapsule { length_bytes, .. } => {
-            (length_bytes, Data::Here(in_capsule(command, unit)?))
-        }
+        Pointer::InCapsule { length_bytes, .. } => (length_bytes, Data::Here(in_capsule(command, unit)?)),
         Pointer::Transport { length_bytes } => (length_bytes, Data::Away(length_bytes as usize)),
     };
     let length = length as usize;
@@ -69,11 +50,6 @@ pub fn locate<'a>(
     // always sends a whole page of ranges.
     let lists = matches!(command.opcode(), opcode::io::DATASET_MANAGEMENT | FABRICS);
     let moves_blocks = queue.id > 0 && !lists;
-    let fits =
-        length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
-    if fits {
-        Ok(data)
-    } else {
-        Err(status::SGL_LENGTH_INVALID)
-    }
+    let fits = length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
+    if fits { Ok(data) } else { Err(status::SGL_LENGTH_INVALID) }
 }

@@ -50,14 +50,7 @@ impl<'a> Request<'a> {
         let subsystem = subsystem.ok_or_else(|| in_data(256))?;
         // May be empty: SPDK's tools send no name unless they are given one.
         let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
-        Ok(Self {
-            host: Host {
-                name: host.to_vec(),
-                id,
-            },
-            controller: u16_at(data, 16),
-            subsystem,
-        })
+        Ok(Self { host: Host { name: host.to_vec(), id }, controller: u16_at(data, 16), subsystem })
     }
 }
 
@@ -69,12 +62,7 @@ fn name(field: &[u8]) -> Option<&[u8]> {
 impl NvmeTcp {
     /// Connects a queue on the connection of this number: of a new controller, or of one that there is.
     /// The outcome's result is the controller's number.
-    pub(super) fn connect(
-        &mut self,
-        connection: u32,
-        command: &Submission,
-        data: &[u8],
-    ) -> Result<Opening, Outcome> {
+    pub(super) fn connect(&mut self, connection: u32, command: &Submission, data: &[u8]) -> Result<Opening, Outcome> {
         if command.word(10) & 0xffff != 0 {
             return Err(status::CONNECT_FORMAT.into());
         }
@@ -93,12 +81,7 @@ impl NvmeTcp {
         } else {
             self.connect_io(&request, id, connection)?
         };
-        Ok(Opening {
-            id,
-            controller,
-            entries: entries as u16,
-            flow_control,
-        })
+        Ok(Opening { id, controller, entries: entries as u16, flow_control })
     }
 
     fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
@@ -116,23 +99,14 @@ impl NvmeTcp {
             return Err(status::CONNECT_BUSY.into());
         };
         let id = at as u16 + 1;
-        let queues = if discovers {
-            0
-        } else {
-            self.subsystem.io_queues
-        };
+        let queues = if discovers { 0 } else { self.subsystem.io_queues };
         let mut controller = Controller::new(id, discovers, request.host, queues, keep_alive_ms);
         controller.connections = 1;
         self.controllers[at] = Some(controller);
         Ok(id)
     }
 
-    fn connect_io(
-        &mut self,
-        request: &Request<'_>,
-        id: u16,
-        connection: u32,
-    ) -> Result<u16, Outcome> {
+    fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Outcome> {
         let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
         let Some(controller) = numbered(&mut self.controllers, request.controller) else {
             return Err(in_data(16));
@@ -162,19 +136,11 @@ impl NvmeTcp {
 /// Whether a command reads or sets a property.
 #[must_use]
 pub fn is_property(command: &Submission) -> bool {
-    command.opcode() == FABRICS
-        && matches!(
-            command.fabrics_type(),
-            kind::PROPERTY_GET | kind::PROPERTY_SET
-        )
+    command.opcode() == FABRICS && matches!(command.fabrics_type(), kind::PROPERTY_GET | kind::PROPERTY_SET)
 }
 
 /// Reads or sets a property; and whether a shutdown begins.
-pub fn property(
-    controller: &mut Controller,
-    command: &Submission,
-    entries: u16,
-) -> (Result<u64, Status>, bool) {
+pub fn property(controller: &mut Controller, command: &Submission, entries: u16) -> (Result<u64, Status>, bool) {
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
     let outcome = match (command.fabrics_type(), controller.property(offset, entries)) {

@@ -2,9 +2,7 @@
 
 use super::digest::{DIGEST_BYTES, digest};
 use super::entry::Completion;
-use super::pdu::{
-    Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, flag, kind, u16_at,
-};
+use super::pdu::{Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, flag, kind, u16_at};
 use crate::command::Drive;
 use crate::transport::socket::Output;
 
@@ -31,10 +29,7 @@ impl Link {
         if alignment > 31 {
             return Err(Fatal::field(10));
         }
-        let digests = Digests {
-            header: wanted & 1 != 0,
-            data: wanted & 2 != 0,
-        };
+        let digests = Digests { header: wanted & 1 != 0, data: wanted & 2 != 0 };
         let mut answer = [0; IC_BYTES];
         answer[0] = kind::IC_RESP;
         answer[2] = IC_BYTES as u8;
@@ -42,10 +37,7 @@ impl Link {
         answer[11] = wanted & 3;
         answer[12..16].copy_from_slice(&(MAX_H2C_DATA_BYTES as u32).to_le_bytes());
         out.extend_from_slice(&answer);
-        Ok(Self {
-            digests,
-            alignment: (usize::from(alignment) + 1) * 4,
-        })
+        Ok(Self { digests, alignment: (usize::from(alignment) + 1) * 4 })
     }
 
     /// Appends a completion.
@@ -71,14 +63,7 @@ impl Link {
     }
 
     /// The same with a part of the drive's content: first byte and number of bytes.
-    pub fn give_content(
-        &self,
-        command: u16,
-        wanted: (u64, u64),
-        completes: bool,
-        out: &mut Output,
-        drive: &dyn Drive,
-    ) {
+    pub fn give_content(&self, command: u16, wanted: (u64, u64), completes: bool, out: &mut Output, drive: &dyn Drive) {
         let length_bytes = wanted.1 as usize;
         let header = data_header(command, length_bytes, completes);
         self.begin(header, length_bytes, &mut out.bytes);

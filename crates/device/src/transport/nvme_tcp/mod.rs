@@ -19,15 +19,13 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 pub use super::nvme::authentication::{
-    Challenge, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, Secret, SecretError, Secrets,
-    SecretsError, Side, SystemEntropy,
+    Challenge, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, Secret, SecretError, Secrets, SecretsError, Side,
+    SystemEntropy,
 };
 pub use session::Session;
 
 use super::Probe;
-pub use super::nvme::{
-    DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS,
-};
+pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
 use super::nvme::{authentication, controller, discovery, entry, io, opcode, status, zones};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
 use crate::command::{Answer, Drive};
@@ -36,28 +34,17 @@ use controller::{Controller, LoggedError};
 use io::{Completed, IoQueue, Part};
 use status::Status;
 
-/// How long a host may take from its connection to its Connect command, and until it has authenticated
-/// itself.
+/// How long a host may take from its connection to its Connect command, and until it has authenticated itself.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves a drive by NVMe over TCP. `transport` is the number that its commands carry.
 ///
 /// # Errors
 /// The place cannot be listened at, or is no TCP address.
-pub fn serve(
-    subsystem: Subsystem,
-    transport: u32,
-    at: &Endpoint,
-) -> Result<Server<NvmeTcp>, ListenError> {
+pub fn serve(subsystem: Subsystem, transport: u32, at: &Endpoint) -> Result<Server<NvmeTcp>, ListenError> {
     if let Endpoint::Unix(_) = at {
-        let source = Error::new(
-            ErrorKind::InvalidInput,
-            "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420",
-        );
-        return Err(ListenError::Failed {
-            endpoint: at.clone(),
-            source,
-        });
+        let source = Error::new(ErrorKind::InvalidInput, "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420");
+        return Err(ListenError::Failed { endpoint: at.clone(), source });
     }
     let limit = subsystem.connections;
     Server::bind(NvmeTcp::new(subsystem), transport, at, limit)
@@ -84,12 +71,7 @@ impl NvmeTcp {
     #[must_use]
     pub fn with_entropy(subsystem: Subsystem, entropy: Box<dyn Entropy>) -> Self {
         let controllers = (0..subsystem.controllers).map(|_| None).collect();
-        Self {
-            subsystem,
-            controllers,
-            attention: false,
-            entropy,
-        }
+        Self { subsystem, controllers, attention: false, entropy }
     }
 
     /// The subsystem.
@@ -101,9 +83,7 @@ impl NvmeTcp {
 
 /// The controller of that number, where it is there still.
 fn numbered(controllers: &mut [Option<Controller>], id: u16) -> Option<&mut Controller> {
-    controllers
-        .get_mut(usize::from(id).checked_sub(1)?)?
-        .as_mut()
+    controllers.get_mut(usize::from(id).checked_sub(1)?)?.as_mut()
 }
 
 /// A command that ended with an error, as the log has it: its block is that of its namespace.
@@ -143,34 +123,15 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn open(
-        &mut self,
-        transport: u32,
-        queue: u32,
-        now: Instant,
-        memory: &SharedMemory,
-        _out: &mut Vec<u8>,
-    ) -> Session {
+    fn open(&mut self, transport: u32, queue: u32, now: Instant, memory: &SharedMemory, _out: &mut Vec<u8>) -> Session {
         Session::new(transport, queue, now, memory.clone())
     }
 
-    fn received(
-        &mut self,
-        session: &mut Session,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Received {
+    fn received(&mut self, session: &mut Session, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
         self.take_all(session, bytes, out, drive)
     }
 
-    fn answer(
-        &mut self,
-        session: &mut Session,
-        answer: Answer,
-        out: &mut Output,
-        drive: &dyn Drive,
-    ) {
+    fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Output, drive: &dyn Drive) {
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
             return;
         };
@@ -225,13 +186,7 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn tick(
-        &mut self,
-        session: &mut Session,
-        now: Instant,
-        out: &mut Vec<u8>,
-        drive: &dyn Drive,
-    ) -> Option<End> {
+    fn tick(&mut self, session: &mut Session, now: Instant, out: &mut Vec<u8>, drive: &dyn Drive) -> Option<End> {
         if !session.is_locked() && session.queue.is_some() {
             session.authentic_at = now;
         } else if now.duration_since(session.authentic_at) > CONNECT_TIME {

@@ -54,34 +54,19 @@ impl Fatal {
     /// A field of the header has a value that is not allowed.
     #[must_use]
     pub fn field(at: u32) -> Self {
-        Self {
-            status: 1,
-            information: at,
-        }
+        Self { status: 1, information: at }
     }
 
     /// This came at a time when it must not.
-    pub const SEQUENCE: Self = Self {
-        status: 2,
-        information: 0,
-    };
+    pub const SEQUENCE: Self = Self { status: 2, information: 0 };
     /// Data beyond what was asked for.
-    pub const OUT_OF_RANGE: Self = Self {
-        status: 4,
-        information: 0,
-    };
+    pub const OUT_OF_RANGE: Self = Self { status: 4, information: 0 };
     /// More data at a time than was agreed on.
-    pub const LIMIT: Self = Self {
-        status: 5,
-        information: 0,
-    };
+    pub const LIMIT: Self = Self { status: 5, information: 0 };
     /// A parameter that is not supported, at its offset.
     #[must_use]
     pub fn unsupported(at: u32) -> Self {
-        Self {
-            status: 6,
-            information: at,
-        }
+        Self { status: 6, information: at }
     }
 }
 
@@ -128,21 +113,11 @@ pub fn frame(bytes: &[u8], digests: Digests) -> Result<Result<Pdu<'_>, usize>, F
     if digests.header && has_digests(kind) {
         let came = &rest[..DIGEST_BYTES];
         if came != digest(header) {
-            return Err(Fatal {
-                status: 3,
-                information: u32_at(came, 0),
-            });
+            return Err(Fatal { status: 3, information: u32_at(came, 0) });
         }
     }
     let (data, intact) = data_of(bytes, whole, digests);
-    Ok(Ok(Pdu {
-        kind,
-        flags,
-        header,
-        data,
-        intact,
-        bytes: whole,
-    }))
+    Ok(Ok(Pdu { kind, flags, header, data, intact, bytes: whole }))
 }
 
 fn has_digests(kind: u8) -> bool {
@@ -151,26 +126,13 @@ fn has_digests(kind: u8) -> bool {
 
 /// Looks at the common header: the length of the whole.
 fn check_lengths(bytes: &[u8], digests: Digests) -> Result<usize, Fatal> {
-    let (kind, flags, header, offset) = (
-        bytes[0],
-        bytes[1],
-        usize::from(bytes[2]),
-        usize::from(bytes[3]),
-    );
+    let (kind, flags, header, offset) = (bytes[0], bytes[1], usize::from(bytes[2]), usize::from(bytes[3]));
     let whole = u32_at(bytes, 4) as usize;
     let (wanted, allowed, most_data) = match kind {
         kind::IC_REQ => (IC_BYTES, 0, 0),
         kind::H2C_TERM_REQ => (SHORT_BYTES, 0, MAX_TERM_BYTES),
-        kind::CAPSULE_CMD => (
-            COMMAND_BYTES,
-            flag::HEADER_DIGEST | flag::DATA_DIGEST,
-            IN_CAPSULE_BYTES,
-        ),
-        kind::H2C_DATA => (
-            SHORT_BYTES,
-            flag::HEADER_DIGEST | flag::DATA_DIGEST | flag::LAST,
-            MAX_H2C_DATA_BYTES,
-        ),
+        kind::CAPSULE_CMD => (COMMAND_BYTES, flag::HEADER_DIGEST | flag::DATA_DIGEST, IN_CAPSULE_BYTES),
+        kind::H2C_DATA => (SHORT_BYTES, flag::HEADER_DIGEST | flag::DATA_DIGEST | flag::LAST, MAX_H2C_DATA_BYTES),
         _ => return Err(Fatal::field(0)),
     };
     let agrees = !has_digests(kind) || (flags & flag::HEADER_DIGEST != 0) == digests.header;
@@ -180,22 +142,13 @@ fn check_lengths(bytes: &[u8], digests: Digests) -> Result<usize, Fatal> {
     if header != wanted {
         return Err(Fatal::field(2));
     }
-    let with_digest = header
-        + if digests.header && has_digests(kind) {
-            DIGEST_BYTES
-        } else {
-            0
-        };
+    let with_digest = header + if digests.header && has_digests(kind) { DIGEST_BYTES } else { 0 };
     if whole < with_digest || whole > usize::from(u8::MAX) + most_data + DIGEST_BYTES {
         return Err(Fatal::field(4));
     }
     // Data begin where the header says, whole words from its own end on.
     let has_data = whole > with_digest && kind != kind::H2C_TERM_REQ;
-    let digest_bytes = if flags & flag::DATA_DIGEST != 0 {
-        DIGEST_BYTES
-    } else {
-        0
-    };
+    let digest_bytes = if flags & flag::DATA_DIGEST != 0 { DIGEST_BYTES } else { 0 };
     if has_data && (offset < with_digest || offset % 4 != 0 || offset + digest_bytes > whole) {
         return Err(Fatal::field(3));
     }

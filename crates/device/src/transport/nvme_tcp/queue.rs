@@ -13,8 +13,7 @@ use crate::transport::socket::{Output, Share};
 /// Bytes that reads in flight may bring; one read that is longer goes alone.
 const MAX_READING_BYTES: u64 = 8 << 20;
 
-/// Commands that the drive may have of one queue: more than entries, because one of the host's may be
-/// of 256 ranges.
+/// Commands that the drive may have of one queue: more than entries, because one of the host's may be of 256 ranges.
 const MAX_IN_FLIGHT: usize = 4096;
 
 /// One queue.
@@ -59,12 +58,7 @@ impl Queue {
     /// A queue whose commands carry these numbers.
     #[must_use]
     pub fn new(transport: u32, number: u32, opening: Opening, memory: Share) -> Self {
-        let Opening {
-            id,
-            controller,
-            entries,
-            flow_control,
-        } = opening;
+        let Opening { id, controller, entries, flow_control } = opening;
         Self {
             transport,
             number,
@@ -92,9 +86,7 @@ impl Queue {
     /// Whether the drive has so much to do for it that more is to wait.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.reading_bytes >= MAX_READING_BYTES
-            || self.in_flight >= MAX_IN_FLIGHT
-            || self.transfers.copies_are_full()
+        self.reading_bytes >= MAX_READING_BYTES || self.in_flight >= MAX_IN_FLIGHT || self.transfers.copies_are_full()
     }
 
     /// A command came: whether the queue has an entry for it. Its number must not be another's.
@@ -139,26 +131,12 @@ impl Queue {
     }
 
     /// Completes a command that does not hold its number, because another one has it.
-    pub fn complete_unnumbered(
-        &self,
-        id: u16,
-        status: Status,
-        result: u64,
-        link: &Link,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn complete_unnumbered(&self, id: u16, status: Status, result: u64, link: &Link, out: &mut Vec<u8>) {
         link.complete(self.completion(id, status, result), out);
     }
 
     /// Completes a command.
-    pub fn complete(
-        &mut self,
-        id: u16,
-        status: Status,
-        result: u64,
-        link: &Link,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn complete(&mut self, id: u16, status: Status, result: u64, link: &Link, out: &mut Vec<u8>) {
         self.end(id);
         link.complete(self.completion(id, status, result), out);
     }
@@ -174,14 +152,7 @@ impl Queue {
     }
 
     /// The same with a part of the drive's content: first byte and number of bytes.
-    pub fn give_content(
-        &mut self,
-        id: u16,
-        wanted: (u64, u64),
-        link: &Link,
-        out: &mut Output,
-        drive: &dyn Drive,
-    ) {
+    pub fn give_content(&mut self, id: u16, wanted: (u64, u64), link: &Link, out: &mut Output, drive: &dyn Drive) {
         let success = !self.flow_control;
         link.give_content(id, wanted, success, out, drive);
         self.given(id, success, link, &mut out.bytes);
@@ -196,13 +167,7 @@ impl Queue {
     }
 
     /// Completes a command with what it came to.
-    pub fn finish(
-        &mut self,
-        command: &Submission,
-        outcome: Outcome,
-        link: &Link,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn finish(&mut self, command: &Submission, outcome: Outcome, link: &Link, out: &mut Vec<u8>) {
         match outcome {
             Outcome::Done(result) => {
                 self.complete(command.id(), status::SUCCESS, result, link, out);
@@ -220,21 +185,13 @@ impl Queue {
 
     fn completion(&self, id: u16, status: Status, result: u64) -> Completion {
         let head = if self.flow_control { self.head } else { 0 };
-        Completion {
-            result,
-            head,
-            queue: self.id,
-            id,
-            status,
-        }
+        Completion { result, head, queue: self.id, id, status }
     }
 
     /// Aborts what the drive has of a command of the controller's queue on another connection of this
     /// number; whether there was anything.
     pub fn abort_of(&self, connection: u32, id: u16, drive: &mut dyn Drive) -> bool {
-        let mut tags = PARTS
-            .map(|part| part.tag(self.transport, connection, id))
-            .into_iter();
+        let mut tags = PARTS.map(|part| part.tag(self.transport, connection, id)).into_iter();
         tags.any(|tag| drive.abort(tag))
     }
 
@@ -247,14 +204,7 @@ impl Queue {
 }
 
 impl IoQueue for Queue {
-    fn submit(
-        &mut self,
-        number: u16,
-        part: Part,
-        wanted: Wanted,
-        data: &[u8],
-        drive: &mut dyn Drive,
-    ) {
+    fn submit(&mut self, number: u16, part: Part, wanted: Wanted, data: &[u8], drive: &mut dyn Drive) {
         self.in_flight += 1;
         if wanted.op == Op::Read {
             self.reading_bytes += wanted.length_bytes;
@@ -271,12 +221,7 @@ impl IoQueue for Queue {
 
     fn answered(&mut self, answer: &Answer) -> (u16, Part) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let Command {
-            op,
-            length_bytes,
-            tag,
-            ..
-        } = answer.command;
+        let Command { op, length_bytes, tag, .. } = answer.command;
         if op == Op::Read {
             self.reading_bytes = self.reading_bytes.saturating_sub(length_bytes);
         }

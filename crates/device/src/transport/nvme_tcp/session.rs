@@ -39,15 +39,7 @@ pub struct Session {
 
 impl Session {
     pub(super) fn new(transport: u32, number: u32, opened: Instant, memory: SharedMemory) -> Self {
-        Self {
-            transport,
-            number,
-            memory,
-            link: None,
-            queue: None,
-            authentication: None,
-            authentic_at: opened,
-        }
+        Self { transport, number, memory, link: None, queue: None, authentication: None, authentic_at: opened }
     }
 
     /// Whether its queue takes no other commands than those of authentication.
@@ -81,15 +73,12 @@ impl NvmeTcp {
         let mut consumed = 0;
         let then = loop {
             let rest = &bytes[consumed..];
-            let digests = session
-                .link
-                .map_or_else(Digests::default, |link| link.digests);
+            let digests = session.link.map_or_else(Digests::default, |link| link.digests);
             let taken = match pdu::frame(rest, digests) {
                 Ok(Err(wants)) => break Then::Wants(wants),
                 Ok(Ok(unit))
                     if unit.kind == kind::CAPSULE_CMD
-                        && (out.len() > MAX_ANSWERS_BYTES
-                            || session.queue.as_ref().is_some_and(Queue::is_full)) =>
+                        && (out.len() > MAX_ANSWERS_BYTES || session.queue.as_ref().is_some_and(Queue::is_full)) =>
                 {
                     break Then::Blocked;
                 }
@@ -100,10 +89,7 @@ impl NvmeTcp {
                 Ok(bytes) => consumed += bytes,
                 Err(Stop::HostLeaves) => break Then::Ends(End::Now),
                 Err(Stop::Fatal(fatal)) => {
-                    let header = rest
-                        .get(2)
-                        .map_or(0, |bytes| usize::from(*bytes))
-                        .max(pdu::COMMON_BYTES);
+                    let header = rest.get(2).map_or(0, |bytes| usize::from(*bytes)).max(pdu::COMMON_BYTES);
                     pdu::terminate(fatal, &rest[..header.min(rest.len())], out);
                     break Then::Ends(End::Now);
                 }
@@ -125,9 +111,7 @@ impl NvmeTcp {
                 session.link = Some(Link::open(unit, out)?);
                 Ok(())
             }
-            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_some() => {
-                self.begin(session, &link, unit, out, drive)
-            }
+            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_some() => self.begin(session, &link, unit, out, drive),
             (kind::CAPSULE_CMD, Some(link)) => {
                 self.open_queue(session, &link, unit, out);
                 Ok(())
@@ -146,16 +130,9 @@ impl NvmeTcp {
     }
 
     /// The first command has to be Connect, with its data in the capsule.
-    fn open_queue(
-        &mut self,
-        session: &mut Session,
-        link: &Link,
-        unit: &Pdu<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn open_queue(&mut self, session: &mut Session, link: &Link, unit: &Pdu<'_>, out: &mut Vec<u8>) {
         let command = Submission::read(unit.header);
-        let connects =
-            command.opcode() == FABRICS && command.fabrics_type() == fabrics_kind::CONNECT;
+        let connects = command.opcode() == FABRICS && command.fabrics_type() == fabrics_kind::CONNECT;
         let opening = match in_capsule(&command, unit) {
             _ if !connects => Err(status::SEQUENCE_ERROR.into()),
             Err(status) => Err(status.into()),
@@ -163,36 +140,18 @@ impl NvmeTcp {
         };
         let (status, result, head) = match opening {
             Ok(opening) => {
-                session.queue = Some(Queue::new(
-                    session.transport,
-                    session.number,
-                    opening,
-                    session.memory.share(),
-                ));
+                session.queue = Some(Queue::new(session.transport, session.number, opening, session.memory.share()));
                 let head = if opening.flow_control { 0 } else { u16::MAX };
                 let id = opening.controller;
                 session.authentication = self.secrets_of(id).map(|_| Authentication::default());
-                let requires = if session.is_locked() {
-                    authentication::REQUIRED
-                } else {
-                    0
-                };
+                let requires = if session.is_locked() { authentication::REQUIRED } else { 0 };
                 (status::SUCCESS, u64::from(id) | requires, head)
             }
             Err(Outcome::Refused(status, result)) => (status, result, 0),
             Err(_) => (status::INTERNAL_ERROR, 0, 0),
         };
         let queue = session.queue.as_ref().map_or(0, |queue| queue.id);
-        link.complete(
-            super::entry::Completion {
-                result,
-                head,
-                queue,
-                id: command.id(),
-                status,
-            },
-            out,
-        );
+        link.complete(super::entry::Completion { result, head, queue, id: command.id(), status }, out);
     }
 
     fn begin(
@@ -223,8 +182,7 @@ impl NvmeTcp {
                 controller.hear();
                 let entries = self.subsystem.queue_entries;
                 let done = change_property(controller, queue, &command, entries, drive);
-                let (status, result) =
-                    done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
+                let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
                 queue.complete_unnumbered(command.id(), status, result, link, out);
                 return Ok(());
             }
@@ -241,15 +199,7 @@ impl NvmeTcp {
             Ok(Data::Here(data)) if authentication::concerns(&command) => {
                 return self.authenticate(session, (&command, data), link, out);
             }
-            Ok(Data::Here(data)) => execute(
-                controller,
-                &self.subsystem,
-                queue,
-                (&command, data),
-                link,
-                out,
-                drive,
-            ),
+            Ok(Data::Here(data)) => execute(controller, &self.subsystem, queue, (&command, data), link, out, drive),
             Ok(Data::Away(bytes)) => {
                 queue.transfers.want(command, bytes);
                 queue.ask(link, out);
@@ -308,8 +258,7 @@ impl NvmeTcp {
         link: &Link,
         out: &mut Vec<u8>,
     ) -> Result<(), Stop> {
-        let (Some(queue), authentication) = (&mut session.queue, &mut session.authentication)
-        else {
+        let (Some(queue), authentication) = (&mut session.queue, &mut session.authentication) else {
             return Ok(());
         };
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
@@ -322,10 +271,7 @@ impl NvmeTcp {
             finish(controller, queue, command, outcome, link, out);
             return Ok(());
         };
-        let parties = Parties {
-            host,
-            subsystem: self.subsystem.name.as_bytes(),
-        };
+        let parties = Parties { host, subsystem: self.subsystem.name.as_bytes() };
         let step = authentication.execute(command, data, parties, &mut *self.entropy);
         let (outcome, ends) = match step {
             Step::Goes(outcome) => (outcome, false),
@@ -336,14 +282,8 @@ impl NvmeTcp {
     }
 }
 
-/// Whether a controller takes a command now. Of a locked queue it takes no more than those of
-/// authentication.
-fn admit(
-    controller: &mut Controller,
-    queue: &Queue,
-    command: &Submission,
-    is_locked: bool,
-) -> Result<(), Status> {
+/// Whether a controller takes a command now. Of a locked queue it takes no more than those of authentication.
+fn admit(controller: &mut Controller, queue: &Queue, command: &Submission, is_locked: bool) -> Result<(), Status> {
     if queue.id == 0 {
         controller.hear();
     }
@@ -353,11 +293,7 @@ fn admit(
     if queue.id == 0 && command.opcode() == FABRICS {
         return Ok(());
     }
-    if controller.is_ready() {
-        Ok(())
-    } else {
-        Err(status::SEQUENCE_ERROR)
-    }
+    if controller.is_ready() { Ok(()) } else { Err(status::SEQUENCE_ERROR) }
 }
 
 /// Carries out a command whose data are there.
@@ -427,11 +363,7 @@ fn finish(
     out: &mut Vec<u8>,
 ) {
     if let Outcome::Refused(status, _) = outcome {
-        let block = if queue.id > 0 {
-            command.double_word(10)
-        } else {
-            0
-        };
+        let block = if queue.id > 0 { command.double_word(10) } else { 0 };
         controller.log(LoggedError {
             count: 0,
             queue: queue.id,

@@ -107,28 +107,14 @@ impl Transfers {
         } else {
             self.own_bytes += length_bytes;
         }
-        let at = self
-            .active
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.active.len());
+        let at = self.active.iter().position(Option::is_none).unwrap_or(self.active.len());
         if at == self.active.len() {
             self.active.push(None);
         }
         let data = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= data.capacity();
-        self.active[at] = Some(Transfer {
-            command,
-            data,
-            length_bytes,
-            shared,
-            intact: true,
-        });
-        Some(Ask {
-            command: command.id(),
-            transfer: at as u16,
-            length_bytes: length_bytes as u32,
-        })
+        self.active[at] = Some(Transfer { command, data, length_bytes, shared, intact: true });
+        Some(Ask { command: command.id(), transfer: at as u16, length_bytes: length_bytes as u32 })
     }
 
     /// Data arrived.
@@ -138,10 +124,7 @@ impl Transfers {
     /// marked where they end).
     pub fn received(&mut self, pdu: &Pdu<'_>) -> Result<Option<Complete>, Fatal> {
         let at = usize::from(u16_at(pdu.header, 10));
-        let (offset, length) = (
-            u32_at(pdu.header, 12) as usize,
-            u32_at(pdu.header, 16) as usize,
-        );
+        let (offset, length) = (u32_at(pdu.header, 12) as usize, u32_at(pdu.header, 16) as usize);
         let Some(Some(transfer)) = self.active.get_mut(at) else {
             return Err(Fatal::field(10));
         };
@@ -195,10 +178,7 @@ impl Transfers {
         } else {
             self.copied_bytes += data.len();
         }
-        Copied {
-            data: data.to_vec(),
-            shared,
-        }
+        Copied { data: data.to_vec(), shared }
     }
 
     /// A copy is not needed any more.

@@ -18,9 +18,7 @@ pub enum Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Neither form.
-    #[error(
-        "{text:?} is no place to listen at: write unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420"
-    )]
+    #[error("{text:?} is no place to listen at: write unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420")]
     Unreadable {
         /// What was written.
         text: String,
@@ -40,9 +38,7 @@ impl Endpoint {
     /// An address that is not loopback.
     pub fn local(self) -> Result<Self, EndpointError> {
         match self {
-            Endpoint::Tcp(address) if !address.ip().is_loopback() => {
-                Err(EndpointError::NotLoopback { address })
-            }
+            Endpoint::Tcp(address) if !address.ip().is_loopback() => Err(EndpointError::NotLoopback { address }),
             local => Ok(local),
         }
     }
@@ -52,21 +48,14 @@ impl FromStr for Endpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let unreadable = || EndpointError::Unreadable {
-            text: text.to_owned(),
-        };
+        let unreadable = || EndpointError::Unreadable { text: text.to_owned() };
         if let Some(path) = text.strip_prefix("unix:") {
             let whole = !path.is_empty() && !path.contains('\0');
-            return whole
-                .then(|| Endpoint::Unix(path.into()))
-                .ok_or_else(unreadable);
+            return whole.then(|| Endpoint::Unix(path.into())).ok_or_else(unreadable);
         }
         if let Some(port) = text.strip_prefix("localhost:") {
             let port = port.parse().map_err(|_| unreadable())?;
-            return Ok(Endpoint::Tcp(SocketAddr::new(
-                IpAddr::V4(Ipv4Addr::LOCALHOST),
-                port,
-            )));
+            return Ok(Endpoint::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
         text.parse().map(Endpoint::Tcp).map_err(|_| unreadable())
     }
@@ -90,23 +79,12 @@ mod tests {
         for text in ["unix:/run/drive.sock", "127.0.0.1:4420", "[::1]:10809"] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
-        assert_eq!(
-            "localhost:1".parse::<Endpoint>().unwrap().to_string(),
-            "127.0.0.1:1"
-        );
+        assert_eq!("localhost:1".parse::<Endpoint>().unwrap().to_string(), "127.0.0.1:1");
     }
 
     #[test]
     fn what_is_neither_form_is_refused() {
-        for text in [
-            "",
-            "unix:",
-            "4420",
-            "127.0.0.1",
-            "127.0.0.1:99999",
-            "unix:a\0b",
-            "localhost:x",
-        ] {
+        for text in ["", "unix:", "4420", "127.0.0.1", "127.0.0.1:99999", "unix:a\0b", "localhost:x"] {
             assert!(text.parse::<Endpoint>().is_err(), "{text:?}");
         }
     }

@@ -47,11 +47,7 @@ impl Input {
     #[must_use]
     pub fn room_for(&self, message_bytes: usize) -> usize {
         let is_full = self.pending().len() >= USUAL_BYTES;
-        if is_full {
-            message_bytes
-        } else {
-            message_bytes.min(USUAL_BYTES)
-        }
+        if is_full { message_bytes } else { message_bytes.min(USUAL_BYTES) }
     }
 
     /// Memory that such room takes beyond the usual.
@@ -87,11 +83,7 @@ impl Input {
                 self.end += bytes;
                 Ok(Filled::Bytes(bytes))
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Ok(Filled::Nothing)
-            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(Filled::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -152,10 +144,7 @@ mod tests {
         assert_eq!(input.bytes.len(), message.len());
         input.consume(message.len());
         fill(&mut input, &mut Trickle(&[2; 10], 10), 28);
-        assert_eq!(
-            (input.bytes.len(), input.pending()),
-            (USUAL_BYTES, &[2; 10][..])
-        );
+        assert_eq!((input.bytes.len(), input.pending()), (USUAL_BYTES, &[2; 10][..]));
     }
 
     #[test]

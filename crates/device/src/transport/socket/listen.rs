@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::retry_on_intr;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
-    listen, sendmsg, socket_with,
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, sendmsg,
+    socket_with,
 };
 
 use super::{Endpoint, TlsStream};
@@ -102,11 +102,7 @@ impl Listener {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let endpoint = Endpoint::Tcp(listener.local_addr()?);
-        Ok(Self {
-            socket: Socket::Tcp(listener),
-            endpoint,
-            file: None,
-        })
+        Ok(Self { socket: Socket::Tcp(listener), endpoint, file: None })
     }
 
     /// Where it listens, the port that the kernel chose included.
@@ -162,10 +158,9 @@ impl Drop for Listener {
     }
 }
 
-/// Answers that a Unix socket takes before the client reads any, as far as the system allows. With
-/// Linux's usual 208 KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most
-/// likely since a full socket has room again only when three quarters are read (`unix_writable`,
-/// `net/unix/af_unix.c`).
+/// Answers that a Unix socket takes before the client reads any, as far as the system allows. With Linux's usual 208
+/// KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most likely since a full socket has room
+/// again only when three quarters are read (`unix_writable`, `net/unix/af_unix.c`).
 const UNIX_SEND_BYTES: usize = 1 << 20;
 
 /// One client's socket.
@@ -345,11 +340,7 @@ enum Refusal {
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::AddrInUse {
-            Refusal::Taken
-        } else {
-            Refusal::Io(error)
-        }
+        if error.kind() == ErrorKind::AddrInUse { Refusal::Taken } else { Refusal::Io(error) }
     }
 }
 
@@ -364,10 +355,7 @@ fn explain(refusal: Refusal, endpoint: &Endpoint) -> ListenError {
     match refusal {
         Refusal::Taken => ListenError::Taken { endpoint },
         Refusal::NotASocket(path) => ListenError::NotASocket { path },
-        Refusal::Io(source)
-            if matches!(endpoint, Endpoint::Tcp(_))
-                && source.kind() == ErrorKind::PermissionDenied =>
-        {
+        Refusal::Io(source) if matches!(endpoint, Endpoint::Tcp(_)) && source.kind() == ErrorKind::PermissionDenied => {
             ListenError::Privileged { endpoint }
         }
         Refusal::Io(source) => ListenError::Failed { endpoint, source },
@@ -393,29 +381,12 @@ fn remove_stale(path: &Path) -> Result<(), Refusal> {
 /// Whether accepting may work again without anybody's help (accept(2), "Error handling").
 fn passes(error: &io::Error) -> bool {
     let kind = error.kind();
-    if matches!(
-        kind,
-        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-    ) {
+    if matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted) {
         return true;
     }
-    let of_the_client = [
-        libc::EPROTO,
-        libc::ENETDOWN,
-        libc::EHOSTDOWN,
-        libc::EHOSTUNREACH,
-        libc::ENETUNREACH,
-    ];
-    let of_the_moment = [
-        libc::EMFILE,
-        libc::ENFILE,
-        libc::ENOBUFS,
-        libc::ENOMEM,
-        libc::EPERM,
-    ];
-    error
-        .raw_os_error()
-        .is_some_and(|code| of_the_client.contains(&code) || of_the_moment.contains(&code))
+    let of_the_client = [libc::EPROTO, libc::ENETDOWN, libc::EHOSTDOWN, libc::EHOSTUNREACH, libc::ENETUNREACH];
+    let of_the_moment = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EPERM];
+    error.raw_os_error().is_some_and(|code| of_the_client.contains(&code) || of_the_moment.contains(&code))
 }
 
 #[cfg(test)]
@@ -425,8 +396,7 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("ioassay-listen-{}-{name}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("ioassay-listen-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder
     }
@@ -436,10 +406,7 @@ mod tests {
         let folder = folder("mode");
         let path = folder.join("drive.sock");
         let listener = Listener::bind(&Endpoint::Unix(path.clone())).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(listener.accept().unwrap().is_none());
         let _client = connect(listener.endpoint()).unwrap();
         assert!(listener.accept().unwrap().is_some());
@@ -453,10 +420,7 @@ mod tests {
         let folder = folder("taken");
         let endpoint = Endpoint::Unix(folder.join("drive.sock"));
         let first = Listener::bind(&endpoint).unwrap();
-        assert!(matches!(
-            Listener::bind(&endpoint),
-            Err(ListenError::Taken { .. })
-        ));
+        assert!(matches!(Listener::bind(&endpoint), Err(ListenError::Taken { .. })));
         std::mem::drop(UnixListener::bind(folder.join("left.sock")).unwrap());
         Listener::bind(&Endpoint::Unix(folder.join("left.sock"))).unwrap();
         drop(first);

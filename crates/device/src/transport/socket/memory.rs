@@ -40,26 +40,14 @@ impl SharedMemory {
     /// So much.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
-        let state = State {
-            limit_bytes: bytes,
-            taken_bytes: 0,
-            waiting: VecDeque::new(),
-            tickets: 0,
-        };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-            changes: Arc::default(),
-        }
+        let state = State { limit_bytes: bytes, taken_bytes: 0, waiting: VecDeque::new(), tickets: 0 };
+        Self { state: Arc::new(Mutex::new(state)), changes: Arc::default() }
     }
 
     /// A connection's share, of which it has nothing yet.
     #[must_use]
     pub fn share(&self) -> Share {
-        Share {
-            memory: self.clone(),
-            held_bytes: 0,
-            ticket: None,
-        }
+        Share { memory: self.clone(), held_bytes: 0, ticket: None }
     }
 
     /// Another number than before: somebody who waited may try again.
@@ -96,10 +84,7 @@ impl Share {
             return true;
         }
         let mut state = self.memory.state();
-        let is_first = state
-            .waiting
-            .front()
-            .is_none_or(|&first| Some(first) == self.ticket);
+        let is_first = state.waiting.front().is_none_or(|&first| Some(first) == self.ticket);
         if is_first && state.taken_bytes + bytes <= state.limit_bytes {
             state.taken_bytes += bytes;
             self.held_bytes += bytes;

@@ -1,6 +1,5 @@
-//! What the transports over sockets share: listening, connections with bounded buffers, and the loop
-//! over them. What the bytes mean is a [`Protocol`]'s, which knows no socket, so that it can be
-//! tested and fuzzed with bytes alone.
+//! What the transports over sockets share: listening, connections with bounded buffers, and the loop over them. What
+//! the bytes mean is a [`Protocol`]'s, which knows no socket, so that it can be tested and fuzzed with bytes alone.
 
 mod endpoint;
 mod input;

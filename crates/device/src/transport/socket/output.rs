@@ -78,12 +78,7 @@ impl Output {
             }
             return;
         }
-        let part = Part {
-            behind: self.bytes.len(),
-            offset_bytes,
-            length_bytes,
-            digest: with_digest.then_some(0),
-        };
+        let part = Part { behind: self.bytes.len(), offset_bytes, length_bytes, digest: with_digest.then_some(0) };
         self.parts_bytes += part.whole_bytes();
         self.parts.push_back(part);
     }
@@ -195,12 +190,9 @@ impl Output {
             behind: self.sent,
             offset_bytes: part.offset_bytes + kept,
             length_bytes: part.length_bytes - kept,
-            digest: part
-                .digest
-                .map(|before| crc32c::crc32c_append(before, &content[..kept as usize])),
+            digest: part.digest.map(|before| crc32c::crc32c_append(before, &content[..kept as usize])),
         };
-        self.begun
-            .extend_from_slice(&content[of_content as usize..kept as usize]);
+        self.begun.extend_from_slice(&content[of_content as usize..kept as usize]);
         if rest.length_bytes > 0 {
             self.parts_bytes += rest.whole_bytes();
             self.parts.push_front(rest);

@@ -87,13 +87,7 @@ pub trait Protocol {
     ) -> Received;
 
     /// A command's answer is due.
-    fn answer(
-        &mut self,
-        session: &mut Self::Session,
-        answer: Answer,
-        out: &mut Output,
-        drive: &dyn Drive,
-    );
+    fn answer(&mut self, session: &mut Self::Session, answer: Answer, out: &mut Output, drive: &dyn Drive);
 
     /// A command's answer is due and its client is gone.
     fn dropped(&mut self, session: &mut Self::Session, answer: Answer);
@@ -110,13 +104,7 @@ pub trait Protocol {
     fn memory_freed(&mut self, _session: &mut Self::Session, _out: &mut Vec<u8>) {}
 
     /// Some time has passed, or [`Protocol::attention`] was asked for; whether the connection ends.
-    fn tick(
-        &mut self,
-        session: &mut Self::Session,
-        now: Instant,
-        out: &mut Vec<u8>,
-        drive: &dyn Drive,
-    ) -> Option<End>;
+    fn tick(&mut self, session: &mut Self::Session, now: Instant, out: &mut Vec<u8>, drive: &dyn Drive) -> Option<End>;
 
     /// Whether what one connection did concerns others, so that all are to be ticked now.
     fn attention(&mut self) -> bool {

@@ -54,22 +54,14 @@ pub struct Server<P: Protocol> {
 }
 
 impl<P: Protocol> Server<P> {
-    /// Listens. `transport` is the number that its commands carry; further clients than `limit` are
-    /// turned away.
+    /// Listens. `transport` is the number that its commands carry; further clients than `limit` are turned away.
     ///
     /// # Errors
     /// The place cannot be listened at.
-    pub fn bind(
-        mut protocol: P,
-        transport: u32,
-        endpoint: &Endpoint,
-        limit: usize,
-    ) -> Result<Self, ListenError> {
+    pub fn bind(mut protocol: P, transport: u32, endpoint: &Endpoint, limit: usize) -> Result<Self, ListenError> {
         let listener = Listener::bind(endpoint)?;
-        let epoll = watch_for_clients(&listener).map_err(|source| ListenError::Failed {
-            endpoint: endpoint.clone(),
-            source,
-        })?;
+        let epoll = watch_for_clients(&listener)
+            .map_err(|source| ListenError::Failed { endpoint: endpoint.clone(), source })?;
         protocol.bound(listener.endpoint());
         Ok(Self {
             protocol,
@@ -186,13 +178,7 @@ impl<P: Protocol> Server<P> {
             return;
         }
         let mut output = Output::default();
-        let session = self.protocol.open(
-            self.transport,
-            at,
-            Instant::now(),
-            &self.memory,
-            &mut output.bytes,
-        );
+        let session = self.protocol.open(self.transport, at, Instant::now(), &self.memory, &mut output.bytes);
         let slot = Slot::new(stream, session, self.memory.share(), output);
         self.slots[at as usize] = Some(slot);
         self.dirty.push(at);
@@ -278,8 +264,7 @@ impl<P: Protocol> Server<P> {
             let Some(slot) = slot.filter(|slot| slot.state == State::Open) else {
                 continue;
             };
-            self.protocol
-                .memory_freed(&mut slot.session, &mut slot.output.bytes);
+            self.protocol.memory_freed(&mut slot.session, &mut slot.output.bytes);
             self.mark_dirty(at);
             self.mark_hot(at);
         }
@@ -305,9 +290,7 @@ impl<P: Protocol> Server<P> {
             if slot.state != State::Open {
                 continue;
             }
-            let end = self
-                .protocol
-                .tick(&mut slot.session, now, &mut slot.output.bytes, drive);
+            let end = self.protocol.tick(&mut slot.session, now, &mut slot.output.bytes, drive);
             if let Some(end) = end {
                 slot.end(end);
             }
@@ -340,11 +323,7 @@ impl<P: Protocol> Transport for Server<P> {
             self.share_memory();
             any = true;
         }
-        let every = if self.hot.is_empty() {
-            IDLE_LOOK_EVERY
-        } else {
-            LOOK_EVERY
-        };
+        let every = if self.hot.is_empty() { IDLE_LOOK_EVERY } else { LOOK_EVERY };
         if self.polls % every == 0 {
             any |= self.look(drive)?;
         }
@@ -374,8 +353,7 @@ impl<P: Protocol> Transport for Server<P> {
             }
             return;
         }
-        self.protocol
-            .answer(&mut slot.session, answer, &mut slot.output, drive);
+        self.protocol.answer(&mut slot.session, answer, &mut slot.output, drive);
         if slot.sends_early() {
             let in_flight = self.protocol.in_flight(&slot.session);
             let sent = slot.send(in_flight, &self.epoll, at.into(), drive);
@@ -410,11 +388,7 @@ impl<P: Protocol> Transport for Server<P> {
     }
 
     fn connections(&self) -> usize {
-        self.slots
-            .iter()
-            .flatten()
-            .filter(|slot| slot.state != State::Gone)
-            .count()
+        self.slots.iter().flatten().filter(|slot| slot.state != State::Gone).count()
     }
 
     fn disconnect(&mut self) {
@@ -434,11 +408,6 @@ impl<P: Protocol> Transport for Server<P> {
 
 fn watch_for_clients(listener: &Listener) -> io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(
-        &epoll,
-        listener,
-        epoll::EventData::new_u64(LISTENER),
-        epoll::EventFlags::IN,
-    )?;
+    epoll::add(&epoll, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
     Ok(epoll)
 }

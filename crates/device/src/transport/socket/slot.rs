@@ -107,8 +107,7 @@ impl<S> Slot<S> {
     /// Whether it will be free without further words of its client.
     pub(super) fn is_leaving(&self) -> bool {
         let stream = self.stream.as_ref();
-        self.state != State::Open
-            || stream.is_some_and(|stream| stream.is_hung_up().unwrap_or(false))
+        self.state != State::Open || stream.is_some_and(|stream| stream.is_hung_up().unwrap_or(false))
     }
 
     /// Takes what arrived: whether anything did.
@@ -152,11 +151,7 @@ impl<S> Slot<S> {
         Ok(self.understand(protocol, drive))
     }
 
-    fn understand<P: Protocol<Session = S>>(
-        &mut self,
-        protocol: &mut P,
-        drive: &mut dyn Drive,
-    ) -> bool {
+    fn understand<P: Protocol<Session = S>>(&mut self, protocol: &mut P, drive: &mut dyn Drive) -> bool {
         let pending = self.input.pending();
         let received = protocol.received(&mut self.session, pending, &mut self.output.bytes, drive);
         let was_blocked = std::mem::replace(&mut self.blocked, received.then == Then::Blocked);
@@ -172,8 +167,7 @@ impl<S> Slot<S> {
         received.consumed > 0 || !was_blocked
     }
 
-    /// What follows is encrypted. Bytes that came before that was agreed are nothing that a client may
-    /// send.
+    /// What follows is encrypted. Bytes that came before that was agreed are nothing that a client may send.
     fn encrypt(&mut self, tls: Option<Arc<ServerConfig>>) {
         let connection = tls.and_then(|tls| ServerConnection::new(tls).ok());
         match (connection, self.stream.take()) {
@@ -246,8 +240,7 @@ impl<S> Slot<S> {
         self.output.left() >= EARLY_BYTES && !self.interest.contains(epoll::EventFlags::OUT)
     }
 
-    /// Sends what is due. Returns true if the client is read from again, which it was not while so
-    /// much waited.
+    /// Sends what is due. Returns true if the client is read from again, which it was not while so much waited.
     ///
     /// # Errors
     /// The connection is over.
@@ -299,9 +292,8 @@ impl<S> Slot<S> {
         Ok(())
     }
 
-    /// Whether its time is up: for a message that does not end, for taking the last words, or for
-    /// leaving. A client that does not read what it asked for has all the time there is: what is kept
-    /// for it is bounded.
+    /// Whether its time is up: for a message that does not end, for taking the last words, or for leaving. A client
+    /// that does not read what it asked for has all the time there is: what is kept for it is bounded.
     pub(super) fn is_late(&mut self, now: Instant) -> bool {
         match self.state {
             State::Lingering => self.has_ended_for(now, LINGER_TIME),
@@ -314,9 +306,7 @@ impl<S> Slot<S> {
     /// Whether nothing has arrived for so long that memory it has goes to those who wait for it.
     pub(super) fn keeps_others_waiting(&mut self, now: Instant) -> bool {
         match self.silence {
-            Some((since, received)) if received == self.received => {
-                now.duration_since(since) > KEEPING_TIME
-            }
+            Some((since, received)) if received == self.received => now.duration_since(since) > KEEPING_TIME,
             _ => {
                 self.silence = Some((now, self.received));
                 false
@@ -335,9 +325,7 @@ impl<S> Slot<S> {
             return false;
         }
         match self.waits {
-            Some((since, consumed)) if consumed == self.consumed => {
-                now.duration_since(since) > MESSAGE_TIME
-            }
+            Some((since, consumed)) if consumed == self.consumed => now.duration_since(since) > MESSAGE_TIME,
             _ => {
                 self.waits = Some((now, self.consumed));
                 false

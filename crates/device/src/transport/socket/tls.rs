@@ -13,9 +13,8 @@ use super::Stream;
 /// Records that wait for the socket, in bytes.
 const UNSENT_BYTES: usize = 64 << 10;
 
-/// Memory of a connection by TLS, at most: records that wait for the socket, messages of the handshake,
-/// of which rustls takes at most 64 KiB in pieces and joins them, a record that is not whole, and
-/// its plaintext.
+/// Memory of a connection by TLS, at most: records that wait for the socket, messages of the handshake, of which rustls
+/// takes at most 64 KiB in pieces and joins them, a record that is not whole, and its plaintext.
 pub const TLS_BYTES: u64 = 256 << 10;
 
 /// Reads from the socket in one call: rustls takes 4 KiB of a record in each.
@@ -37,12 +36,7 @@ impl TlsStream {
     #[must_use]
     pub fn new(socket: Stream, mut connection: Connection, plain: Vec<u8>) -> Self {
         connection.set_buffer_limit(Some(UNSENT_BYTES));
-        Self {
-            socket,
-            connection,
-            plain,
-            decrypted_bytes: 0,
-        }
+        Self { socket, connection, plain, decrypted_bytes: 0 }
     }
 
     /// The socket below.
@@ -105,9 +99,7 @@ impl TlsStream {
     fn receive(&mut self) -> io::Result<bool> {
         match self.connection.read_tls(&mut self.socket) {
             Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -164,11 +156,7 @@ impl Write for TlsStream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.settle()? {
-            Ok(())
-        } else {
-            Err(ErrorKind::WouldBlock.into())
-        }
+        if self.settle()? { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     }
 }
 

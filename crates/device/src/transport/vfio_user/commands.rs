@@ -32,11 +32,7 @@ pub fn execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive)
     }
 }
 
-fn try_execute(
-    device: &mut Device,
-    command: &Submission,
-    drive: &mut dyn Drive,
-) -> Result<Outcome, Status> {
+fn try_execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
     command.room()?;
     match command.opcode() {
         opcode::CREATE_COMPLETION_QUEUE => create_completions(device, command),
@@ -53,11 +49,7 @@ fn try_execute(
 }
 
 /// Commands that all transports have.
-fn execute_shared(
-    device: &mut Device,
-    command: &Submission,
-    drive: &mut dyn Drive,
-) -> Result<Outcome, Status> {
+fn execute_shared(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
     let mut data = vec![0; admin::data_bytes(command)];
     if command.takes_data() {
         pages::read(command, &device.memory, &mut data)?;
@@ -65,13 +57,7 @@ fn execute_shared(
     device.controller.hear();
     device.controller.look(drive);
     let cached = !device.controller.features.cache_is_off;
-    let mut outcome = admin::execute(
-        &mut device.controller,
-        command,
-        &data,
-        &device.subsystem,
-        drive,
-    );
+    let mut outcome = admin::execute(&mut device.controller, command, &data, &device.subsystem, drive);
     if cached && device.controller.features.cache_is_off {
         // Complete when what the cache has is durable, too: no flush comes for it from now on.
         let flush = |queue: &mut Bound<'_>| io::flush(queue, command.id(), Part::Whole, drive);
@@ -141,10 +127,7 @@ fn create_submissions(device: &mut Device, command: &Submission) -> Result<Outco
     if completions == 0 {
         return Err(status::COMPLETION_QUEUE_INVALID);
     }
-    if !matches!(
-        device.completions.get(usize::from(completions)),
-        Some(Some(_))
-    ) {
+    if !matches!(device.completions.get(usize::from(completions)), Some(Some(_))) {
         return Err(status::COMPLETION_QUEUE_INVALID);
     }
     device.open_submissions(place, completions);
@@ -168,11 +151,7 @@ fn new_place(device: &Device, command: &Submission) -> Result<Place, Status> {
     if address % PAGE_BYTES != 0 {
         return Err(status::PAGE_OFFSET_INVALID);
     }
-    Ok(Place {
-        id,
-        address,
-        entries: last + 1,
-    })
+    Ok(Place { id, address, entries: last + 1 })
 }
 
 fn delete_completions(device: &mut Device, command: &Submission) -> Result<Outcome, Status> {
@@ -191,11 +170,7 @@ fn delete_completions(device: &mut Device, command: &Submission) -> Result<Outco
 }
 
 /// Complete when the drive has nothing of the queue any more.
-fn delete_submissions(
-    device: &mut Device,
-    command: &Submission,
-    drive: &mut dyn Drive,
-) -> Result<Outcome, Status> {
+fn delete_submissions(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
     let id = command.word(10) as u16;
     let queue = device
         .submissions
@@ -220,20 +195,13 @@ fn abort(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> u6
         return NOT_ABORTED;
     };
     let held = &mut device.controller.events.requests;
-    let held_at = held
-        .iter()
-        .position(|&held| held == number)
-        .filter(|_| of_queue == 0);
+    let held_at = held.iter().position(|&held| held == number).filter(|_| of_queue == 0);
     if let Some(at) = held_at {
         held.remove(at);
         device.complete(0, number, status::ABORT_REQUESTED, 0);
         return 0;
     }
-    if queue.abort(number, drive) {
-        0
-    } else {
-        NOT_ABORTED
-    }
+    if queue.abort(number, drive) { 0 } else { NOT_ABORTED }
 }
 
 /// Features of interrupts, which are kept and change nothing; and the host's identifier, which other

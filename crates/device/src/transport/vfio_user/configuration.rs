@@ -31,10 +31,7 @@ pub struct Configuration {
 impl Default for Configuration {
     /// As it is after a reset.
     fn default() -> Self {
-        let mut space = Self {
-            bytes: [0; HEADER_BYTES],
-            writable: [0; HEADER_BYTES],
-        };
+        let mut space = Self { bytes: [0; HEADER_BYTES], writable: [0; HEADER_BYTES] };
         let [low, high] = (1u16 << 4).to_le_bytes(); // there are capabilities
         let [vendor_low, vendor_high] = VENDOR.to_le_bytes();
         space.set(0x00, &[vendor_low, vendor_high, 0x01, 0x00]);
@@ -83,8 +80,7 @@ impl Configuration {
     pub fn write(&mut self, at: usize, from: &[u8]) -> bool {
         let mut resets = false;
         for (place, &byte) in (at..).zip(from) {
-            let (Some(now), Some(writable)) = (self.bytes.get_mut(place), self.writable.get(place))
-            else {
+            let (Some(now), Some(writable)) = (self.bytes.get_mut(place), self.writable.get(place)) else {
                 break;
             };
             *now = (*now & !writable) | (byte & writable);

@@ -12,8 +12,7 @@ use super::message::MOST_MESSAGE_BYTES;
 use super::pages;
 use super::queues::{Bound, CompletionQueue, Place, SubmissionQueue};
 use super::registers::{
-    BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT,
-    VECTOR_TABLE_AT, register,
+    BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, register,
 };
 use crate::command::{Answer, Drive};
 use crate::transport::nvme::controller::{Controller, ENABLE, Host, LoggedError, READY, property};
@@ -25,8 +24,7 @@ use crate::transport::nvme::{Subsystem, begin_io, io_data_bytes, u32_at};
 /// Commands taken of one queue before the next one has its turn.
 const MOST_AT_ONCE: usize = 64;
 
-/// Requests that the drive may have of one client: more than entries, because a command may have 256
-/// ranges.
+/// Requests that the drive may have of one client: more than entries, because a command may have 256 ranges.
 const MOST_IN_FLIGHT: usize = 4096;
 
 /// The number of the flush of a shutdown, which belongs to no command.
@@ -80,16 +78,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device whose commands carry the transport's number, and those of the admin queue are carried out
-    /// so.
+    /// A device whose commands carry the transport's number, and those of the admin queue are carried out so.
     ///
     /// # Errors
     /// As the system says.
     pub fn new(transport: u32, subsystem: &Subsystem, execute: Execute) -> Result<Self, Errno> {
-        let host = Host {
-            name: Vec::new(),
-            id: [0; 16],
-        };
+        let host = Host { name: Vec::new(), id: [0; 16] };
         let queues = usize::from(MOST_QUEUES) + 1;
         Ok(Self {
             transport,
@@ -163,8 +157,7 @@ impl Device {
             let at = at as usize;
             registers[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
         }
-        let mut set =
-            |at: usize, bytes: &[u8]| registers[at..at + bytes.len()].copy_from_slice(bytes);
+        let mut set = |at: usize, bytes: &[u8]| registers[at..at + bytes.len()].copy_from_slice(bytes);
         set(register::INTMS, &self.interrupt_mask.to_le_bytes());
         set(register::INTMC, &self.interrupt_mask.to_le_bytes());
         set(register::AQA, &self.admin_attributes.to_le_bytes());
@@ -177,13 +170,7 @@ impl Device {
     ///
     /// # Errors
     /// `EINVAL` for what is not all within one, or not words.
-    pub fn write(
-        &mut self,
-        region: u32,
-        offset: u64,
-        from: &[u8],
-        drive: &mut dyn Drive,
-    ) -> Result<(), Errno> {
+    pub fn write(&mut self, region: u32, offset: u64, from: &[u8], drive: &mut dyn Drive) -> Result<(), Errno> {
         let at = place(region, offset, from.len())?;
         if region == region::CONFIGURATION {
             if self.configuration.write(at, from) {
@@ -202,11 +189,7 @@ impl Device {
 
     fn write_word(&mut self, at: usize, value: u32, drive: &mut dyn Drive) {
         let half = |whole: &mut u64, high: bool| {
-            let (shift, keep) = if high {
-                (32, u64::from(u32::MAX))
-            } else {
-                (0, !u64::from(u32::MAX))
-            };
+            let (shift, keep) = if high { (32, u64::from(u32::MAX)) } else { (0, !u64::from(u32::MAX)) };
             *whole = *whole & keep | (u64::from(value) << shift);
         };
         match at {
@@ -263,11 +246,7 @@ impl Device {
         if submissions < 2 || completions < 2 {
             return false;
         }
-        let place = |address, entries| Place {
-            id: 0,
-            address,
-            entries,
-        };
+        let place = |address, entries| Place { id: 0, address, entries };
         let [of_submissions, of_completions] = self.admin_addresses;
         self.open_completions(place(of_completions, completions), Some(0));
         self.open_submissions(place(of_submissions, submissions), 0);
@@ -399,11 +378,7 @@ impl Device {
     }
 
     fn begin(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) {
-        let outcome = if id == 0 {
-            (self.execute)(self, command, drive)
-        } else {
-            self.begin_io(id, command, drive)
-        };
+        let outcome = if id == 0 { (self.execute)(self, command, drive) } else { self.begin_io(id, command, drive) };
         self.finish(id, command, outcome);
     }
 
@@ -429,11 +404,7 @@ impl Device {
                 return status.into();
             }
         }
-        let given = if is_compared {
-            &[]
-        } else {
-            &data[..length_bytes]
-        };
+        let given = if is_compared { &[] } else { &data[..length_bytes] };
         let durable = self.controller.features.cache_is_off;
         let outcome = self.with_queue(id, |queue| begin_io(queue, command, given, durable, drive));
         self.bounce = data;
@@ -441,17 +412,10 @@ impl Device {
     }
 
     /// Does something with a queue that gives requests to the drive, and counts these.
-    pub(super) fn with_queue<T>(
-        &mut self,
-        id: u16,
-        then: impl FnOnce(&mut Bound<'_>) -> T,
-    ) -> Option<T> {
+    pub(super) fn with_queue<T>(&mut self, id: u16, then: impl FnOnce(&mut Bound<'_>) -> T) -> Option<T> {
         let queue = self.submissions.get_mut(usize::from(id))?.as_mut()?;
         let before = queue.in_flight();
-        let mut bound = Bound {
-            queue,
-            memory: &self.memory,
-        };
+        let mut bound = Bound { queue, memory: &self.memory };
         let done = then(&mut bound);
         self.in_flight += bound.queue.in_flight() - before;
         Some(done)
@@ -464,12 +428,7 @@ impl Device {
             Outcome::Refused(status, result) => self.complete(id, command.id(), status, result),
             Outcome::Data(data) => {
                 let written = pages::write(command, &self.memory, &data);
-                self.complete(
-                    id,
-                    command.id(),
-                    written.err().unwrap_or(status::SUCCESS),
-                    0,
-                );
+                self.complete(id, command.id(), written.err().unwrap_or(status::SUCCESS), 0);
             }
             Outcome::Later => {}
         }
@@ -494,13 +453,7 @@ impl Device {
                 namespace: command.namespace(),
             });
         }
-        let completion = Completion {
-            result,
-            head: queue.head(),
-            queue: id,
-            id: command.id(),
-            status,
-        };
+        let completion = Completion { result, head: queue.head(), queue: id, id: command.id(), status };
         let Some(completions) = &mut self.completions[usize::from(queue.completions)] else {
             return;
         };
@@ -537,14 +490,7 @@ impl Device {
             return;
         };
         let memory = &self.memory;
-        let completed = io::answer(
-            &mut Bound {
-                queue: &mut *queue,
-                memory,
-            },
-            answer,
-            drive,
-        );
+        let completed = io::answer(&mut Bound { queue: &mut *queue, memory }, answer, drive);
         match completed {
             None => {}
             Some((number, Completed::Status(status))) => self.complete(id, number, status, 0),

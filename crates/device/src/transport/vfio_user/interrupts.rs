@@ -24,10 +24,7 @@ pub struct Interrupts {
 
 impl Default for Interrupts {
     fn default() -> Self {
-        Self {
-            vectors: [const { None }; VECTORS],
-            raised: 0,
-        }
+        Self { vectors: [const { None }; VECTORS], raised: 0 }
     }
 }
 
@@ -131,10 +128,7 @@ mod tests {
     fn no_descriptor_can_make_the_drive_wait() {
         let mut interrupts = Interrupts::default();
         let (_reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(
-            interrupts.set(0, vec![Some(writer.into())]),
-            Err(Errno::INVAL)
-        );
+        assert_eq!(interrupts.set(0, vec![Some(writer.into())]), Err(Errno::INVAL));
         assert_eq!(interrupts.set(VECTORS, vec![None]), Err(Errno::INVAL));
         let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let copy = event.try_clone().unwrap();

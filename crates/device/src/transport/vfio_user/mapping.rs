@@ -1,5 +1,4 @@
-//! Memory that another process shares and may change, or take away, at any time: the only place here that
-//! touches it.
+//! Memory that another process shares and may change, or take away, at any time: the only place here that touches it.
 //!
 //! No reference to it ever exists. Bytes are copied through raw pointers, and words are atomic, so a peer
 //! that writes at the same time changes data and nothing else. A peer that truncates its file makes every
@@ -45,8 +44,7 @@ static LOSSES: AtomicU64 = AtomicU64::new(0);
 /// What the process did at SIGBUS before; nothing, if the handler could not be installed.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
-/// Mappings of this process that were lost so far: a number that changes tells to look at
-/// [`Mapping::is_lost`].
+/// Mappings of this process that were lost so far: a number that changes tells to look at [`Mapping::is_lost`].
 #[must_use]
 pub fn losses() -> u64 {
     LOSSES.load(Ordering::Relaxed)
@@ -71,12 +69,7 @@ impl Mapping {
     /// # Errors
     /// `EINVAL` for a part that is not all in the file, `ENOSPC` beyond the number of mappings, and what
     /// the kernel says.
-    pub fn new(
-        file: impl AsFd,
-        offset_bytes: u64,
-        length_bytes: u64,
-        is_writable: bool,
-    ) -> Result<Self, Errno> {
+    pub fn new(file: impl AsFd, offset_bytes: u64, length_bytes: u64, is_writable: bool) -> Result<Self, Errno> {
         let file = file.as_fd();
         let end = offset_bytes.checked_add(length_bytes).ok_or(Errno::INVAL)?;
         let size_bytes = rustix::fs::fstat(file)?.st_size;
@@ -107,17 +100,10 @@ impl Mapping {
         };
         let of_handler = &GUARDS[guard];
         of_handler.is_lost.store(false, Ordering::Relaxed);
-        of_handler
-            .length_bytes
-            .store(length_bytes, Ordering::Relaxed);
+        of_handler.length_bytes.store(length_bytes, Ordering::Relaxed);
         let address = start.as_ptr() as usize;
         of_handler.start.store(address, Ordering::Release);
-        Ok(Self {
-            start,
-            length_bytes,
-            is_writable,
-            guard,
-        })
+        Ok(Self { start, length_bytes, is_writable, guard })
     }
 
     /// Whether its file ended before it did: zeroed memory of this process is in its place.
@@ -171,10 +157,7 @@ impl Mapping {
 
     fn word(&self, at: usize) -> Option<NonNull<u32>> {
         let is_aligned = at % size_of::<u32>() == 0; // and mappings begin with a page
-        let word = self
-            .place(at, size_of::<u32>())
-            .filter(|_| is_aligned)?
-            .cast();
+        let word = self.place(at, size_of::<u32>()).filter(|_| is_aligned)?.cast();
         Some(word)
     }
 
@@ -189,8 +172,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         let guard = &GUARDS[self.guard];
         guard.start.store(0, Ordering::Release);
-        // SAFETY: the mapping, or what the handler put in its place, is `self`'s own, and no other uses it
-        // any more.
+        // SAFETY: the mapping, or what the handler put in its place, is `self`'s own, and no other uses it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length_bytes) };
         guard.is_taken.store(false, Ordering::Release);
     }
@@ -198,10 +180,7 @@ impl Drop for Mapping {
 
 fn take_guard() -> Option<usize> {
     GUARDS.iter().position(|guard| {
-        let taken =
-            guard
-                .is_taken
-                .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
+        let taken = guard.is_taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
         taken.is_ok()
     })
 }
@@ -211,8 +190,7 @@ fn catch_bus_errors() -> Option<()> {
     let before = BEFORE.get_or_init(|| {
         // SAFETY: all of it are integers and pointers, for which zeroes are a value.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { mem::zeroed() };
-        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-            on_bus_error;
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         // SAFETY: both structures are valid, and the handler does only what a handler may.
@@ -224,18 +202,11 @@ fn catch_bus_errors() -> Option<()> {
 
 /// Runs at any instruction: it calls the kernel and atomics alone (signal-safety(7); mmap is a system call
 /// and takes no lock of the process).
-extern "C" fn on_bus_error(
-    _: libc::c_int,
-    information: *mut libc::siginfo_t,
-    _: *mut libc::c_void,
-) {
+extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel gives every handler with SA_SIGINFO a valid structure.
     let at = unsafe { (*information).si_addr() } as usize;
     for guard in &GUARDS {
-        let (start, length_bytes) = (
-            guard.start.load(Ordering::Acquire),
-            guard.length_bytes.load(Ordering::Relaxed),
-        );
+        let (start, length_bytes) = (guard.start.load(Ordering::Acquire), guard.length_bytes.load(Ordering::Relaxed));
         if start == 0 || at.wrapping_sub(start) >= length_bytes {
             continue;
         }
@@ -284,10 +255,7 @@ mod tests {
         assert!(one.write(4, b"abcd") && one.store(8, 7));
         let mut read = [0; 4];
         assert!(other.read(4100, &mut read));
-        assert_eq!(
-            (&read, other.load(4104), one.load(8)),
-            (b"abcd", Some(7), Some(7))
-        );
+        assert_eq!((&read, other.load(4104), one.load(8)), (b"abcd", Some(7), Some(7)));
         assert!(!other.write(0, b"a") && !other.store(0, 1));
     }
 

@@ -63,10 +63,7 @@ impl ClientMemory {
     /// None yet.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            losses: mapping::losses(),
-            ..Self::default()
-        }
+        Self { losses: mapping::losses(), ..Self::default() }
     }
 
     /// Maps a region.
@@ -75,27 +72,19 @@ impl ClientMemory {
     /// `EINVAL` for what cannot be, `EEXIST` where another one is, `ENOSPC` for too many, `ENOTSUP` for a
     /// file that is not in memory alone, and what the kernel says.
     pub fn map(&mut self, region: Region) -> Result<(), Errno> {
-        let Region {
-            address,
-            length_bytes,
-            access: (may_read, may_write),
-            file,
-        } = region;
+        let Region { address, length_bytes, access: (may_read, may_write), file } = region;
         let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
         if length_bytes == 0 || !may_read && !may_write {
             return Err(Errno::INVAL);
         }
-        let at = self
-            .regions
-            .partition_point(|other| other.address < address);
+        let at = self.regions.partition_point(|other| other.address < address);
         let next = self.regions.get(at).filter(|next| next.address < end);
         let before = at.checked_sub(1).map(|before| &self.regions[before]);
         if next.is_some() || before.is_some_and(|before| before.contains(address)) {
             return Err(Errno::EXIST);
         }
         let all_bytes: u64 = self.regions.iter().map(|region| region.length_bytes).sum();
-        if self.regions.len() >= MOST_REGIONS || all_bytes.saturating_add(length_bytes) > MOST_BYTES
-        {
+        if self.regions.len() >= MOST_REGIONS || all_bytes.saturating_add(length_bytes) > MOST_BYTES {
             return Err(Errno::NOSPC);
         }
         let mapping = match file {
@@ -108,11 +97,7 @@ impl ClientMemory {
                 Some(Mapping::new(file, offset_bytes, length_bytes, may_write)?)
             }
         };
-        let mapped = Mapped {
-            address,
-            length_bytes,
-            mapping,
-        };
+        let mapped = Mapped { address, length_bytes, mapping };
         self.regions.insert(at, mapped);
         Ok(())
     }
@@ -123,12 +108,10 @@ impl ClientMemory {
     /// `EINVAL` if one is only in part in it, `ENOENT` if there is none.
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> Result<(), Errno> {
         let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
-        let is_within =
-            |region: &Mapped| region.address >= address && region.address - address < length_bytes;
+        let is_within = |region: &Mapped| region.address >= address && region.address - address < length_bytes;
         let overlaps = |region: &Mapped| is_within(region) || region.contains(address);
         let is_cut = |region: &Mapped| {
-            overlaps(region)
-                && (region.address < address || region.address + region.length_bytes > end)
+            overlaps(region) && (region.address < address || region.address + region.length_bytes > end)
         };
         if self.regions.iter().any(is_cut) {
             return Err(Errno::INVAL);
@@ -164,8 +147,7 @@ impl ClientMemory {
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unmapped> {
         let mut done = 0;
         while done < into.len() {
-            let (mapping, at, room) =
-                self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
+            let (mapping, at, room) = self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
             let count = room.min(into.len() - done);
             let read = mapping.read(at, &mut into[done..done + count]);
             done += if read { count } else { return Err(Unmapped) };
@@ -180,8 +162,7 @@ impl ClientMemory {
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Unmapped> {
         let mut done = 0;
         while done < from.len() {
-            let (mapping, at, room) =
-                self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
+            let (mapping, at, room) = self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
             let count = room.min(from.len() - done);
             let written = mapping.write(at, &from[done..done + count]);
             done += if written { count } else { return Err(Unmapped) };
@@ -195,11 +176,7 @@ impl ClientMemory {
     /// [`Unmapped`].
     pub fn store(&self, address: u64, value: u32) -> Result<(), Unmapped> {
         let (mapping, at, _) = self.find(address)?;
-        if mapping.store(at, value) {
-            Ok(())
-        } else {
-            Err(Unmapped)
-        }
+        if mapping.store(at, value) { Ok(()) } else { Err(Unmapped) }
     }
 
     /// Where an address lies, and how many bytes there are from there on.
@@ -208,9 +185,7 @@ impl ClientMemory {
         let region = if let Some(region) = last.filter(|region| region.contains(address)) {
             region
         } else {
-            let behind = self
-                .regions
-                .partition_point(|region| region.address <= address);
+            let behind = self.regions.partition_point(|region| region.address <= address);
             let at = behind.checked_sub(1).ok_or(Unmapped)?;
             self.last.set(at);
             &self.regions[at]
@@ -231,12 +206,7 @@ mod tests {
     fn region(address: u64, length_bytes: u64) -> Region {
         let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, length_bytes).unwrap();
-        Region {
-            address,
-            length_bytes,
-            access: (true, true),
-            file: Some((file, 0)),
-        }
+        Region { address, length_bytes, access: (true, true), file: Some((file, 0)) }
     }
 
     #[test]
@@ -264,10 +234,7 @@ mod tests {
             let refused = memory.map(region(address, length_bytes));
             assert_eq!(refused, Err(Errno::EXIST), "{address:x}");
         }
-        assert_eq!(
-            memory.map(region(u64::MAX - 0xfff, 0x2000)),
-            Err(Errno::INVAL)
-        );
+        assert_eq!(memory.map(region(u64::MAX - 0xfff, 0x2000)), Err(Errno::INVAL));
         assert_eq!(memory.unmap(0x1000, 0x2000), Err(Errno::INVAL));
         assert_eq!(memory.unmap(0x3000, 0x2000), Err(Errno::INVAL));
         assert_eq!(memory.unmap(0x5000, 0x2000), Err(Errno::NOENT));
@@ -277,10 +244,7 @@ mod tests {
         };
         assert_eq!(memory.map(of_disk), Err(Errno::NOTSUP));
         let mut count = 1;
-        while memory
-            .map(region(0x100_0000 + 0x1000 * count, 0x1000))
-            .is_ok()
-        {
+        while memory.map(region(0x100_0000 + 0x1000 * count, 0x1000)).is_ok() {
             count += 1;
         }
         assert_eq!(count, MOST_REGIONS as u64);

@@ -90,11 +90,7 @@ impl Message {
     pub fn reply(to: &Header, done: Result<Payload, Errno>) -> Self {
         let (payload, flags, error) = match done {
             Ok(payload) => (payload, flag::REPLY, 0),
-            Err(error) => (
-                Payload::default(),
-                flag::REPLY | flag::ERROR,
-                error.raw_os_error() as u32,
-            ),
+            Err(error) => (Payload::default(), flag::REPLY | flag::ERROR, error.raw_os_error() as u32),
         };
         let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.bytes.len());
         bytes.extend_from_slice(&to.id.to_le_bytes());
@@ -103,10 +99,7 @@ impl Message {
         bytes.extend_from_slice(&flags.to_le_bytes());
         bytes.extend_from_slice(&error.to_le_bytes());
         bytes.extend_from_slice(&payload.bytes);
-        Self {
-            bytes,
-            descriptor: payload.descriptor,
-        }
+        Self { bytes, descriptor: payload.descriptor }
     }
 }
 
@@ -123,21 +116,12 @@ impl Payload {
     /// Of words.
     #[must_use]
     pub fn words(words: &[u32]) -> Self {
-        Self::from(
-            words
-                .iter()
-                .copied()
-                .flat_map(u32::to_le_bytes)
-                .collect::<Vec<u8>>(),
-        )
+        Self::from(words.iter().copied().flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
     }
 }
 
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            descriptor: None,
-        }
+        Self { bytes, descriptor: None }
     }
 }

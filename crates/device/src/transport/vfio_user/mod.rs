@@ -5,10 +5,9 @@
 //! device up. From then on it rings doorbells in a page that both map, and the event loop looks at them:
 //! no system call lies between a command and its completion.
 //!
-//! The messages are decoded here and not by the crate `vfio_user` (0.1.7 of rust-vmm). Its server waits for
-//! a client and for each message, in a thread of its own, and takes lengths and counts of descriptors from
-//! the client as they are. Here one thread serves all transports and never waits, and hostile lengths are
-//! refused before anything is read.
+//! The messages are decoded here and not by the crate `vfio_user` (0.1.7 of rust-vmm). Its server waits for a client
+//! and for each message, in a thread of its own, and takes lengths and counts of descriptors from the client as they
+//! are. Here one thread serves all transports and never waits, and hostile lengths are refused before anything is read.
 //!
 //! What a client may do to the drive is bounded: it shares files in memory alone, at most 512 regions;
 //! truncating one ends the client ([`mapping`]); and data of writes are copied before the drive sees them,
@@ -86,11 +85,7 @@ impl VfioUser {
     /// # Errors
     /// The place cannot be listened at.
     pub fn bind(transport: u32, path: &Path) -> Result<Self, ListenError> {
-        let path = if path.is_dir() {
-            path.join(SOCKET_NAME)
-        } else {
-            path.to_owned()
-        };
+        let path = if path.is_dir() { path.join(SOCKET_NAME) } else { path.to_owned() };
         let mut subsystem = Subsystem::of(&path.to_string_lossy());
         subsystem.io_queues = MOST_QUEUES;
         Ok(Self {
@@ -136,10 +131,8 @@ impl VfioUser {
         if self.client.is_none() {
             // Without descriptors or memory no client is served now; it may get better.
             let session = Session::new(self.transport, &self.subsystem).ok();
-            self.client = session.map(|session| Client {
-                connection: Connection::new(stream, Instant::now()),
-                session,
-            });
+            self.client =
+                session.map(|session| Client { connection: Connection::new(stream, Instant::now()), session });
         }
         Ok(true)
     }
@@ -240,11 +233,7 @@ impl Transport for VfioUser {
         if self.leaving.is_none() {
             into.push(self.listener.as_fd().as_raw_fd());
         }
-        into.extend(
-            self.client
-                .iter()
-                .map(|client| client.connection.descriptor()),
-        );
+        into.extend(self.client.iter().map(|client| client.connection.descriptor()));
     }
 
     fn longest_sleep(&self) -> Option<Duration> {

@@ -23,8 +23,7 @@ impl From<Unmapped> for Status {
 /// but the first is whole, and so has entries of data.
 ///
 /// # Errors
-/// Entries with offsets where none may be, a list that is not in the client's memory, and what `visit`
-/// says.
+/// Entries with offsets where none may be, a list that is not in the client's memory, and what `visit` says.
 pub fn visit(
     command: &Submission,
     length_bytes: u64,
@@ -50,11 +49,7 @@ pub fn visit(
     visit_list(second, left, memory, &mut visit)
 }
 
-fn visit_page(
-    address: u64,
-    left: u64,
-    visit: &mut impl FnMut(u64, usize) -> Result<(), Status>,
-) -> Result<(), Status> {
+fn visit_page(address: u64, left: u64, visit: &mut impl FnMut(u64, usize) -> Result<(), Status>) -> Result<(), Status> {
     if address % PAGE_BYTES != 0 {
         return Err(status::PAGE_OFFSET_INVALID);
     }

@@ -140,14 +140,7 @@ pub struct Bound<'a> {
 }
 
 impl IoQueue for Bound<'_> {
-    fn submit(
-        &mut self,
-        number: u16,
-        part: Part,
-        wanted: Wanted,
-        data: &[u8],
-        drive: &mut dyn Drive,
-    ) {
+    fn submit(&mut self, number: u16, part: Part, wanted: Wanted, data: &[u8], drive: &mut dyn Drive) {
         let queue = &mut *self.queue;
         queue.in_flight += 1;
         if let Some(given) = queue.parts.get_mut(usize::from(number)) {
@@ -209,14 +202,7 @@ impl CompletionQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(place: Place, vector: Option<u16>) -> Self {
-        Self {
-            place,
-            vector,
-            tail: 0,
-            head: 0,
-            phase: true,
-            waiting: VecDeque::new(),
-        }
+        Self { place, vector, tail: 0, head: 0, phase: true, waiting: VecDeque::new() }
     }
 
     /// Whether completions wait for room, so that no further command is to be taken.
@@ -247,11 +233,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// As [`CompletionQueue::push`].
-    pub fn drain(
-        &mut self,
-        memory: &ClientMemory,
-        head: impl Fn() -> u32,
-    ) -> Result<bool, Unmapped> {
+    pub fn drain(&mut self, memory: &ClientMemory, head: impl Fn() -> u32) -> Result<bool, Unmapped> {
         let mut any = false;
         while let Some(&completion) = self.waiting.front() {
             if !self.has_room(&head)? {

@@ -8,9 +8,7 @@ use super::commands;
 use super::device::{Device, region};
 use super::interrupts::VECTORS;
 use super::memory::Region;
-use super::message::{
-    Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag,
-};
+use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag};
 use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 use crate::command::{Answer, Drive};
 use crate::transport::nvme::{Subsystem, u16_at, u32_at, u64_at};
@@ -58,10 +56,7 @@ impl Session {
     /// # Errors
     /// As the system says.
     pub fn new(transport: u32, subsystem: &Subsystem) -> Result<Self, Errno> {
-        Ok(Self {
-            device: Device::new(transport, subsystem, commands::execute)?,
-            is_negotiated: false,
-        })
+        Ok(Self { device: Device::new(transport, subsystem, commands::execute)?, is_negotiated: false })
     }
 
     /// Whether versions were agreed on.
@@ -118,12 +113,7 @@ impl Session {
             command::DMA_UNMAP => unmap(device, sized(body, 24)?),
             command::DEVICE_GET_INFO => {
                 sized(body, 16)?;
-                Ok(Payload::words(&[
-                    16,
-                    DEVICE_FLAGS,
-                    region::COUNT,
-                    INTERRUPTS,
-                ]))
+                Ok(Payload::words(&[16, DEVICE_FLAGS, region::COUNT, INTERRUPTS]))
             }
             command::DEVICE_GET_REGION_INFO => describe_region(device, sized(body, 32)?),
             command::DEVICE_GET_IRQ_INFO => describe_interrupts(sized(body, 16)?),
@@ -213,10 +203,7 @@ fn map(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Pa
         address: u64_at(body, 16),
         length_bytes: u64_at(body, 24),
         access: (flags & 1 != 0, flags & 2 != 0),
-        file: descriptors
-            .into_iter()
-            .next()
-            .map(|file| (file, offset_bytes)),
+        file: descriptors.into_iter().next().map(|file| (file, offset_bytes)),
     })?;
     Ok(Payload::default())
 }
@@ -235,14 +222,8 @@ fn unmap(device: &mut Device, body: &[u8]) -> Result<Payload, Errno> {
 fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
     let (room, index) = (u32_at(body, 0) as usize, u32_at(body, 8));
     let (bytes, flags) = match index {
-        region::BAR => (
-            BAR_BYTES,
-            region_flag::READ_WRITE | region_flag::MAPS | region_flag::CAPABILITIES,
-        ),
-        region::CONFIGURATION => (
-            super::configuration::CONFIGURATION_BYTES,
-            region_flag::READ_WRITE,
-        ),
+        region::BAR => (BAR_BYTES, region_flag::READ_WRITE | region_flag::MAPS | region_flag::CAPABILITIES),
+        region::CONFIGURATION => (super::configuration::CONFIGURATION_BYTES, region_flag::READ_WRITE),
         region::COUNT.. => return Err(Errno::INVAL),
         _ => (0, 0),
     };
@@ -269,10 +250,7 @@ fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
         described.extend_from_slice(&long.to_le_bytes());
     }
     let file = device.doorbells.file().map_err(|_| Errno::MFILE)?;
-    Ok(Payload {
-        bytes: described,
-        descriptor: Some(file),
-    })
+    Ok(Payload { bytes: described, descriptor: Some(file) })
 }
 
 fn describe_interrupts(body: &[u8]) -> Result<Payload, Errno> {
@@ -285,11 +263,7 @@ fn describe_interrupts(body: &[u8]) -> Result<Payload, Errno> {
     Ok(Payload::words(&[16, flags, index, count]))
 }
 
-fn set_interrupts(
-    device: &mut Device,
-    body: &[u8],
-    descriptors: Vec<OwnedFd>,
-) -> Result<Payload, Errno> {
+fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
     let [flags, index, start, count] = [4, 8, 12, 16].map(|at| u32_at(body, at));
     let (start, count) = (start as usize, count as usize);
     let end = start.checked_add(count).ok_or(Errno::INVAL)?;

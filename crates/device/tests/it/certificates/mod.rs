@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,10 +32,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let pem = params.self_signed(&key).unwrap().pem();
-        Self {
-            pem,
-            issuer: Issuer::new(params, key),
-        }
+        Self { pem, issuer: Issuer::new(params, key) }
     }
 
     pub fn sign(&self, purpose: ExtendedKeyUsagePurpose) -> Identity {
@@ -49,10 +46,7 @@ impl Authority {
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![purpose];
         params.serial_number = Some(serial.into());
-        Identity {
-            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
-            key: key.serialize_pem(),
-        }
+        Identity { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 
     /// The list of revoked certificates, with this number of one.

@@ -27,32 +27,18 @@ pub struct Made {
 
 impl Default for Made {
     fn default() -> Self {
-        Self {
-            pages: 128,
-            model: "thesis",
-            policy: "none",
-            buffer_pages: 16,
-            overlap: "off",
-            page_bytes: 4096,
-        }
+        Self { pages: 128, model: "thesis", policy: "none", buffer_pages: 16, overlap: "off", page_bytes: 4096 }
     }
 }
 
 impl Made {
     /// A drive of this model and policy.
     pub fn of(model: &'static str, policy: &'static str) -> Self {
-        Self {
-            model,
-            policy,
-            ..Self::default()
-        }
+        Self { model, policy, ..Self::default() }
     }
 
     pub fn of_pages(pages: u64) -> Self {
-        Self {
-            pages,
-            ..Self::default()
-        }
+        Self { pages, ..Self::default() }
     }
 
     pub fn size_bytes(&self) -> u64 {
@@ -96,11 +82,7 @@ impl Made {
 }
 
 pub fn tag(command: u64) -> Tag {
-    Tag {
-        transport: 0,
-        queue: 0,
-        command,
-    }
+    Tag { transport: 0, queue: 0, command }
 }
 
 /// A drive, its clock, and what it answered.
@@ -147,23 +129,10 @@ impl Bench {
     }
 
     /// Submits a command; its number.
-    pub fn submit(
-        &mut self,
-        op: Op,
-        offset_bytes: u64,
-        length_bytes: u64,
-        fua: bool,
-        data: &[u8],
-    ) -> u64 {
+    pub fn submit(&mut self, op: Op, offset_bytes: u64, length_bytes: u64, fua: bool, data: &[u8]) -> u64 {
         let tag = tag(self.commands);
         self.commands += 1;
-        let command = Command {
-            tag,
-            op,
-            offset_bytes,
-            length_bytes,
-            fua,
-        };
+        let command = Command { tag, op, offset_bytes, length_bytes, fua };
         self.drive.submit(command, data);
         tag.command
     }

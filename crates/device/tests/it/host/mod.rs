@@ -68,10 +68,7 @@ impl Entry {
     /// Of so many blocks.
     pub fn blocks(self, first: u64, count: u32) -> Self {
         let (low, high) = (first as u32, (first >> 32) as u32);
-        self.namespace(1)
-            .word(10, low)
-            .word(11, high)
-            .word(12, count.wrapping_sub(1))
+        self.namespace(1).word(10, low).word(11, high).word(12, count.wrapping_sub(1))
     }
 
     pub fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8> {
@@ -119,9 +116,7 @@ pub fn authentication(kind: u8, length: u32) -> Entry {
 
 pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
     let entry = Entry::new(0x7f, 0).namespace(1).pointer(0x01, 0, 1024);
-    let entry = entry
-        .word(10, u32::from(queue) << 16)
-        .word(11, u32::from(entries - 1));
+    let entry = entry.word(10, u32::from(queue) << 16).word(11, u32::from(entries - 1));
     entry.word(12, keep_alive_ms)
 }
 
@@ -154,30 +149,11 @@ pub fn data(command: u16, transfer: u16, offset: u32, last: bool, data: &[u8]) -
 /// What a controller sent, one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    Initialized {
-        digests: u8,
-        most_data: u32,
-    },
-    Completed {
-        id: u16,
-        status: u16,
-        result: u64,
-        head: u16,
-    },
-    Data {
-        id: u16,
-        data: Vec<u8>,
-        success: bool,
-    },
-    Asks {
-        id: u16,
-        transfer: u16,
-        length: u32,
-    },
-    Ends {
-        status: u16,
-        about: u32,
-    },
+    Initialized { digests: u8, most_data: u32 },
+    Completed { id: u16, status: u16, result: u64, head: u16 },
+    Data { id: u16, data: Vec<u8>, success: bool },
+    Asks { id: u16, transfer: u16, length: u32 },
+    Ends { status: u16, about: u32 },
 }
 
 /// All that a controller sent. Digests are taken for right.
@@ -188,14 +164,8 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
         let u32_at = |at: usize| u32::from(u16_at(at)) | (u32::from(u16_at(at + 2)) << 16);
         let whole = u32_at(4) as usize;
         all.push(match bytes[0] {
-            1 => Said::Initialized {
-                digests: bytes[11],
-                most_data: u32_at(12),
-            },
-            3 => Said::Ends {
-                status: u16_at(8),
-                about: u32_at(10),
-            },
+            1 => Said::Initialized { digests: bytes[11], most_data: u32_at(12) },
+            3 => Said::Ends { status: u16_at(8), about: u32_at(10) },
             5 => Said::Completed {
                 id: u16_at(20),
                 status: u16_at(22) >> 1,
@@ -205,17 +175,9 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
             7 => {
                 let start = usize::from(bytes[3]);
                 let data = bytes[start..start + u32_at(16) as usize].to_vec();
-                Said::Data {
-                    id: u16_at(8),
-                    data,
-                    success: bytes[1] & 8 != 0,
-                }
+                Said::Data { id: u16_at(8), data, success: bytes[1] & 8 != 0 }
             }
-            9 => Said::Asks {
-                id: u16_at(8),
-                transfer: u16_at(10),
-                length: u32_at(16),
-            },
+            9 => Said::Asks { id: u16_at(8), transfer: u16_at(10), length: u32_at(16) },
             other => panic!("a controller does not send units of type {other}"),
         });
         bytes = &bytes[whole..];
@@ -226,9 +188,7 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
 /// Number, status and result of each command that is complete.
 pub fn completions(said: &[Said]) -> Vec<(u16, u16, u64)> {
     let complete = said.iter().filter_map(|said| match *said {
-        Said::Completed {
-            id, status, result, ..
-        } => Some((id, status, result)),
+        Said::Completed { id, status, result, .. } => Some((id, status, result)),
         _ => None,
     });
     complete.collect()

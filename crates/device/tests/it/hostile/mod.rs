@@ -108,12 +108,7 @@ impl<P: Protocol> Crowd<P> {
         let mut out = Vec::new();
         let (number, now) = (at as u32, self.start + self.elapsed);
         let session = (self.protocol).open(0, number, now, &self.memory, &mut out);
-        Client {
-            session,
-            unread: Vec::new(),
-            out,
-            open: true,
-        }
+        Client { session, unread: Vec::new(), out, open: true }
     }
 
     fn send(&mut self, at: usize, bytes: &[u8]) {
@@ -160,9 +155,7 @@ impl<P: Protocol> Crowd<P> {
             }
         }
         let mut sessions = self.clients.iter().map(|client| &client.session);
-        let in_flight = sessions
-            .clone()
-            .map(|session| self.protocol.in_flight(session));
+        let in_flight = sessions.clone().map(|session| self.protocol.in_flight(session));
         assert_eq!(in_flight.sum::<usize>(), self.drive.due.len());
         // Nobody waits for memory that nobody has.
         let holds = sessions.any(|session| self.protocol.holds_memory(session));
@@ -191,8 +184,7 @@ impl<P: Protocol> Crowd<P> {
         let client = &mut self.clients[answer.command.tag.queue as usize];
         if client.open {
             let mut out = Output::default();
-            self.protocol
-                .answer(&mut client.session, answer, &mut out, &self.drive);
+            self.protocol.answer(&mut client.session, answer, &mut out, &self.drive);
             client.out.extend(sent(out, &self.drive));
         } else {
             self.protocol.dropped(&mut client.session, answer);
@@ -205,11 +197,7 @@ impl<P: Protocol> Crowd<P> {
             let now = self.start + self.elapsed;
             let client = &mut self.clients[at];
             let (session, out) = (&mut client.session, &mut client.out);
-            if client.open
-                && (self.protocol)
-                    .tick(session, now, out, &self.drive)
-                    .is_some()
-            {
+            if client.open && (self.protocol).tick(session, now, out, &self.drive).is_some() {
                 self.close(at);
             }
         }
@@ -254,10 +242,7 @@ fn encrypted() -> Export {
         Authority::new().write(folder.path());
         Certificates::read(folder.path()).expect("certificates")
     });
-    Export {
-        certificates: Some(certificates.clone()),
-        ..Export::default()
-    }
+    Export { certificates: Some(certificates.clone()), ..Export::default() }
 }
 
 /// Clients of NBD, with TLS or without: what it decrypts is what they send.
@@ -510,9 +495,8 @@ fn asked_data(bytes: &mut Bytes<'_>) -> Vec<u8> {
 }
 
 fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
-    let opcode = bytes.pick(&[
-        0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x79, 0x79, 0x7a, 0x7d, 0x7d,
-    ]);
+    let opcode =
+        bytes.pick(&[0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x79, 0x79, 0x7a, 0x7d, 0x7d]);
     let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
     let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
     let words = [0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002];

@@ -27,12 +27,7 @@ const MOST_SAID_BYTES: usize = OUT_HEADER + 104;
 
 /// Requests without an answer: FORGET, INTERRUPT, `BATCH_FORGET`.
 const UNANSWERED: [u32; 3] = [2, 36, 42];
-const FAILURES: [Status; 4] = [
-    Status::Failed,
-    Status::NoSpace,
-    Status::PowerLost,
-    Status::ReadOnly,
-];
+const FAILURES: [Status; 4] = [Status::Failed, Status::NoSpace, Status::PowerLost, Status::ReadOnly];
 pub const READ: u32 = 15;
 pub const WRITE: u32 = 16;
 pub const FALLOCATE: u32 = 43;
@@ -77,8 +72,7 @@ impl File {
         if self.over_ring {
             let (header, payload) = entry(bytes);
             let entry = (&header[..], &payload[..]);
-            self.session
-                .received_entry(7, entry, &mut self.drive, &mut self.out);
+            self.session.received_entry(7, entry, &mut self.drive, &mut self.out);
         } else {
             self.session.received(bytes, &mut self.drive, &mut self.out);
         }

@@ -42,24 +42,13 @@ impl Client {
     }
 
     /// Sends a message with this number of descriptors of its memory: the reply, where the client is still there.
-    fn send(
-        &mut self,
-        command: u16,
-        body: &[u8],
-        files: usize,
-        drive: &mut Memory,
-    ) -> Option<Message> {
+    fn send(&mut self, command: u16, body: &[u8], files: usize, drive: &mut Memory) -> Option<Message> {
         let mut message = vec![1, 0];
         message.extend_from_slice(&command.to_le_bytes());
         message.extend_from_slice(&(16 + body.len() as u32).to_le_bytes());
         message.extend_from_slice(&[0; 8]);
         message.extend_from_slice(body);
-        let file = |_| {
-            self.memory
-                .file()
-                .try_clone_to_owned()
-                .expect("a descriptor")
-        };
+        let file = |_| self.memory.file().try_clone_to_owned().expect("a descriptor");
         let descriptors = (0..files).map(file).collect();
         let reply = self.session.receive(&message, descriptors, drive).ok()??;
         assert!(reply.bytes.len() <= 16 + 16 + 4096);

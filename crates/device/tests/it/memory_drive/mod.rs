@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{
-    Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble,
-};
+use ioassay_device::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble};
 use ioassay_device::namespace::{Namespace, Namespaces};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::socket::Output;
@@ -116,11 +114,7 @@ impl Drive for Memory {
     }
 
     fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
-        let whole = (id == 1).then_some(Namespace {
-            id,
-            start_bytes: 0,
-            facts: &self.facts,
-        });
+        let whole = (id == 1).then_some(Namespace { id, start_bytes: 0, facts: &self.facts });
         let namespaces = self.namespaces.as_ref();
         namespaces.map_or(whole, |namespaces| namespaces.get(id))
     }
@@ -154,15 +148,11 @@ impl Drive for Memory {
     /// A block is allocated that has anything but zeroes.
     fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
         let blocks = self.content(offset_bytes, length_bytes);
-        let mut blocks = blocks
-            .chunks(self.facts.block_bytes as usize)
-            .map(|block| block.iter().any(|&byte| byte != 0));
+        let mut blocks =
+            blocks.chunks(self.facts.block_bytes as usize).map(|block| block.iter().any(|&byte| byte != 0));
         let is_allocated = blocks.next().expect("a block");
         let alike = 1 + blocks.take_while(|&block| block == is_allocated).count() as u64;
-        Extent {
-            length_bytes: alike * u64::from(self.facts.block_bytes),
-            is_allocated,
-        }
+        Extent { length_bytes: alike * u64::from(self.facts.block_bytes), is_allocated }
     }
 
     fn zones(&self) -> Option<&Zones> {
@@ -174,12 +164,7 @@ impl Drive for Memory {
     }
 
     fn health(&self) -> Health {
-        Health {
-            reads: 3,
-            written_bytes: 1_024_000,
-            unsafe_shutdowns: 7,
-            ..Health::default()
-        }
+        Health { reads: 3, written_bytes: 1_024_000, unsafe_shutdowns: 7, ..Health::default() }
     }
 }
 
@@ -224,10 +209,7 @@ impl EmulatedDrive {
             }
             drive
         });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
+        Self { stop, thread: Some(thread) }
     }
 
     /// Ends the serving and gives the drive back.

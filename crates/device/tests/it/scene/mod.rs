@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::host::{
-    ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said,
-};
+use crate::host::{ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said};
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
 use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
@@ -33,14 +31,7 @@ impl Scene {
     }
 
     pub fn of(nvme: NvmeTcp, drive: Memory) -> Self {
-        Self {
-            nvme,
-            drive,
-            sessions: Vec::new(),
-            start: Instant::now(),
-            digests: (false, false),
-            then: Then::Wants(1),
-        }
+        Self { nvme, drive, sessions: Vec::new(), start: Instant::now(), digests: (false, false), then: Then::Wants(1) }
     }
 
     /// An admin queue (0) and an I/O queue (1) of an enabled controller.

@@ -38,17 +38,10 @@ impl ServedDrive {
 
     pub fn start_in(folder: tempfile::TempDir, changes: &Value) -> Self {
         let mut options = small_drive();
-        options["transports"] = json!([format!(
-            "nbd:unix:{}",
-            folder.path().join("drive.sock").display()
-        )]);
+        options["transports"] = json!([format!("nbd:unix:{}", folder.path().join("drive.sock").display())]);
         options["stats_socket"] = json!(folder.path().join("stats.sock"));
         let (thread, ready) = spawn(changed(options, changes));
-        Self {
-            thread,
-            ready,
-            folder,
-        }
+        Self { thread, ready, folder }
     }
 
     pub fn stats(&self) -> PathBuf {
@@ -126,30 +119,17 @@ pub fn read(client: &mut impl Initiator, block: u64) -> u8 {
 }
 
 pub fn write_of(offset_bytes: u64, data: &[u8], fua: bool) -> Request<'_> {
-    Request::Write {
-        offset_bytes,
-        data,
-        fua,
-    }
+    Request::Write { offset_bytes, data, fua }
 }
 
 pub fn read_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
-    Request::Read {
-        offset_bytes,
-        length_bytes,
-    }
+    Request::Read { offset_bytes, length_bytes }
 }
 
 pub fn trim_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
-    Request::Trim {
-        offset_bytes,
-        length_bytes,
-    }
+    Request::Trim { offset_bytes, length_bytes }
 }
 
 pub fn zeroes_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
-    Request::WriteZeroes {
-        offset_bytes,
-        length_bytes,
-    }
+    Request::WriteZeroes { offset_bytes, length_bytes }
 }

@@ -39,10 +39,7 @@ impl Translation {
         let (pages, physical) = (self.map.len() as u32, self.reverse.len() as u32);
         let mapped = |&entry: &u32| entry == DISCARDED || entry <= physical;
         let known = |&entry: &u32| entry <= pages;
-        ensure(
-            self.map.iter().all(mapped) && self.reverse.iter().all(known),
-            "a page is nowhere on the drive",
-        )?;
+        ensure(self.map.iter().all(mapped) && self.reverse.iter().all(known), "a page is nowhere on the drive")?;
         let audit = self.audit();
         ensure(audit.is_ok(), &audit.err().unwrap_or_default())?;
         for number in 0..self.groups() {
@@ -58,8 +55,7 @@ impl Translation {
         let counts = group.opened < MOST
             && group.rotation < self.span
             && superblocks.iter().all(|superblock| {
-                (superblock.opened <= group.opened || superblock.state == State::Free)
-                    && superblock.erases < MOST
+                (superblock.opened <= group.opened || superblock.state == State::Free) && superblock.erases < MOST
             });
         ensure(counts, "a count of a group is too large")?;
         let has = |&row: &u32, state: State| {
@@ -75,10 +71,7 @@ impl Translation {
         free.dedup();
         let listed = group.free.len() + group.slc.free.len();
         let all_free = free.len() == listed && free.len() == in_state(State::Free);
-        ensure(
-            all_free && free.iter().all(|row| has(row, State::Free)),
-            "its free superblocks are not free",
-        )?;
+        ensure(all_free && free.iter().all(|row| has(row, State::Free)), "its free superblocks are not free")?;
         self.check_slc(number)?;
         let mut open: Vec<u32> = Vec::new();
         for (stream, each) in group.open.iter().enumerate() {
@@ -87,32 +80,24 @@ impl Translation {
             let rows = each.rows.iter().all(|&row| row <= most);
             let is_slc = stream == SLC && self.slc.is_some();
             ensure(
-                (stream <= self.moved_stream || is_slc)
-                    && rows
-                    && each.rows.len() == self.span as usize,
+                (stream <= self.moved_stream || is_slc) && rows && each.rows.len() == self.span as usize,
                 "an open superblock is that of another drive",
             )?;
             let written: u32 = each.rows.iter().sum();
             ensure(
-                each.units_left > 0
-                    && written.checked_add(each.units_left) == Some(most * self.span),
+                each.units_left > 0 && written.checked_add(each.units_left) == Some(most * self.span),
                 "an open superblock is full",
             )?;
             let row = each.superblock.wrapping_sub(first);
             open.push(row);
             let slc = superblocks.get(row as usize).map(|entry| entry.slc);
             ensure(
-                has(&row, State::Open)
-                    && slc == Some(is_slc)
-                    && self.is_written_up_to(each.superblock, &each.rows),
+                has(&row, State::Open) && slc == Some(is_slc) && self.is_written_up_to(each.superblock, &each.rows),
                 "an open superblock is not open, or holds pages that were not written",
             )?;
         }
         open.dedup();
-        ensure(
-            open.len() == in_state(State::Open),
-            "a superblock is open for nothing",
-        )
+        ensure(open.len() == in_state(State::Open), "a superblock is open for nothing")
     }
 
     /// Superblocks are in SLC mode where the region has them, with no page behind its rows.
@@ -128,17 +113,11 @@ impl Translation {
             ensure(fits, "a superblock is in another mode")?;
             if entry.slc {
                 let rows = vec![self.rows_of(SLC); self.span as usize];
-                ensure(
-                    self.is_written_up_to(first + row, &rows),
-                    "a page is behind the rows of SLC mode",
-                )?;
+                ensure(self.is_written_up_to(first + row, &rows), "a page is behind the rows of SLC mode")?;
             }
         }
         let group = &self.groups[number as usize];
-        let listed = |free: &VecDeque<u32>, apart: bool| {
-            free.iter()
-                .all(|&row| self.is_apart_by_number(row) == apart)
-        };
+        let listed = |free: &VecDeque<u32>, apart: bool| free.iter().all(|&row| self.is_apart_by_number(row) == apart);
         ensure(
             listed(&group.free, false) && listed(&group.slc.free, true),
             "a free superblock is of another part of the drive",

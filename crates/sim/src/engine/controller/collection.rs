@@ -104,9 +104,7 @@ where
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
                 && (self.drive.needs_collection(group, 0, false)
-                    || self
-                        .drive
-                        .needs_folding(group, Gained::default(), self.idle.is_idle()))
+                    || self.drive.needs_folding(group, Gained::default(), self.idle.is_idle()))
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -119,13 +117,9 @@ where
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
             // In the background one job at a time, so that the host has most of the elements.
-            let hurries = self.drive.is_low(group)
-                || self.idle.is_idle()
-                || self.drive.waits_for_folding(group);
+            let hurries = self.drive.is_low(group) || self.idle.is_idle() || self.drive.waits_for_folding(group);
             let most_jobs = if hurries { self.collections.span } else { 1 };
-            while self.collections.groups[group as usize].jobs < most_jobs
-                && self.collection_goes_on(group)
-            {
+            while self.collections.groups[group as usize].jobs < most_jobs && self.collection_goes_on(group) {
                 let Some(job) = self.next_job(group) else {
                     break;
                 };
@@ -162,18 +156,14 @@ where
     fn gained(&self, group: u32) -> Gained {
         let collection = &self.collections.groups[group as usize];
         let emptied = collection.emptied.iter();
-        emptied.fold(collection.erasing_gain, |sum, &superblock| {
-            sum.plus(self.drive.gain_of(superblock))
-        })
+        emptied.fold(collection.erasing_gain, |sum, &superblock| sum.plus(self.drive.gain_of(superblock)))
     }
 
     /// Whether a group continues with its victim: to fold it, there has to be a reason still.
     fn collection_goes_on(&self, group: u32) -> bool {
         let collection = &self.collections.groups[group as usize];
         !(collection.folds && collection.victim.is_some())
-            || self
-                .drive
-                .folds(group, self.gained(group), self.idle.is_idle())
+            || self.drive.folds(group, self.gained(group), self.idle.is_idle())
     }
 
     /// Gives up folding whose reason is gone; no job is in progress. Pages that were not moved stay.
@@ -255,10 +245,7 @@ where
             }
         }
         self.collections.groups[job.group as usize].jobs += 1;
-        let id = self.collections.new_job(Job {
-            reads_left: reads.len() as u32,
-            ..job
-        });
+        let id = self.collections.new_job(Job { reads_left: reads.len() as u32, ..job });
         for (at, pages) in reads {
             let operation = self.flash.collection_read(id, &at, pages);
             self.enqueue(at.element, operation);
@@ -278,9 +265,8 @@ where
         }
         if let (Some(_), Some(translation)) = (&self.mapping, self.drive.translation()) {
             let pages = pages.iter();
-            self.collections.jobs[id as usize].moved = pages
-                .filter_map(|&physical| translation.page_at(physical))
-                .collect();
+            self.collections.jobs[id as usize].moved =
+                pages.filter_map(|&physical| translation.page_at(physical)).collect();
         }
         let Some(unit) = self.drive.move_unit(group, &pages) else {
             return Err(self.drive.worn_out(group * self.collections.span));
@@ -312,10 +298,7 @@ where
         let collection = &mut self.collections.groups[group as usize];
         collection.erasing += 1;
         collection.erasing_gain = collection.erasing_gain.plus(gain);
-        self.collections.erasures.push_back(Erasure {
-            superblock,
-            parts_left: self.collections.span,
-        });
+        self.collections.erasures.push_back(Erasure { superblock, parts_left: self.collections.span });
         let first = group * self.collections.span;
         for element in first..first + self.collections.span {
             let operation = self.flash.erase(superblock);
@@ -326,10 +309,7 @@ where
     /// An element has erased its part of a superblock.
     pub(super) fn part_erased(&mut self, superblock: u32) -> Result<(), Error> {
         let erasures = &mut self.collections.erasures;
-        let Some(at) = erasures
-            .iter()
-            .position(|erasure| erasure.superblock == superblock)
-        else {
+        let Some(at) = erasures.iter().position(|erasure| erasure.superblock == superblock) else {
             return Ok(());
         };
         erasures[at].parts_left -= 1;

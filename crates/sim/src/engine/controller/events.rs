@@ -11,9 +11,7 @@ use crate::engine::timers::NEVER;
 use crate::state::ensure;
 
 /// What happens.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Event {
     /// A request's command time is over.
     Command(u32),
@@ -21,8 +19,7 @@ pub(super) enum Event {
     Received(u32),
     /// A part of a read has crossed the link.
     Sent(u32),
-    /// A phase of an element's operation is over, unless it was suspended: then the phase has another
-    /// number.
+    /// A phase of an element's operation is over, unless it was suspended: then the phase has another number.
     Element { element: u32, phase: u32 },
     /// The host may be idle, unless this rest has ended.
     Idle(u64),
@@ -56,9 +53,7 @@ impl EventQueue {
     /// When the next event that takes time ends; `NEVER` without one.
     #[inline]
     pub fn next_ps(&self) -> u64 {
-        self.later
-            .peek()
-            .map_or(NEVER, |Reverse((at_ps, ..))| *at_ps)
+        self.later.peek().map_or(NEVER, |Reverse((at_ps, ..))| *at_ps)
     }
 
     /// That event.
@@ -69,9 +64,10 @@ impl EventQueue {
 
     /// Checks a queue that was read: no event is in the past, or later than `latest_ps`.
     pub fn check(&self, now_ps: u64, latest_ps: u64) -> Result<(), Error> {
-        let later = self.later.iter().all(|Reverse((at_ps, number, _))| {
-            (now_ps..=latest_ps).contains(at_ps) && *number <= self.sequence
-        });
+        let later = self
+            .later
+            .iter()
+            .all(|Reverse((at_ps, number, _))| (now_ps..=latest_ps).contains(at_ps) && *number <= self.sequence);
         let counts = self.sequence < u64::MAX / 2;
         ensure(later && counts, "an event is not in order")
     }

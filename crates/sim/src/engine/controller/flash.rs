@@ -1,9 +1,8 @@
 //! The elements and the flash channels that they share.
 //!
-//! An element does one operation at a time, in two phases: the array is busy, and data cross its
-//! channel. It is busy with an operation until the last phase is over. A channel serves the transfers
-//! that are ready, first come, first served; a program unit crosses in pieces of a flash page, so that
-//! reads go between them.
+//! An element does one operation at a time, in two phases: the array is busy, and data cross its channel. It is busy
+//! with an operation until the last phase is over. A channel serves the transfers that are ready, first come, first
+//! served; a program unit crosses in pieces of a flash page, so that reads go between them.
 
 mod saved;
 
@@ -62,10 +61,7 @@ impl Operation {
 
     /// Whether its data cross the channel before the array is busy.
     fn transfers_first(&self) -> bool {
-        matches!(
-            self.work,
-            Work::Program(_) | Work::CollectionProgram(_) | Work::TranslationWrite(_)
-        )
+        matches!(self.work, Work::Program(_) | Work::CollectionProgram(_) | Work::TranslationWrite(_))
     }
 }
 
@@ -230,35 +226,18 @@ impl Flash {
 
     /// Sectors that moved pages put on a channel.
     pub fn moved_sectors(&self, pages: u32) -> u32 {
-        if self.copy_back {
-            0
-        } else {
-            pages * self.page_sectors
-        }
+        if self.copy_back { 0 } else { pages * self.page_sectors }
     }
 
     /// A read of a flash page.
     fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
-        let array_ps = if at.slc {
-            self.slc_read_ps
-        } else {
-            self.read_ps(at.in_block, sectors)
-        };
-        Operation {
-            work,
-            array_ps,
-            sectors: transferred,
-            suspensions: 0,
-        }
+        let array_ps = if at.slc { self.slc_read_ps } else { self.read_ps(at.in_block, sectors) };
+        Operation { work, array_ps, sectors: transferred, suspensions: 0 }
     }
 
     /// Time of a read of some sectors of a flash page, by its number within the block.
     fn read_ps(&self, in_block: u32, sectors: u32) -> u64 {
-        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES {
-            &self.small_read_ps
-        } else {
-            &self.read_ps
-        };
+        let times = if sectors * SECTOR_BYTES <= COMMAND_BYTES { &self.small_read_ps } else { &self.read_ps };
         times[in_block as usize % times.len()]
     }
 
@@ -304,11 +283,7 @@ impl Flash {
     pub fn program(&self, work: Work, unit: &UnitPlace, sectors: u32) -> Operation {
         Operation {
             work,
-            array_ps: if unit.slc {
-                self.slc_program_ps
-            } else {
-                self.program_ps(unit.row)
-            },
+            array_ps: if unit.slc { self.slc_program_ps } else { self.program_ps(unit.row) },
             sectors,
             suspensions: self.program_suspensions,
         }
@@ -325,18 +300,12 @@ impl Flash {
 
     /// When the next piece of an operation's transfer ends; all of it, for a read.
     fn reserve_channel(&mut self, element: u32, operation: &mut Operation, now_ps: u64) -> u64 {
-        let sectors = if operation.transfers_first() {
-            operation.sectors.min(self.piece_sectors)
-        } else {
-            operation.sectors
-        };
+        let sectors =
+            if operation.transfers_first() { operation.sectors.min(self.piece_sectors) } else { operation.sectors };
         operation.sectors -= sectors;
         let channel = element as usize % self.channel_free_ps.len();
         let free_ps = &mut self.channel_free_ps[channel];
-        *free_ps = after(
-            now_ps.max(*free_ps),
-            u64::from(sectors) * self.channel_ps_per_sector,
-        );
+        *free_ps = after(now_ps.max(*free_ps), u64::from(sectors) * self.channel_ps_per_sector);
         *free_ps
     }
 }
@@ -372,19 +341,10 @@ where
         if operation.suspensions == 0 || left_ps <= self.flash.suspend_ps {
             return;
         }
-        queue.suspended = Some(Operation {
-            array_ps: left_ps,
-            suspensions: operation.suspensions - 1,
-            ..operation
-        });
+        queue.suspended = Some(Operation { array_ps: left_ps, suspensions: operation.suspensions - 1, ..operation });
         self.tally.suspensions += 1;
         self.series.current_row().busy_ps[element as usize] += self.now_ps - since_ps;
-        let suspend = Operation {
-            work: Work::Suspend,
-            array_ps: self.flash.suspend_ps,
-            sectors: 0,
-            suspensions: 0,
-        };
+        let suspend = Operation { work: Work::Suspend, array_ps: self.flash.suspend_ps, sectors: 0, suspensions: 0 };
         self.begin_phase(element, suspend, Phase::Array, self.now_ps);
     }
 
@@ -410,28 +370,21 @@ where
         let Some(operation) = read.or_else(|| queue.queue.pop_front()) else {
             return;
         };
-        let phase = if operation.transfers_first() {
-            Phase::Transfer
-        } else {
-            Phase::Array
-        };
+        let phase = if operation.transfers_first() { Phase::Transfer } else { Phase::Array };
         self.begin_phase(element, operation, phase, self.now_ps);
     }
 
     fn begin_phase(&mut self, element: u32, mut operation: Operation, phase: Phase, since_ps: u64) {
         let end_ps = match phase {
             Phase::Array => after(self.now_ps, operation.array_ps),
-            Phase::Transfer => self
-                .flash
-                .reserve_channel(element, &mut operation, self.now_ps),
+            Phase::Transfer => self.flash.reserve_channel(element, &mut operation, self.now_ps),
         };
         self.flash.free_at_ps[element as usize] = end_ps;
         let queue = &mut self.flash.elements[element as usize];
         queue.current = Some((operation, phase, since_ps));
         queue.phase = queue.phase.wrapping_add(1);
         let phase = queue.phase;
-        self.events
-            .schedule(self.now_ps, end_ps, Event::Element { element, phase });
+        self.events.schedule(self.now_ps, end_ps, Event::Element { element, phase });
     }
 
     /// A phase of an element's operation is over.
@@ -446,9 +399,7 @@ where
         let next = match phase {
             Phase::Transfer if operation.sectors > 0 => Some(Phase::Transfer),
             Phase::Transfer if operation.transfers_first() => Some(Phase::Array),
-            Phase::Array if !operation.transfers_first() && operation.sectors > 0 => {
-                Some(Phase::Transfer)
-            }
+            Phase::Array if !operation.transfers_first() && operation.sectors > 0 => Some(Phase::Transfer),
             _ => None,
         };
         if let Some(phase) = next {

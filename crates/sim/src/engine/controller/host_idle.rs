@@ -27,12 +27,7 @@ pub(in crate::engine) struct HostIdle {
 impl HostIdle {
     pub fn new(slc: &SlcOptions) -> Self {
         let matters = slc.region_bytes > 0 && slc.folding != Folding::Full;
-        Self {
-            after_ps: matters.then_some(slc.idle_ps),
-            is_open_ended: false,
-            is_idle: false,
-            rest: 0,
-        }
+        Self { after_ps: matters.then_some(slc.idle_ps), is_open_ended: false, is_idle: false, rest: 0 }
     }
 
     pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {

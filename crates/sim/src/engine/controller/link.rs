@@ -14,9 +14,7 @@ impl Link {
     pub fn new(spec: &Spec, controller: &Controller) -> Self {
         Self {
             free_ps: [0; 2],
-            ps_per_sector: controller
-                .link_ps_per_sector
-                .unwrap_or(spec.channel_ps_per_sector),
+            ps_per_sector: controller.link_ps_per_sector.unwrap_or(spec.channel_ps_per_sector),
             to_host: usize::from(controller.link_duplex),
         }
     }

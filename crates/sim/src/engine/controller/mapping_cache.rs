@@ -1,12 +1,11 @@
 //! The mapping cache: entries of the mapping that the drive's memory has, where it has not all.
 //!
-//! The rest is in translation pages of one flash page each, in a region of their own: translation page
-//! `t` is on element `t % elements`. A read whose entries are not all in the cache waits until their
-//! translation pages were read; requests that miss in the same one meanwhile wait for the same read.
-//! An entry that changes is put into the cache. The least recently used entry leaves a full cache; if
-//! it has changed, all changed entries of its translation page are written with it: the page is read,
-//! then programmed. (A. Gupta, Y. Kim, B. Urgaonkar, "DFTL: a flash translation layer employing
-//! demand-based selective caching of page-level address mappings", ASPLOS 2009.)
+//! The rest is in translation pages of one flash page each, in a region of their own: translation page `t` is on
+//! element `t % elements`. A read whose entries are not all in the cache waits until their translation pages were read;
+//! requests that miss in the same one meanwhile wait for the same read. An entry that changes is put into the cache.
+//! The least recently used entry leaves a full cache; if it has changed, all changed entries of its translation page
+//! are written with it: the page is read, then programmed. (A. Gupta, Y. Kim, B. Urgaonkar, "DFTL: a flash translation
+//! layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009.)
 
 mod saved;
 
@@ -109,10 +108,7 @@ impl MappingCache {
             slot
         } else {
             let slot = if self.entries.len() < self.capacity {
-                self.entries.push(Entry {
-                    page,
-                    is_dirty: false,
-                });
+                self.entries.push(Entry { page, is_dirty: false });
                 (self.entries.len() - 1) as u32
             } else {
                 let slot = self.order.back(LRU)?;

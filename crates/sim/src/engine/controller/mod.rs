@@ -1,10 +1,9 @@
 //! The engine of a drive with a controller: a drive of today, event by event.
 //!
-//! A command leaves the host's queue, starts no sooner than the command rate allows, and takes its
-//! command time, which holds no resource. A write's pages cross the link and go to the write cache;
-//! program units of them go to the elements in turn. A read's pages come from the cache, or from their
-//! elements over the flash channels, and cross the link. Every resource serves what is ready first, so
-//! that nothing waits for what is not there yet.
+//! A command leaves the host's queue, starts no sooner than the command rate allows, and takes its command time, which
+//! holds no resource. A write's pages cross the link and go to the write cache; program units of them go to the
+//! elements in turn. A read's pages come from the cache, or from their elements over the flash channels, and cross the
+//! link. Every resource serves what is ready first, so that nothing waits for what is not there yet.
 //!
 //! The rules of the reference drive are in [`event_loop`](super::event_loop).
 
@@ -86,13 +85,7 @@ where
     A: Arrivals,
     L: Listener,
 {
-    pub fn new(
-        drive: D,
-        controller: Controller,
-        arrivals: A,
-        options: &RunOptions,
-        listener: L,
-    ) -> Self {
+    pub fn new(drive: D, controller: Controller, arrivals: A, options: &RunOptions, listener: L) -> Self {
         let spec = drive.spec();
         Self {
             now_ps: 0,
@@ -229,8 +222,7 @@ where
             self.tally.gave_up = true;
             return true;
         }
-        (self.options.end == End::LastIssued || self.pauses_at_end)
-            && self.arrivals.peek().is_none()
+        (self.options.end == End::LastIssued || self.pauses_at_end) && self.arrivals.peek().is_none()
     }
 
     #[inline]
@@ -239,8 +231,7 @@ where
         if at_ps >= self.series.row_end_ps {
             check_time(at_ps)?;
             let counters = self.take_counters();
-            self.series
-                .advance(at_ps, self.requests.len() as u64, counters);
+            self.series.advance(at_ps, self.requests.len() as u64, counters);
         }
         Ok(())
     }
@@ -253,12 +244,8 @@ where
     }
 
     fn refill(&mut self) -> Result<(), Error> {
-        let drive_state = DriveState {
-            now_ps: self.now_ps,
-            free_at_ps: self.flash.free_at_ps(),
-        };
-        self.arrivals
-            .refill(&self.drive, &drive_state, &mut self.tally)
+        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.flash.free_at_ps() };
+        self.arrivals.refill(&self.drive, &drive_state, &mut self.tally)
     }
 
     fn issue(&mut self) -> Result<(), Error> {
@@ -269,14 +256,9 @@ where
         self.tally.issued += 1;
         self.tally.last_issue_ps = self.now_ps;
         self.series.current_row().issued += 1;
-        let sector =
-            u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
-        let id = self.requests.insert(InFlight {
-            request,
-            issued_ps: self.now_ps,
-            dispatched_ps: self.now_ps,
-            parts: 0,
-        });
+        let sector = u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
+        let id =
+            self.requests.insert(InFlight { request, issued_ps: self.now_ps, dispatched_ps: self.now_ps, parts: 0 });
         self.listener.issued(id);
         if self.host_queue.issue(id, sector) {
             self.dispatch(id);
@@ -298,22 +280,15 @@ where
         let start_ps = self.now_ps.max(self.next_command_ps);
         self.next_command_ps = after(start_ps, self.controller.command_interval_ps);
         let end_ps = after(start_ps, self.command_ps(&request));
-        self.events
-            .schedule(self.now_ps, end_ps, Event::Command(id));
+        self.events.schedule(self.now_ps, end_ps, Event::Command(id));
     }
 
     /// The time of a command that holds no resource.
     fn command_ps(&self, request: &DriveRequest) -> u64 {
         let controller = &self.controller;
         let (fixed, per_4k) = match request.kind {
-            Kind::Read => (
-                controller.command_read_ps,
-                controller.command_read_ps_per_4k,
-            ),
-            Kind::Write => (
-                controller.command_write_ps,
-                controller.command_write_ps_per_4k,
-            ),
+            Kind::Read => (controller.command_read_ps, controller.command_read_ps_per_4k),
+            Kind::Write => (controller.command_write_ps, controller.command_write_ps_per_4k),
             Kind::Trim | Kind::Flush => (0, 0),
         };
         let bytes = u128::from(request.sectors) * u128::from(SECTOR_BYTES);
@@ -348,8 +323,7 @@ where
         for index in 0..request.pages {
             let sectors = request.sectors_of(index, self.page_sectors);
             let end_ps = self.link.receive(self.now_ps, sectors);
-            self.events
-                .schedule(self.now_ps, end_ps, Event::Received(id));
+            self.events.schedule(self.now_ps, end_ps, Event::Received(id));
         }
     }
 
@@ -421,15 +395,10 @@ where
         }
     }
 
-    /// Program units go to the elements in turn that have none and have room, as long as there are
-    /// pages for one.
+    /// Program units go to the elements in turn that have none and have room, as long as there are pages for one.
     fn place_units(&mut self) -> Result<(), Error> {
         while self.cache.has_unit(self.least_unit_pages) {
-            let most_pages = if self.cache.has_unit(self.unit_pages) {
-                self.unit_pages
-            } else {
-                self.least_unit_pages
-            };
+            let most_pages = if self.cache.has_unit(self.unit_pages) { self.unit_pages } else { self.least_unit_pages };
             let next = self.flash.next_for_unit(&self.drive, most_pages);
             let Some((element, unit_pages)) = next else {
                 return self.start_collections();
@@ -466,8 +435,7 @@ where
             }
         }
         for &slot in &slots {
-            self.cache
-                .programmed(slot, &mut self.programmed, &mut self.flushed);
+            self.cache.programmed(slot, &mut self.programmed, &mut self.flushed);
         }
         let mut programmed = std::mem::take(&mut self.programmed);
         for Programmed { page, request } in programmed.drain(..) {
@@ -509,11 +477,7 @@ where
                     run.pages += 1;
                 }
                 _ => {
-                    let before = run.replace(FlashRun {
-                        at: position,
-                        pages: 1,
-                        sectors,
-                    });
+                    let before = run.replace(FlashRun { at: position, pages: 1, sectors });
                     if let Some(before) = before {
                         self.read_run(id, &before);
                     }
@@ -549,8 +513,7 @@ where
         let response_ps = self.now_ps - in_flight.issued_ps;
         let device_ps = self.now_ps - in_flight.dispatched_ps;
         let request = in_flight.request;
-        self.tally
-            .complete(request.kind, response_ps, device_ps, request.sectors);
+        self.tally.complete(request.kind, response_ps, device_ps, request.sectors);
         self.listener.completed(id, self.now_ps);
         self.tally.last_completion_ps = self.now_ps;
         let row = self.series.current_row();

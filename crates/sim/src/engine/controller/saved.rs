@@ -43,19 +43,12 @@ impl Engine<'_, '_> {
         self.check()?;
         // What that run counted is of no interest, nor how it was issued.
         self.tally = Tally::default();
-        self.series = TimeSeries::new(
-            self.options.series_rows,
-            self.drive.spec().elements as usize,
-        );
+        self.series = TimeSeries::new(self.options.series_rows, self.drive.spec().elements as usize);
         self.counters_before = self.drive.counters();
         self.advance_to(NEVER)?;
         self.check_end()?;
         let rotation = self.flash.rotation();
-        let idle = Idle {
-            cache: self.cache,
-            mapping: self.mapping,
-            rotation,
-        };
+        let idle = Idle { cache: self.cache, mapping: self.mapping, rotation };
         Ok((self.arrivals.into_buffer(), idle))
     }
 
@@ -82,8 +75,7 @@ impl Engine<'_, '_> {
         self.events = take(input)?;
         self.cache = take(input)?;
         let unit_sectors = self.unit_pages as u32 * self.page_sectors;
-        self.flash
-            .load(input, self.now_ps, LATEST_PS, unit_sectors)?;
+        self.flash.load(input, self.now_ps, LATEST_PS, unit_sectors)?;
         self.collections = take(input)?;
         self.idle.load(input)?;
         if let Some(mapping) = &mut self.mapping {
@@ -121,12 +113,8 @@ impl Engine<'_, '_> {
     fn check_no_translation(&self) -> Result<(), Error> {
         let elements = 0..self.drive.spec().elements;
         let mut operations = elements.flat_map(|element| self.flash.operations(element));
-        let translates = |work| {
-            matches!(
-                work,
-                Work::TranslationRead(_) | Work::TranslationUpdate(_) | Work::TranslationWrite(_)
-            )
-        };
+        let translates =
+            |work| matches!(work, Work::TranslationRead(_) | Work::TranslationUpdate(_) | Work::TranslationWrite(_));
         ensure(
             !operations.any(|operation| translates(operation.work)),
             "a drive without mapping cache reads its mapping",
@@ -149,18 +137,13 @@ impl Engine<'_, '_> {
             }
         }
         let ends_as_it_says = |(element, end)| self.flash.phase_of(element) == end;
-        ensure(
-            (0..).zip(ends).all(ends_as_it_says),
-            "an operation does not end",
-        )
+        ensure((0..).zip(ends).all(ends_as_it_says), "an operation does not end")
     }
 
     /// Each request waits for what is queued for it, and nothing else is queued.
     fn check_requests(&self, pages: u32) -> Result<(), Error> {
         let Some(is_live) = self.requests.in_use() else {
-            return Err(Error::State(
-                "it is damaged: a request is free twice".into(),
-            ));
+            return Err(Error::State("it is damaged: a request is free twice".into()));
         };
         let queued = self.host_queue.waiting();
         let mut commands = vec![0_u32; is_live.len()];
@@ -240,16 +223,12 @@ impl Engine<'_, '_> {
 
     /// Whether the counts that were read go on in a run with these options.
     fn check_counts(&self) -> Result<(), Error> {
-        self.host_queue
-            .check_options(self.options.scheduler, self.options.window)?;
+        self.host_queue.check_options(self.options.scheduler, self.options.window)?;
         let responses = [&self.tally.reads, &self.tally.writes, &self.tally.others];
         let possible = responses.iter().all(|each| each.response_ns.is_possible());
         ensure(possible, "response times were counted twice")?;
         let counters = self.drive.counters();
-        ensure(
-            counters.follow(&self.counters_before),
-            "the drive's counts are behind those of the time series",
-        )?;
+        ensure(counters.follow(&self.counters_before), "the drive's counts are behind those of the time series")?;
         let elements = self.drive.spec().elements as usize;
         self.series.check(self.options.series_rows, elements)
     }

@@ -153,14 +153,7 @@ impl WriteCache {
     fn store(&mut self, page: Page, request: u32) {
         let id = self.free.pop().unwrap_or(self.slots.len() as u32);
         let older = self.newest.insert(page, id).unwrap_or(NONE);
-        let slot = Slot {
-            page,
-            request,
-            arrival: self.arrivals,
-            stage: Stage::Staged,
-            older,
-            newer: NONE,
-        };
+        let slot = Slot { page, request, arrival: self.arrivals, stage: Stage::Staged, older, newer: NONE };
         if older != NONE {
             self.slots[older as usize].newer = id;
         }
@@ -245,8 +238,7 @@ impl WriteCache {
         self.slots[slot as usize].page
     }
 
-    /// A slot is programmed. Appends what is in flash now, and the requests of flushes that are
-    /// complete.
+    /// A slot is programmed. Appends what is in flash now, and the requests of flushes that are complete.
     pub fn programmed(&mut self, slot: u32, done: &mut Vec<Programmed>, flushed: &mut Vec<u32>) {
         self.slots[slot as usize].stage = Stage::Programmed;
         let mut next = slot;
@@ -263,10 +255,7 @@ impl WriteCache {
             let request = (slot.request != NONE).then_some(slot.request);
             self.used -= usize::from(request.is_none());
             self.free.push(next);
-            done.push(Programmed {
-                page: slot.page,
-                request,
-            });
+            done.push(Programmed { page: slot.page, request });
             self.settle(slot.arrival, flushed);
             next = slot.newer;
         }
@@ -278,11 +267,7 @@ impl WriteCache {
             return false;
         }
         self.urgent = self.arrivals;
-        self.flushes.push_back(Flush {
-            request,
-            arrivals: self.arrivals,
-            slots_left: self.live,
-        });
+        self.flushes.push_back(Flush { request, arrivals: self.arrivals, slots_left: self.live });
         true
     }
 
@@ -292,11 +277,7 @@ impl WriteCache {
         for flush in &mut self.flushes {
             flush.slots_left -= u64::from(arrival < flush.arrivals);
         }
-        while self
-            .flushes
-            .front()
-            .is_some_and(|flush| flush.slots_left == 0)
-        {
+        while self.flushes.front().is_some_and(|flush| flush.slots_left == 0) {
             flushed.extend(self.flushes.pop_front().map(|flush| flush.request));
         }
     }

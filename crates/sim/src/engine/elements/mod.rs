@@ -43,13 +43,7 @@ pub(in crate::engine) trait Elements {
     fn next(&self) -> (u64, u32);
 
     /// Queues work at an element; an idle one starts it at once.
-    fn enqueue(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        job: PageJob,
-        context: Context<'_>,
-    ) -> Result<(), Error>;
+    fn enqueue(&mut self, drive: &mut Drive, element: u32, job: PageJob, context: Context<'_>) -> Result<(), Error>;
 
     /// A timer fires: returns the work that is done, if any, and its element.
     fn on_timer(
@@ -78,15 +72,8 @@ impl Context<'_> {
 
 /// Executes a job on an element that does one at a time; returns its duration, picoseconds.
 #[inline]
-pub(in crate::engine) fn execute_serially(
-    drive: &mut Drive,
-    element: u32,
-    job: PageJob,
-) -> Result<u64, Error> {
-    let place = Place {
-        element,
-        local: job.local,
-    };
+pub(in crate::engine) fn execute_serially(drive: &mut Drive, element: u32, job: PageJob) -> Result<u64, Error> {
+    let place = Place { element, local: job.local };
     Ok(match job.op {
         PageOp::Write => drive.write(place)?,
         PageOp::Read(sectors) => drive.read(place, sectors),
@@ -99,13 +86,7 @@ impl<T: Elements + ?Sized> Elements for Box<T> {
         (**self).next()
     }
 
-    fn enqueue(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        job: PageJob,
-        context: Context<'_>,
-    ) -> Result<(), Error> {
+    fn enqueue(&mut self, drive: &mut Drive, element: u32, job: PageJob, context: Context<'_>) -> Result<(), Error> {
         (**self).enqueue(drive, element, job, context)
     }
 

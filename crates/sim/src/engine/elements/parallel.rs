@@ -61,11 +61,7 @@ pub(in crate::engine) struct ParallelElements {
 
 impl ParallelElements {
     pub fn new(spec: &Spec) -> Self {
-        let units = if spec.overlap == Overlap::Dies {
-            spec.dies
-        } else {
-            spec.planes
-        };
+        let units = if spec.overlap == Overlap::Dies { spec.dies } else { spec.planes };
         let idle = Element {
             queue: VecDeque::new(),
             pins: None,
@@ -95,12 +91,7 @@ impl ParallelElements {
     }
 
     /// Starts all work that can start.
-    fn start_ready_work(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        mut context: Context<'_>,
-    ) -> Result<(), Error> {
+    fn start_ready_work(&mut self, drive: &mut Drive, element: u32, mut context: Context<'_>) -> Result<(), Error> {
         self.collect_garbage(drive, element, &mut context);
         self.start_pin_transfer(drive, element, &mut context)?;
         self.start_sensing(drive, element, &mut context);
@@ -121,29 +112,14 @@ impl ParallelElements {
         }
     }
 
-    fn start_work(
-        &mut self,
-        element: u32,
-        unit: u32,
-        job: Option<PageJob>,
-        busy_ps: u64,
-        context: &mut Context<'_>,
-    ) {
+    fn start_work(&mut self, element: u32, unit: u32, job: Option<PageJob>, busy_ps: u64, context: &mut Context<'_>) {
         self.elements[element as usize].units[unit as usize] = Unit::Working(job);
-        self.timers.set(
-            self.unit_timer(element, unit),
-            after(context.now_ps, busy_ps),
-        );
+        self.timers.set(self.unit_timer(element, unit), after(context.now_ps, busy_ps));
         context.record_busy(element, busy_ps / self.units());
     }
 
     /// Idle pins transfer a page that was sensed, or the next page to be written.
-    fn start_pin_transfer(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        context: &mut Context<'_>,
-    ) -> Result<(), Error> {
+    fn start_pin_transfer(&mut self, drive: &mut Drive, element: u32, context: &mut Context<'_>) -> Result<(), Error> {
         let state = &mut self.elements[element as usize];
         if state.pins.is_some() {
             return Ok(());
@@ -152,11 +128,7 @@ impl ParallelElements {
             self.occupy_pins(element, Crossing::Out(unit, job), pins_ps, context);
             return Ok(());
         }
-        let Some(index) = state
-            .queue
-            .iter()
-            .position(|job| !matches!(job.op, PageOp::Read(_)))
-        else {
+        let Some(index) = state.queue.iter().position(|job| !matches!(job.op, PageOp::Read(_))) else {
             return Ok(());
         };
         let job = state.queue[index];
@@ -170,34 +142,19 @@ impl ParallelElements {
         }
         let (units, per_unit) = (&state.units, self.planes_per_unit);
         let idle = |plane: u32| units[(plane / per_unit) as usize] == Unit::Idle;
-        let place = Place {
-            element,
-            local: job.local,
-        };
+        let place = Place { element, local: job.local };
         if let Some(write) = drive.write_within(place, idle)? {
             let unit = write.plane / per_unit;
             state.queue.remove(index);
             state.units[unit as usize] = Unit::Transferring;
-            self.occupy_pins(
-                element,
-                Crossing::In(unit, job, write.plane_ps),
-                write.pins_ps,
-                context,
-            );
+            self.occupy_pins(element, Crossing::In(unit, job, write.plane_ps), write.pins_ps, context);
         }
         Ok(())
     }
 
-    fn occupy_pins(
-        &mut self,
-        element: u32,
-        crossing: Crossing,
-        pins_ps: u64,
-        context: &mut Context<'_>,
-    ) {
+    fn occupy_pins(&mut self, element: u32, crossing: Crossing, pins_ps: u64, context: &mut Context<'_>) {
         self.elements[element as usize].pins = Some(crossing);
-        self.timers
-            .set(self.pins_timer(element), after(context.now_ps, pins_ps));
+        self.timers.set(self.pins_timer(element), after(context.now_ps, pins_ps));
         context.record_busy(element, pins_ps / self.units());
     }
 
@@ -214,26 +171,17 @@ impl ParallelElements {
                 index += 1;
                 continue;
             };
-            let place = Place {
-                element,
-                local: job.local,
-            };
-            let unit = drive
-                .plane_of(place)
-                .map_or(0, |plane| plane / self.planes_per_unit);
+            let place = Place { element, local: job.local };
+            let unit = drive.plane_of(place).map_or(0, |plane| plane / self.planes_per_unit);
             if state.units[unit as usize] != Unit::Idle {
                 index += 1;
                 continue;
             }
             state.queue.remove(index);
-            let (plane_ps, pins_ps) = drive
-                .read_split(place, sectors)
-                .map_or((0, 0), |read| (read.plane_ps, read.pins_ps));
+            let (plane_ps, pins_ps) =
+                drive.read_split(place, sectors).map_or((0, 0), |read| (read.plane_ps, read.pins_ps));
             state.units[unit as usize] = Unit::Sensing(job, pins_ps);
-            self.timers.set(
-                self.unit_timer(element, unit),
-                after(context.now_ps, plane_ps),
-            );
+            self.timers.set(self.unit_timer(element, unit), after(context.now_ps, plane_ps));
             context.record_busy(element, plane_ps / self.units());
         }
     }
@@ -243,11 +191,7 @@ impl ParallelElements {
         let state = &self.elements[element as usize];
         let idle = state.units.contains(&Unit::Idle) && state.queue.is_empty();
         let ahead_ps = self.write_ps * (state.queue.len() as u64 + 1) / self.units();
-        self.free_at_ps[element as usize] = if idle {
-            now_ps
-        } else {
-            after(now_ps, ahead_ps)
-        };
+        self.free_at_ps[element as usize] = if idle { now_ps } else { after(now_ps, ahead_ps) };
     }
 
     /// The pins are idle again; returns the job that is done with it.
@@ -291,13 +235,7 @@ impl Elements for ParallelElements {
         self.timers.next()
     }
 
-    fn enqueue(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        job: PageJob,
-        context: Context<'_>,
-    ) -> Result<(), Error> {
+    fn enqueue(&mut self, drive: &mut Drive, element: u32, job: PageJob, context: Context<'_>) -> Result<(), Error> {
         self.elements[element as usize].queue.push_back(job);
         self.start_ready_work(drive, element, context)
     }

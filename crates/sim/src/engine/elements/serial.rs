@@ -50,13 +50,7 @@ impl SerialElements {
 
     /// An idle element collects garbage if it is low on free blocks, then starts the job.
     #[inline]
-    fn start(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        job: PageJob,
-        mut context: Context<'_>,
-    ) -> Result<(), Error> {
+    fn start(&mut self, drive: &mut Drive, element: u32, job: PageJob, mut context: Context<'_>) -> Result<(), Error> {
         let busy_ps = drive.collect_garbage(element) + execute_serially(drive, element, job)?;
         let queue = &mut self.queues[element as usize];
         queue.current = Some(job);
@@ -76,13 +70,7 @@ impl Elements for SerialElements {
     }
 
     #[inline]
-    fn enqueue(
-        &mut self,
-        drive: &mut Drive,
-        element: u32,
-        job: PageJob,
-        context: Context<'_>,
-    ) -> Result<(), Error> {
+    fn enqueue(&mut self, drive: &mut Drive, element: u32, job: PageJob, context: Context<'_>) -> Result<(), Error> {
         let queue = &mut self.queues[element as usize];
         if queue.current.is_none() {
             return self.start(drive, element, job, context);

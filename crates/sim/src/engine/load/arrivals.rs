@@ -17,12 +17,7 @@ pub(in crate::engine) trait Arrivals {
     fn pop(&mut self);
 
     /// Makes further requests ready, if there are any.
-    fn refill(
-        &mut self,
-        drive: &Drive,
-        drive_state: &DriveState<'_>,
-        tally: &mut Tally,
-    ) -> Result<(), Error>;
+    fn refill(&mut self, drive: &Drive, drive_state: &DriveState<'_>, tally: &mut Tally) -> Result<(), Error>;
 
     /// Pages held by a buffer in front of the drive.
     fn held_pages(&self) -> u64;

@@ -140,12 +140,8 @@ impl<'a> Lookahead<'a> {
 
     fn prefetch(&mut self, drive: &Drive) {
         self.places.clear();
-        self.places.extend(
-            self.ready
-                .iter()
-                .filter(|request| request.pages > 0)
-                .map(|request| drive.place(request.first)),
-        );
+        self.places
+            .extend(self.ready.iter().filter(|request| request.pages > 0).map(|request| drive.place(request.first)));
         drive.prefetch(&self.places);
     }
 }
@@ -161,12 +157,7 @@ impl Arrivals for Lookahead<'_> {
         self.issued += 1;
     }
 
-    fn refill(
-        &mut self,
-        drive: &Drive,
-        drive_state: &DriveState<'_>,
-        tally: &mut Tally,
-    ) -> Result<(), Error> {
+    fn refill(&mut self, drive: &Drive, drive_state: &DriveState<'_>, tally: &mut Tally) -> Result<(), Error> {
         self.issued = 0;
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();

@@ -29,11 +29,7 @@ impl Paging {
     pub fn new(spec: &Spec, unaligned: Unaligned) -> Self {
         Self {
             page_sectors: u64::from(spec.page_sectors()),
-            whole_page_bytes: if spec.page_bytes.is_power_of_two() {
-                spec.page_bytes.into()
-            } else {
-                u64::MAX
-            },
+            whole_page_bytes: if spec.page_bytes.is_power_of_two() { spec.page_bytes.into() } else { u64::MAX },
             page_shift: spec.page_bytes.trailing_zeros(),
             capacity_bytes: spec.capacity_bytes(),
             capacity_sectors: spec.capacity_bytes() / u64::from(SECTOR_BYTES),
@@ -43,13 +39,7 @@ impl Paging {
 
     /// Appends a request in the drive's pages, issued at `at_ps`; the `number` is for messages.
     #[inline]
-    pub fn append(
-        &self,
-        request: &Request,
-        at_ps: u64,
-        number: u64,
-        out: &mut Vec<DriveRequest>,
-    ) -> Result<(), Error> {
+    pub fn append(&self, request: &Request, at_ps: u64, number: u64, out: &mut Vec<DriveRequest>) -> Result<(), Error> {
         if let Some(first) = self.whole_page(request) {
             out.push(DriveRequest {
                 at_ps,
@@ -67,12 +57,7 @@ impl Paging {
     }
 
     /// A request in the drive's pages.
-    pub fn drive_request(
-        &self,
-        request: &Request,
-        at_ps: u64,
-        number: u64,
-    ) -> Result<DriveRequest, Error> {
+    pub fn drive_request(&self, request: &Request, at_ps: u64, number: u64) -> Result<DriveRequest, Error> {
         let (begin, sectors) = self.sectors(request, number)?;
         let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
         Ok(DriveRequest {
@@ -101,14 +86,8 @@ impl Paging {
     #[inline]
     fn sectors(&self, request: &Request, number: u64) -> Result<(u64, u64), Error> {
         let sector = u64::from(SECTOR_BYTES);
-        if (request.offset_bytes | request.length_bytes) & (sector - 1) != 0
-            && self.unaligned == Unaligned::Refuse
-        {
-            return Err(refused(
-                request,
-                number,
-                "whole sectors of 512 bytes, or rounding",
-            ));
+        if (request.offset_bytes | request.length_bytes) & (sector - 1) != 0 && self.unaligned == Unaligned::Refuse {
+            return Err(refused(request, number, "whole sectors of 512 bytes, or rounding"));
         }
         let Some(end_bytes) = request.end_bytes() else {
             return Err(refused(request, number, "an end within 64 bits"));
@@ -129,9 +108,7 @@ impl Paging {
             return Err(refused(
                 request,
                 number,
-                &format!(
-                    "to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"
-                ),
+                &format!("to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"),
             ));
         }
         Ok((begin, (end - begin).min(u64::from(u32::MAX))))

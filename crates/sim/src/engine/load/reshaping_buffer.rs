@@ -16,12 +16,7 @@ pub(in crate::engine) struct ReshapingBuffer {
 
 impl ReshapingBuffer {
     pub fn new(buffer: WriteBuffer, page_sectors: u32) -> Self {
-        Self {
-            policy: buffer.policy,
-            pad_reads: buffer.pad_reads,
-            evicted: Vec::new(),
-            page_sectors,
-        }
+        Self { policy: buffer.policy, pad_reads: buffer.pad_reads, evicted: Vec::new(), page_sectors }
     }
 
     pub fn held_pages(&self) -> u64 {
@@ -103,11 +98,7 @@ impl ReshapingBuffer {
             pages: eviction.pages,
             sectors: eviction.pages * self.page_sectors,
             skip: 0,
-            kind: if eviction.action == Action::PadRead {
-                Kind::Read
-            } else {
-                Kind::Write
-            },
+            kind: if eviction.action == Action::PadRead { Kind::Read } else { Kind::Write },
             bypass: false,
         }
     }

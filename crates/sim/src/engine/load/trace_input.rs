@@ -46,12 +46,7 @@ pub(in crate::engine) struct Position {
 }
 
 impl<'a> TraceInput<'a> {
-    pub fn new(
-        source: &'a mut dyn Source,
-        spec: &Spec,
-        issue_mode: IssueMode,
-        unaligned: Unaligned,
-    ) -> Self {
+    pub fn new(source: &'a mut dyn Source, spec: &Spec, issue_mode: IssueMode, unaligned: Unaligned) -> Self {
         Self {
             source,
             batch: Vec::with_capacity(BATCH),
@@ -60,10 +55,7 @@ impl<'a> TraceInput<'a> {
                 IssueMode::ScaledOpenLoop(factor) => Some(factor),
                 _ => None,
             },
-            timed: matches!(
-                issue_mode,
-                IssueMode::OpenLoop | IssueMode::ScaledOpenLoop(_)
-            ),
+            timed: matches!(issue_mode, IssueMode::OpenLoop | IssueMode::ScaledOpenLoop(_)),
             position: Position::default(),
             skip: 0,
         }
@@ -108,13 +100,7 @@ impl<'a> TraceInput<'a> {
 
     /// Picoseconds since the first request; at least `last_ps`.
     #[inline]
-    fn at_ps(
-        &self,
-        request: &Request,
-        first_ns: u64,
-        last_ps: u64,
-        number: u64,
-    ) -> Result<u64, Error> {
+    fn at_ps(&self, request: &Request, first_ns: u64, last_ps: u64, number: u64) -> Result<u64, Error> {
         let since_ns = request.at_ns.wrapping_sub(first_ns);
         let at_ps = match self.scale {
             None => since_ns.wrapping_mul(1000),
@@ -122,17 +108,12 @@ impl<'a> TraceInput<'a> {
             Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
         };
         // Later, picoseconds wrap; a scaled time does not.
-        let fits = since_ns <= error::LONGEST_PS / 1000
-            || (self.scale.is_some() && request.at_ns >= first_ns);
+        let fits = since_ns <= error::LONGEST_PS / 1000 || (self.scale.is_some() && request.at_ns >= first_ns);
         if fits && (last_ps..=error::LONGEST_PS).contains(&at_ps) {
             return Ok(at_ps);
         }
         if request.at_ns >= first_ns && (!fits || at_ps > error::LONGEST_PS) {
-            return if self.timed {
-                Err(too_late(request, number))
-            } else {
-                Ok(error::LONGEST_PS)
-            };
+            return if self.timed { Err(too_late(request, number)) } else { Ok(error::LONGEST_PS) };
         }
         Err(Error::Request {
             number,
@@ -146,10 +127,7 @@ impl<'a> TraceInput<'a> {
 fn too_late(request: &Request, number: u64) -> Error {
     Error::Request {
         number,
-        what: format!(
-            "at {} ns, is more than 100 days after the first",
-            request.at_ns
-        ),
+        what: format!("at {} ns, is more than 100 days after the first", request.at_ns),
         wanted: "a shorter trace, or another unit of time".into(),
     }
 }

@@ -3,8 +3,8 @@
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
 use ioassay_sim::engine::{
-    BufferMode, Destaging, End, Event, OneThread, OnlineDrive, Responses, RunOptions, Scheduler,
-    Tally, TimeSeries, WriteBuffer, run,
+    BufferMode, Destaging, End, Event, OneThread, OnlineDrive, Responses, RunOptions, Scheduler, Tally, TimeSeries,
+    WriteBuffer, run,
 };
 use ioassay_sim::policy::{Layout, Settings, make};
 use ioassay_sim::{BufferSpec, Error, Setup, Simulation, simulate};
@@ -43,13 +43,7 @@ pub fn reference(elements: u32) -> Spec {
 }
 
 pub fn request(kind: Kind, at_ns: u64, page: u64, pages: u64) -> Request {
-    Request {
-        at_ns,
-        offset_bytes: page * PAGE,
-        length_bytes: pages * PAGE,
-        device: 0,
-        kind,
-    }
+    Request { at_ns, offset_bytes: page * PAGE, length_bytes: pages * PAGE, device: 0, kind }
 }
 
 pub fn write(at_ns: u64, page: u64, pages: u64) -> Request {
@@ -79,12 +73,7 @@ impl Source for Unsaid<'_> {
 
 /// Open loop, no window, until all is complete.
 pub fn plain() -> RunOptions {
-    RunOptions {
-        window: None,
-        scheduler: Scheduler::Fcfs,
-        end: End::Drained,
-        ..RunOptions::default()
-    }
+    RunOptions { window: None, scheduler: Scheduler::Fcfs, end: End::Drained, ..RunOptions::default() }
 }
 
 pub fn drive(spec: &Spec) -> Drive {
@@ -92,11 +81,7 @@ pub fn drive(spec: &Spec) -> Drive {
 }
 
 pub fn layout(spec: &Spec) -> Layout {
-    Layout {
-        elements: spec.elements,
-        pages_per_block: spec.pages_per_block,
-        pages: spec.pages(),
-    }
+    Layout { elements: spec.elements, pages_per_block: spec.pages_per_block, pages: spec.pages() }
 }
 
 pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> WriteBuffer {
@@ -151,12 +136,7 @@ pub fn try_tally(
     Ok((drive, tally, series))
 }
 
-pub fn tally(
-    spec: &Spec,
-    requests: &[Request],
-    buffer: Option<WriteBuffer>,
-    options: &RunOptions,
-) -> Tally {
+pub fn tally(spec: &Spec, requests: &[Request], buffer: Option<WriteBuffer>, options: &RunOptions) -> Tally {
     try_tally(spec, requests, buffer, options).expect("a run").1
 }
 

@@ -20,23 +20,9 @@ pub trait Model {
 /// The model of a policy; `None` where no order is promised.
 pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
     let capacity = settings.capacity_pages;
-    let queue = |moves, marks| Queue {
-        pages: VecDeque::new(),
-        capacity,
-        moves,
-        marks,
-    };
-    let turns = |all| Turns {
-        lists: vec![VecDeque::new(); settings.layout.elements as usize],
-        turn: 0,
-        capacity,
-        all,
-    };
-    let blocks = |fullest| Blocks {
-        order: VecDeque::new(),
-        settings: *settings,
-        fullest,
-    };
+    let queue = |moves, marks| Queue { pages: VecDeque::new(), capacity, moves, marks };
+    let turns = |all| Turns { lists: vec![VecDeque::new(); settings.layout.elements as usize], turn: 0, capacity, all };
+    let blocks = |fullest| Blocks { order: VecDeque::new(), settings: *settings, fullest };
     Some(match name {
         "fifo" => Box::new(queue(false, false)) as Box<dyn Model>,
         "lru" => Box::new(queue(true, false)),
@@ -153,9 +139,7 @@ impl Model for Turns {
         let mut order = (0..elements).map(|step| (self.turn + step) % elements);
         if self.all {
             let able = (0..elements).filter(|&element| ready(element as u32));
-            return able
-                .filter_map(|element| self.lists[element].pop_front())
-                .collect();
+            return able.filter_map(|element| self.lists[element].pop_front()).collect();
         }
         let able = |&element: &usize| ready(element as u32) && !self.lists[element].is_empty();
         let Some(element) = order.find(able) else {
@@ -231,11 +215,7 @@ impl Blocks {
 
     fn take(&mut self, number: u32) -> Block {
         let at = self.order.iter().position(|block| block.number == number);
-        let fresh = Block {
-            number,
-            places: Vec::new(),
-            run: Vec::new(),
-        };
+        let fresh = Block { number, places: Vec::new(), run: Vec::new() };
         at.and_then(|at| self.order.remove(at)).unwrap_or(fresh)
     }
 }

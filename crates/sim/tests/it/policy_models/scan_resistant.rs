@@ -133,11 +133,7 @@ impl Model for S3Fifo {
         if self.small.len() + self.main.len() == self.capacity {
             left.extend(self.evict(&|_| true));
         }
-        let queue = if remembered {
-            &mut self.main
-        } else {
-            &mut self.small
-        };
+        let queue = if remembered { &mut self.main } else { &mut self.small };
         queue.push((page, 0));
         left
     }
@@ -191,8 +187,7 @@ impl Arc {
 
 impl Model for Arc {
     fn write(&mut self, page: u32) -> Vec<u32> {
-        let is_in =
-            [&self.t[0], &self.t[1], &self.b[0], &self.b[1]].map(|list| list.contains(&page));
+        let is_in = [&self.t[0], &self.t[1], &self.b[0], &self.b[1]].map(|list| list.contains(&page));
         let [b1, b2] = [self.b[0].len() as f64, self.b[1].len() as f64];
         let mut left = Vec::new();
         if is_in[2] {

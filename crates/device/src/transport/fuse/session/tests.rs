@@ -27,11 +27,7 @@ impl Ram {
             model: "ram".into(),
             firmware: "1".into(),
         };
-        Self {
-            facts,
-            data: vec![0; SIZE as usize],
-            due: Vec::new(),
-        }
+        Self { facts, data: vec![0; SIZE as usize], due: Vec::new() }
     }
 }
 
@@ -41,8 +37,7 @@ impl Drive for Ram {
     }
 
     fn submit(&mut self, command: Command, data: &[u8]) {
-        let range =
-            command.offset_bytes as usize..(command.offset_bytes + command.length_bytes) as usize;
+        let range = command.offset_bytes as usize..(command.offset_bytes + command.length_bytes) as usize;
         assert_eq!(command.offset_bytes % BLOCK, 0);
         assert_eq!(command.length_bytes % BLOCK, 0);
         match command.op {
@@ -50,10 +45,7 @@ impl Drive for Ram {
             Op::Trim | Op::WriteZeroes => self.data[range].fill(0),
             Op::Read | Op::Flush | Op::Zone(..) => {}
         }
-        self.due.push(Answer {
-            command,
-            status: Status::Done,
-        });
+        self.due.push(Answer { command, status: Status::Done });
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
@@ -103,17 +95,13 @@ struct File {
 
 impl File {
     fn new() -> Self {
-        Self {
-            session: Session::new(3, (7, 8)),
-            ram: Ram::new(),
-        }
+        Self { session: Session::new(3, (7, 8)), ram: Ram::new() }
     }
 
     /// errno and body of the one reply.
     fn ask(&mut self, opcode: u32, body: &[u8]) -> (i32, Vec<u8>) {
         let mut out = Vec::new();
-        self.session
-            .received(&request(opcode, 99, body), &mut self.ram, &mut out);
+        self.session.received(&request(opcode, 99, body), &mut self.ram, &mut out);
         for answer in std::mem::take(&mut self.ram.due) {
             assert!(out.is_empty());
             assert_eq!(answer.command.tag.transport, 3);
@@ -126,10 +114,7 @@ impl File {
                 None => assert!(self.session.in_flight() > 0, "nobody waits for it"),
             }
         }
-        assert_eq!(
-            u32::from_ne_bytes(out[..4].try_into().unwrap()) as usize,
-            out.len()
-        );
+        assert_eq!(u32::from_ne_bytes(out[..4].try_into().unwrap()) as usize, out.len());
         assert_eq!(u64::from_ne_bytes(out[8..16].try_into().unwrap()), 99);
         let error = -i32::from_ne_bytes(out[4..8].try_into().unwrap());
         (error, out[abi::OUT_HEADER..].to_vec())
@@ -199,8 +184,7 @@ fn a_write_of_a_file_opened_for_synchronous_writes_is_durable() {
     let mut out = Vec::new();
     for (flags, wanted) in [(0, false), (O_DSYNC, true), (0o4_010_000, true)] {
         let body = transfer(0, 1, flags, b"x");
-        file.session
-            .received(&request(opcode::WRITE, 1, &body), &mut file.ram, &mut out);
+        file.session.received(&request(opcode::WRITE, 1, &body), &mut file.ram, &mut out);
         assert_eq!(file.ram.due.pop().unwrap().command.fua, wanted);
     }
 }
@@ -209,28 +193,15 @@ fn a_write_of_a_file_opened_for_synchronous_writes_is_durable() {
 fn holes_are_trims_and_zeroes_are_written() {
     let mut file = File::new();
     let keep = allocate::KEEP_SIZE;
-    for (mode, wanted) in [
-        (allocate::PUNCH_HOLE | keep, Op::Trim),
-        (allocate::ZERO_RANGE | keep, Op::WriteZeroes),
-    ] {
+    for (mode, wanted) in [(allocate::PUNCH_HOLE | keep, Op::Trim), (allocate::ZERO_RANGE | keep, Op::WriteZeroes)] {
         let mut out = Vec::new();
         let body = fallocate(BLOCK, BLOCK, mode);
-        file.session.received(
-            &request(opcode::FALLOCATE, 1, &body),
-            &mut file.ram,
-            &mut out,
-        );
+        file.session.received(&request(opcode::FALLOCATE, 1, &body), &mut file.ram, &mut out);
         let answer = file.ram.due.pop().unwrap();
-        assert_eq!(
-            (answer.command.op, answer.command.offset_bytes),
-            (wanted, BLOCK)
-        );
+        assert_eq!((answer.command.op, answer.command.offset_bytes), (wanted, BLOCK));
     }
     for mode in [0, keep, 8] {
-        assert_eq!(
-            file.ask(opcode::FALLOCATE, &fallocate(0, BLOCK, mode)).0,
-            errno::NOT_SUPPORTED
-        );
+        assert_eq!(file.ask(opcode::FALLOCATE, &fallocate(0, BLOCK, mode)).0, errno::NOT_SUPPORTED);
     }
 }
 
@@ -238,13 +209,7 @@ fn holes_are_trims_and_zeroes_are_written() {
 fn holes_and_zeroes_spare_what_lies_beside_them() {
     let keep = allocate::KEEP_SIZE;
     for mode in [allocate::PUNCH_HOLE | keep, allocate::ZERO_RANGE] {
-        for (start, end) in [
-            (5, 15),
-            (5, 700),
-            (500, 520),
-            (1, 5 * BLOCK - 1),
-            (BLOCK, 1030),
-        ] {
+        for (start, end) in [(5, 15), (5, 700), (500, 520), (1, 5 * BLOCK - 1), (BLOCK, 1030)] {
             let mut file = File::new();
             file.ram.data.fill(7);
             let body = fallocate(start, end - start, mode);
@@ -287,10 +252,7 @@ fn a_read_only_drive_says_so() {
     let mut file = File::new();
     file.ram.facts.read_only = true;
     assert_eq!(file.write(0, b"x"), errno::READ_ONLY);
-    assert_eq!(
-        file.ask(opcode::OPEN, &2_u32.to_ne_bytes()).0,
-        errno::READ_ONLY
-    );
+    assert_eq!(file.ask(opcode::OPEN, &2_u32.to_ne_bytes()).0, errno::READ_ONLY);
     assert_eq!(file.ask(opcode::OPEN, &0_u32.to_ne_bytes()).0, 0);
 }
 
@@ -309,22 +271,16 @@ fn reads_into_the_page_cache_are_remembered_or_refused() {
 
 #[test]
 fn a_failed_command_is_an_error_of_its_program() {
-    for (status, wanted) in [
-        (Status::Failed, errno::IO),
-        (Status::NoSpace, errno::NO_SPACE),
-        (Status::PowerLost, errno::IO),
-    ] {
+    for (status, wanted) in
+        [(Status::Failed, errno::IO), (Status::NoSpace, errno::NO_SPACE), (Status::PowerLost, errno::IO)]
+    {
         let mut file = File::new();
         let mut out = Vec::new();
         let body = transfer(0, 512, 0, &[]);
-        file.session
-            .received(&request(opcode::READ, 5, &body), &mut file.ram, &mut out);
+        file.session.received(&request(opcode::READ, 5, &body), &mut file.ram, &mut out);
         let answer = file.ram.due.pop().unwrap();
         let result = file.session.answered(&answer.command, status);
-        assert_eq!(
-            result,
-            Some(Reply::Short(abi::out_header(5, wanted, 0).into()))
-        );
+        assert_eq!(result, Some(Reply::Short(abi::out_header(5, wanted, 0).into())));
         assert_eq!(file.session.answered(&answer.command, status), None);
     }
 }
@@ -340,10 +296,7 @@ fn the_size_stays_as_with_a_block_device() {
         body
     };
     let by_handle = attribute::SIZE | attribute::HANDLE;
-    assert_eq!(
-        file.ask(opcode::SETATTR, &resize(by_handle, 100)).0,
-        errno::INVALID
-    );
+    assert_eq!(file.ask(opcode::SETATTR, &resize(by_handle, 100)).0, errno::INVALID);
     assert_eq!(file.ask(opcode::SETATTR, &resize(by_handle, SIZE)).0, 0);
     let (error, body) = file.ask(opcode::SETATTR, &resize(attribute::SIZE, 0));
     assert_eq!(error, 0);
@@ -364,10 +317,7 @@ fn an_older_kernel_is_spoken_to_in_its_version() {
     assert_eq!((error, body.len()), (0, 64));
     assert_eq!(Fields(&body).u32(4), Some(31));
     assert_eq!(Fields(&body).u32(12), Some(init::ASYNC_DIO));
-    assert_eq!(
-        file.ask(opcode::INIT, &hello(6, 31, 0)).0,
-        errno::NOT_SUPPORTED
-    );
+    assert_eq!(file.ask(opcode::INIT, &hello(6, 31, 0)).0, errno::NOT_SUPPORTED);
     assert_eq!(file.ask(1, &[]).0, errno::NOT_IMPLEMENTED);
 }
 

@@ -21,14 +21,8 @@ pub enum Group {
 }
 
 /// All of them, by their identifiers (NVM Express Base Specification 2.0, section 8.13.5).
-pub const GROUPS: [Group; 6] = [
-    Group::Null,
-    Group::Ffdhe2048,
-    Group::Ffdhe3072,
-    Group::Ffdhe4096,
-    Group::Ffdhe6144,
-    Group::Ffdhe8192,
-];
+pub const GROUPS: [Group; 6] =
+    [Group::Null, Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Ffdhe6144, Group::Ffdhe8192];
 
 /// The first 8064 bits of Euler's number, of which all primes of RFC 7919 are made:
 /// p = 2^b - 2^(b-64) + ([2^(b-130) e] + X) 2^64 - 1.
@@ -103,11 +97,8 @@ impl Group {
             return Vec::new();
         }
         let middle_bytes = (bits as usize - 128) / 8;
-        let digits: Vec<u8> = E
-            .bytes()
-            .filter_map(|digit| char::from(digit).to_digit(16))
-            .map(|digit| digit as u8)
-            .collect();
+        let digits: Vec<u8> =
+            E.bytes().filter_map(|digit| char::from(digit).to_digit(16)).map(|digit| digit as u8).collect();
         debug_assert_eq!(digits.len() as u32 * 4, E_BITS);
         let pairs = digits.chunks_exact(2).map(|pair| (pair[0] << 4) | pair[1]);
         let mut middle: Vec<u8> = pairs.take(middle_bytes).collect();
@@ -160,8 +151,7 @@ impl Group {
         let field = BoxedMontyParams::new_vartime(prime);
         let exponent_bits = exponent.len() as u32 * 8;
         let exponent = number(exponent, exponent_bits.next_multiple_of(64));
-        let power = BoxedMontyForm::new(number(base, bits), field)
-            .pow_bounded_exp(&exponent, exponent_bits);
+        let power = BoxedMontyForm::new(number(base, bits), field).pow_bounded_exp(&exponent, exponent_bits);
         power.retrieve().to_be_bytes().into_vec()
     }
 }
@@ -187,10 +177,7 @@ mod tests {
             let prime = hex(&group.prime());
             assert_eq!(prime.len(), 2 * group.public_bytes());
             assert!(prime.starts_with("ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1"));
-            assert!(
-                prime.ends_with(&format!("{end}ffffffffffffffff")),
-                "{prime}"
-            );
+            assert!(prime.ends_with(&format!("{end}ffffffffffffffff")), "{prime}");
         }
     }
 
@@ -216,15 +203,7 @@ mod tests {
         assert!(group.shared(&two, &exponent).is_some());
         let mut one = two.clone();
         one[255] = 1;
-        for bad in [
-            &one[..],
-            &[0; 256],
-            &less_one,
-            &group.prime(),
-            &[0xff; 256],
-            &[5; 255],
-            &[],
-        ] {
+        for bad in [&one[..], &[0; 256], &less_one, &group.prime(), &[0xff; 256], &[5; 255], &[]] {
             assert_eq!(group.shared(bad, &exponent), None);
         }
     }

@@ -1,5 +1,4 @@
-//! Messages of the protocol (NVM Express Base Specification 2.0, section 8.13.5). Numbers are
-//! little-endian.
+//! Messages of the protocol (NVM Express Base Specification 2.0, section 8.13.5). Numbers are little-endian.
 
 use super::super::{u16_at, u32_at};
 use super::group::Group;
@@ -107,9 +106,7 @@ impl<'a> FromHost<'a> {
         match (head[0], head[1]) {
             (kind::COMMON, id::NEGOTIATE) => Offer::read(bytes).map(FromHost::Negotiate),
             (kind::DH_HMAC_CHAP, id::REPLY) => Reply::read(bytes).map(FromHost::Reply),
-            (kind::DH_HMAC_CHAP, id::SUCCESS2) => Ok(FromHost::Success2 {
-                transaction: u16_at(bytes, 4),
-            }),
+            (kind::DH_HMAC_CHAP, id::SUCCESS2) => Ok(FromHost::Success2 { transaction: u16_at(bytes, 4) }),
             (kind::DH_HMAC_CHAP, id::FAILURE2) => Ok(FromHost::Failure2),
             _ => Err(Failure::Message),
         }
@@ -125,13 +122,9 @@ impl<'a> FromHost<'a> {
 impl<'a> Offer<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, Failure> {
         let protocols = usize::from(bytes[7]);
-        let all = bytes
-            .get(OFFER_BYTES..OFFER_BYTES + protocols * PROTOCOL_BYTES)
-            .ok_or(Failure::Payload)?;
-        let protocol = all
-            .chunks_exact(PROTOCOL_BYTES)
-            .find(|protocol| protocol[0] == DH_HMAC_CHAP)
-            .ok_or(Failure::Protocol)?;
+        let all = bytes.get(OFFER_BYTES..OFFER_BYTES + protocols * PROTOCOL_BYTES).ok_or(Failure::Payload)?;
+        let protocol =
+            all.chunks_exact(PROTOCOL_BYTES).find(|protocol| protocol[0] == DH_HMAC_CHAP).ok_or(Failure::Protocol)?;
         let (hashes, groups) = (usize::from(protocol[2]), usize::from(protocol[3]));
         if hashes > OFFERED || groups > OFFERED {
             return Err(Failure::Payload);
@@ -163,9 +156,7 @@ impl<'a> Reply<'a> {
         let hash_bytes = usize::from(head[6]);
         let public_bytes = usize::from(u16_at(head, 10));
         let values = &bytes[HEAD_BYTES..];
-        let (response, rest) = values
-            .split_at_checked(hash_bytes)
-            .ok_or(Failure::Payload)?;
+        let (response, rest) = values.split_at_checked(hash_bytes).ok_or(Failure::Payload)?;
         let (challenge, rest) = rest.split_at_checked(hash_bytes).ok_or(Failure::Payload)?;
         let challenges = match head[8] {
             0 => false,
@@ -225,9 +216,7 @@ fn head(id: u8, transaction: u16) -> [u8; HEAD_BYTES] {
 
 /// The same from the host's side, for clients.
 pub mod host {
-    use super::{
-        DH_HMAC_CHAP, Group, HEAD_BYTES, Hash, OFFER_BYTES, OFFERED, PROTOCOL_BYTES, head, id, kind,
-    };
+    use super::{DH_HMAC_CHAP, Group, HEAD_BYTES, Hash, OFFER_BYTES, OFFERED, PROTOCOL_BYTES, head, id, kind};
 
     /// Its offer of hashes and groups, at most 30 each.
     #[must_use]
@@ -249,12 +238,7 @@ pub mod host {
 
     /// Its response, and its own challenge with a number.
     #[must_use]
-    pub fn reply(
-        transaction: u16,
-        response: &[u8],
-        challenge: Option<(&[u8], u32)>,
-        public: &[u8],
-    ) -> Vec<u8> {
+    pub fn reply(transaction: u16, response: &[u8], challenge: Option<(&[u8], u32)>, public: &[u8]) -> Vec<u8> {
         let mut message: [u8; HEAD_BYTES] = head(id::REPLY, transaction);
         message[6] = response.len() as u8;
         message[8] = u8::from(challenge.is_some());
@@ -294,8 +278,7 @@ pub mod host {
     /// Why the controller did not accept the host, if that is what it says.
     #[must_use]
     pub fn failure1(message: &[u8]) -> Option<u8> {
-        let fails =
-            message.len() >= OFFER_BYTES && message[..2] == [kind::DH_HMAC_CHAP, id::FAILURE1];
+        let fails = message.len() >= OFFER_BYTES && message[..2] == [kind::DH_HMAC_CHAP, id::FAILURE1];
         fails.then(|| message[7])
     }
 }

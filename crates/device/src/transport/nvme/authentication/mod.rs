@@ -32,8 +32,7 @@ const RECEIVE: u8 = 0x06;
 /// Security protocol, and what is specific to it, of both commands.
 const PROTOCOL: u32 = 0xe9_0101;
 
-/// Bytes of the longest message of a host that is taken: a response, a challenge and a public value have
-/// 1168 at most.
+/// Bytes of the longest message of a host that is taken: a response, a challenge and a public value have 1168 at most.
 const MOST_BYTES: usize = 4096;
 
 /// Hashes, the one that is preferred first: hosts have to have it.
@@ -41,14 +40,8 @@ const PREFERRED_HASHES: [Hash; 3] = HASHES;
 
 /// Groups, the one that is preferred first. The shortest exponents take least of the time in which
 /// the drive answers no other client, and an exchange at all is better than none.
-const PREFERRED_GROUPS: [Group; 6] = [
-    Group::Ffdhe2048,
-    Group::Ffdhe3072,
-    Group::Ffdhe4096,
-    Group::Ffdhe6144,
-    Group::Ffdhe8192,
-    Group::Null,
-];
+const PREFERRED_GROUPS: [Group; 6] =
+    [Group::Ffdhe2048, Group::Ffdhe3072, Group::Ffdhe4096, Group::Ffdhe6144, Group::Ffdhe8192, Group::Null];
 
 /// Where challenges and exponents come from.
 pub trait Entropy: fmt::Debug + Send {
@@ -182,11 +175,7 @@ impl Authentication {
         if command.word(10) >> 8 != PROTOCOL {
             return Step::Goes(status::INVALID_FIELD.into());
         }
-        if command.fabrics_type() == SEND {
-            self.send(data, parties, entropy)
-        } else {
-            self.receive(command)
-        }
+        if command.fabrics_type() == SEND { self.send(data, parties, entropy) } else { self.receive(command) }
     }
 
     /// A message of the host. What is wrong with it is told when the host asks for the next one.
@@ -197,23 +186,18 @@ impl Authentication {
                 self.is_done = false;
                 return Step::Ends(Outcome::Done(0));
             }
-            (Ok(FromHost::Negotiate(offer)), State::Rests) => Transaction::of(&offer, entropy)
-                .map_or_else(|why| State::Fails(id, why), State::Challenges),
-            (Ok(FromHost::Reply(reply)), State::Waits(transaction)) => {
-                match transaction.verify(&reply, parties) {
-                    Ok(response) => State::Accepts(transaction, response),
-                    Err(why) => State::Fails(id, why),
-                }
+            (Ok(FromHost::Negotiate(offer)), State::Rests) => {
+                Transaction::of(&offer, entropy).map_or_else(|why| State::Fails(id, why), State::Challenges)
             }
-            (Ok(FromHost::Success2 { transaction }), State::WaitsForHost(expected))
-                if transaction == expected =>
-            {
+            (Ok(FromHost::Reply(reply)), State::Waits(transaction)) => match transaction.verify(&reply, parties) {
+                Ok(response) => State::Accepts(transaction, response),
+                Err(why) => State::Fails(id, why),
+            },
+            (Ok(FromHost::Success2 { transaction }), State::WaitsForHost(expected)) if transaction == expected => {
                 self.is_done = true;
                 State::Rests
             }
-            (Ok(FromHost::Success2 { .. }), State::WaitsForHost(_)) => {
-                State::Fails(id, Failure::Payload)
-            }
+            (Ok(FromHost::Success2 { .. }), State::WaitsForHost(_)) => State::Fails(id, Failure::Payload),
             (Err(why), _) => State::Fails(id, why),
             (Ok(_), _) => State::Fails(id, Failure::Message),
         };
@@ -226,9 +210,7 @@ impl Authentication {
     /// The host asks for the next message.
     fn receive(&mut self, command: &Submission) -> Step {
         let (message, next, ends) = match std::mem::take(&mut self.state) {
-            State::Challenges(transaction) => {
-                (transaction.challenge(), State::Waits(transaction), false)
-            }
+            State::Challenges(transaction) => (transaction.challenge(), State::Waits(transaction), false),
             State::Accepts(transaction, None) => {
                 self.is_done = true;
                 let message = message::success1(transaction.id, transaction.hash, None);
@@ -247,11 +229,7 @@ impl Authentication {
         };
         self.state = next;
         let outcome = given(command, message);
-        if ends || matches!(outcome, Outcome::Refused(..)) {
-            Step::Ends(outcome)
-        } else {
-            Step::Goes(outcome)
-        }
+        if ends || matches!(outcome, Outcome::Refused(..)) { Step::Ends(outcome) } else { Step::Goes(outcome) }
     }
 }
 

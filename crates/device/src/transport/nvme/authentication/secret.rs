@@ -117,10 +117,7 @@ impl FromStr for Secret {
         if crc != crc32fast::hash(&key).to_le_bytes() {
             return Err(SecretError::Crc);
         }
-        Ok(Self {
-            key,
-            transformation,
-        })
+        Ok(Self { key, transformation })
     }
 }
 
@@ -249,11 +246,7 @@ mod tests {
         let text = format!("DHHC-1:01:{EXAMPLE}");
         let (start, end) = (10, text.len() - 1);
         for at in start..end {
-            let other = if text.as_bytes()[at] == b'A' {
-                "B"
-            } else {
-                "A"
-            };
+            let other = if text.as_bytes()[at] == b'A' { "B" } else { "A" };
             let wrong = format!("{}{other}{}", &text[..at], &text[at + 1..]);
             assert_eq!(wrong.parse::<Secret>(), Err(SecretError::Crc), "{wrong}");
         }

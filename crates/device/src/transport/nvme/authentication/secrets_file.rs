@@ -114,20 +114,14 @@ impl Secrets {
     /// # Errors
     /// The file cannot be read, may be read by other users, or has a line that is none.
     pub fn read(path: &Path) -> Result<Self, SecretsError> {
-        let unreadable = |source| SecretsError::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
+        let unreadable = |source| SecretsError::Unreadable { path: path.to_owned(), source };
         let file = fs::metadata(path).map_err(unreadable)?;
         if !file.is_file() || file.len() > MOST_BYTES {
             let source = io::Error::other("it is no file of at most 1 MiB");
             return Err(unreadable(source));
         }
         if is_exposed(&file) {
-            return Err(SecretsError::Exposed {
-                path: path.to_owned(),
-                mode: file.mode() & 0o7777,
-            });
+            return Err(SecretsError::Exposed { path: path.to_owned(), mode: file.mode() & 0o7777 });
         }
         Self::of(&fs::read_to_string(path).map_err(unreadable)?, path)
     }
@@ -177,10 +171,7 @@ impl Secrets {
         let mut hosts = hosts.iter();
         match hosts.find(|host| self.of_host(host.as_bytes()).is_none()) {
             None => Ok(()),
-            Some(host) => Err(SecretsError::Without {
-                path: self.path.clone(),
-                host: host.clone(),
-            }),
+            Some(host) => Err(SecretsError::Without { path: self.path.clone(), host: host.clone() }),
         }
     }
 }
@@ -188,30 +179,13 @@ impl Secrets {
 fn host_of(text: &str, line: usize, path: &Path) -> Result<HostSecrets, SecretsError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     if !matches!(words.len(), 2 | 3) {
-        return Err(SecretsError::Words {
-            path: path.to_owned(),
-            line,
-            words: words.len(),
-        });
+        return Err(SecretsError::Words { path: path.to_owned(), line, words: words.len() });
     }
     let secret = |at: usize| {
-        words[at].parse().map_err(|source| SecretsError::Secret {
-            path: path.to_owned(),
-            line,
-            word: at + 1,
-            source,
-        })
+        words[at].parse().map_err(|source| SecretsError::Secret { path: path.to_owned(), line, word: at + 1, source })
     };
-    let host = checked(words[0]).map_err(|source| SecretsError::Name {
-        path: path.to_owned(),
-        line,
-        source,
-    })?;
-    Ok(HostSecrets {
-        host,
-        secret: secret(1)?,
-        controller: words.get(2).map(|_| secret(2)).transpose()?,
-    })
+    let host = checked(words[0]).map_err(|source| SecretsError::Name { path: path.to_owned(), line, source })?;
+    Ok(HostSecrets { host, secret: secret(1)?, controller: words.get(2).map(|_| secret(2)).transpose()? })
 }
 
 #[cfg(test)]
@@ -244,23 +218,11 @@ mod tests {
         for (text, said) in [
             ("", "hosts has no secret"),
             ("nqn.a", "hosts line 1: 1 words"),
-            (
-                &format!("\nnqn.a {KEY} {KEY} {KEY}"),
-                "hosts line 2: 4 words",
-            ),
+            (&format!("\nnqn.a {KEY} {KEY} {KEY}"), "hosts line 2: 4 words"),
             (&format!("host {KEY}"), "hosts line 1: nqn is \"host\""),
-            (
-                &format!("nqn.a {wrong}"),
-                "hosts line 1: word 2 has a CRC that does not fit",
-            ),
-            (
-                &format!("nqn.a {KEY} x"),
-                "hosts line 1: word 3 is no secret",
-            ),
-            (
-                &format!("nqn.a {KEY}\nnqn.a {KEY}"),
-                "hosts line 2: nqn.a has a secret already",
-            ),
+            (&format!("nqn.a {wrong}"), "hosts line 1: word 2 has a CRC that does not fit"),
+            (&format!("nqn.a {KEY} x"), "hosts line 1: word 3 is no secret"),
+            (&format!("nqn.a {KEY}\nnqn.a {KEY}"), "hosts line 2: nqn.a has a secret already"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
@@ -278,9 +240,6 @@ mod tests {
             assert_eq!(read.is_ok(), allowed, "{mode:o}: {read:?}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(matches!(
-            Secrets::read(&path),
-            Err(SecretsError::Unreadable { .. })
-        ));
+        assert!(matches!(Secrets::read(&path), Err(SecretsError::Unreadable { .. })));
     }
 }

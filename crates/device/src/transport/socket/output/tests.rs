@@ -37,10 +37,7 @@ impl Drive for Content {
     }
 
     fn extent(&self, _offset_bytes: u64, length_bytes: u64) -> Extent {
-        Extent {
-            length_bytes,
-            is_allocated: true,
-        }
+        Extent { length_bytes, is_allocated: true }
     }
 
     fn trouble(&self) -> Trouble {
@@ -96,14 +93,7 @@ fn what_a_full_socket_does_not_take_is_sent_later() {
 #[test]
 fn a_page_that_was_begun_ends_as_it_began_and_those_behind_it_are_as_they_are_then() {
     const LENGTH: usize = 3 * PAGE_BYTES;
-    for taken in [
-        1,
-        PAGE_BYTES - 1,
-        PAGE_BYTES,
-        PAGE_BYTES + 1,
-        LENGTH - 1,
-        LENGTH + 3,
-    ] {
+    for taken in [1, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, LENGTH - 1, LENGTH + 3] {
         let mut drive = Content::new(5);
         let mut output = Output::default();
         output.content((512, LENGTH as u64), true, &drive);

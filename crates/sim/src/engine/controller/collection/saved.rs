@@ -43,26 +43,17 @@ impl Collections {
             for operation in flash.operations(element) {
                 match operation.work {
                     Work::CollectionRead(job) => {
-                        ensure(
-                            self.is_job(job),
-                            "an element reads for no garbage collection",
-                        )?;
+                        ensure(self.is_job(job), "an element reads for no garbage collection")?;
                         let pages = &self.jobs[job as usize].pages;
                         let is_erased = |&page: &u32| {
                             let superblock = translation.superblock_of(page);
                             superblock.is_some_and(|superblock| erased.contains(&superblock))
                         };
-                        ensure(
-                            !pages.iter().any(is_erased),
-                            "a superblock is erased before it is read",
-                        )?;
+                        ensure(!pages.iter().any(is_erased), "a superblock is erased before it is read")?;
                         pending.jobs.entry(job).or_default().0 += 1;
                     }
                     Work::CollectionProgram(job) => {
-                        ensure(
-                            self.is_job(job),
-                            "an element writes for no garbage collection",
-                        )?;
+                        ensure(self.is_job(job), "an element writes for no garbage collection")?;
                         pending.jobs.entry(job).or_default().1 += 1;
                     }
                     Work::Erase(superblock) => {
@@ -105,14 +96,10 @@ impl Collections {
     fn check_groups(&self, translation: &Translation) -> Result<(), Error> {
         for (number, group) in (0..).zip(&self.groups) {
             let jobs = self.live_jobs().filter(|job| job.group == number).count();
-            let of_group = |erasure: &&super::Erasure| {
-                translation.group_of_superblock(erasure.superblock) == number
-            };
+            let of_group = |erasure: &&super::Erasure| translation.group_of_superblock(erasure.superblock) == number;
             let erasing = self.erasures.iter().filter(of_group).count();
             let gains = self.erasures.iter().filter(of_group);
-            let gain = gains.fold(Gained::default(), |sum, erasure| {
-                sum.plus(translation.gain_of(erasure.superblock))
-            });
+            let gain = gains.fold(Gained::default(), |sum, erasure| sum.plus(translation.gain_of(erasure.superblock)));
             let offset = group.victim.map_or(0, |(_, offset)| offset);
             ensure(
                 group.jobs as usize == jobs
@@ -127,14 +114,9 @@ impl Collections {
             let is_of_victim = |&page: &u32| {
                 let superblock = translation.superblock_of(page);
                 let victim = group.victim.map(|(victim, _)| victim);
-                superblock.is_some_and(|superblock| {
-                    Some(superblock) == victim || group.emptied.contains(&superblock)
-                })
+                superblock.is_some_and(|superblock| Some(superblock) == victim || group.emptied.contains(&superblock))
             };
-            ensure(
-                group.rest.iter().all(is_of_victim),
-                "a page of a superblock that is not collected is moved",
-            )?;
+            ensure(group.rest.iter().all(is_of_victim), "a page of a superblock that is not collected is moved")?;
             let idle = group.rest.is_empty() && group.emptied.is_empty() && group.victim.is_none();
             ensure(group.active || idle, "a group does not go on collecting")?;
         }
@@ -173,8 +155,7 @@ impl Collections {
         for (group, pages, emptied) in rests.chain(jobs) {
             for &physical in pages {
                 let superblock = translation.superblock_of(physical);
-                let known = superblock
-                    .is_some_and(|superblock| translation.group_of_superblock(superblock) == group);
+                let known = superblock.is_some_and(|superblock| translation.group_of_superblock(superblock) == group);
                 ensure(known, "a page of another group is moved")?;
                 moving.insert(physical);
             }
@@ -199,20 +180,14 @@ impl Collections {
         }
         found.extend(self.erasures.iter().map(|erasure| erasure.superblock));
         found.sort_unstable();
-        ensure(
-            found.iter().copied().eq(translation.victims()),
-            "the superblocks that are collected are others",
-        )?;
+        ensure(found.iter().copied().eq(translation.victims()), "the superblocks that are collected are others")?;
         for victim in found {
             let end = offsets.get(&victim).copied();
             let mut offset = 0;
             while let Some(physical) = translation.next_valid(victim, offset) {
                 offset = physical - victim * translation.superblock_pages;
                 let is_ahead = end.is_some_and(|end| offset >= end);
-                ensure(
-                    is_ahead || moving.contains(&physical),
-                    "a superblock is erased with its pages",
-                )?;
+                ensure(is_ahead || moving.contains(&physical), "a superblock is erased with its pages")?;
                 offset += 1;
             }
         }

@@ -18,13 +18,7 @@ impl Flash {
 
     /// Takes over the queues of a drive with the same options, whose times are at most `latest_ps` and
     /// whose operations have at most `unit_sectors`.
-    pub fn load(
-        &mut self,
-        input: &mut dyn Read,
-        now_ps: u64,
-        latest_ps: u64,
-        unit_sectors: u32,
-    ) -> Result<(), Error> {
+    pub fn load(&mut self, input: &mut dyn Read, now_ps: u64, latest_ps: u64, unit_sectors: u32) -> Result<(), Error> {
         let sizes = (self.elements.len(), self.channel_free_ps.len());
         self.elements = take(input)?;
         self.free_at_ps = take(input)?;
@@ -39,27 +33,18 @@ impl Flash {
             "its elements are those of another drive",
         )?;
         let mut times = self.free_at_ps.iter().chain(&self.channel_free_ps);
-        ensure(
-            times.all(|&free_ps| free_ps <= latest_ps),
-            "an element is busy for too long",
-        )?;
+        ensure(times.all(|&free_ps| free_ps <= latest_ps), "an element is busy for too long")?;
         for (queue, &free_ps) in self.elements.iter().zip(&self.free_at_ps) {
             if let Some((operation, phase, since_ps)) = &queue.current {
                 let pauses = operation.work != Work::Suspend || *phase == Phase::Array;
-                ensure(
-                    pauses && *since_ps <= now_ps && now_ps <= free_ps,
-                    "an element's operation is in no phase",
-                )?;
+                ensure(pauses && *since_ps <= now_ps && now_ps <= free_ps, "an element's operation is in no phase")?;
                 ensure(
                     queue.suspended.is_none() || operation.suspensions == 0,
                     "two operations of an element are suspended",
                 )?;
             } else {
                 let waits = queue.reads.len() + queue.queue.len();
-                ensure(
-                    waits == 0 && queue.suspended.is_none(),
-                    "an element waits for nothing",
-                )?;
+                ensure(waits == 0 && queue.suspended.is_none(), "an element waits for nothing")?;
             }
         }
         self.check_operations(unit_sectors)?;
@@ -104,18 +89,12 @@ impl Flash {
             self.elements_without_unit += u32::from(!has_unit);
             if let Some(unit) = unit {
                 let used = is_used.get_mut(unit as usize);
-                ensure(
-                    used.is_some_and(|used| !std::mem::replace(used, true)),
-                    what,
-                )?;
+                ensure(used.is_some_and(|used| !std::mem::replace(used, true)), what)?;
             }
         }
         for &unit in &self.free_units {
             let used = is_used.get_mut(unit as usize);
-            ensure(
-                used.is_some_and(|used| !std::mem::replace(used, true)),
-                what,
-            )?;
+            ensure(used.is_some_and(|used| !std::mem::replace(used, true)), what)?;
             self.units[unit as usize] = Unit::default();
         }
         ensure(is_used.iter().all(|&used| used), what)
@@ -138,9 +117,7 @@ impl Flash {
 
     /// Slots of the write cache that belong to program units.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
-        self.units
-            .iter()
-            .flat_map(|unit| unit.slots.iter().copied())
+        self.units.iter().flat_map(|unit| unit.slots.iter().copied())
     }
 
     /// The element at which the search for one that takes a unit begins.

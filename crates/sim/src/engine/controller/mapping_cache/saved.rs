@@ -62,23 +62,17 @@ impl MappingCache {
                     _ => continue,
                 };
                 ensure(
-                    number < self.translation_pages
-                        && flash.element_of_translation(number) == element,
+                    number < self.translation_pages && flash.element_of_translation(number) == element,
                     "a translation page is on another element",
                 )?;
             }
         }
         read.sort_unstable();
-        ensure(
-            read.iter().eq(self.fetches.keys()),
-            "a read of the mapping is not that of its page",
-        )
+        ensure(read.iter().eq(self.fetches.keys()), "a read of the mapping is not that of its page")
     }
 
     /// Requests that wait for entries, once for each translation page.
     pub fn reads_that_wait(&self) -> impl Iterator<Item = u32> {
-        self.fetches
-            .values()
-            .flat_map(|fetch| fetch.waiting.iter().copied())
+        self.fetches.values().flat_map(|fetch| fetch.waiting.iter().copied())
     }
 }

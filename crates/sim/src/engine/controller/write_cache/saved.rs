@@ -10,18 +10,12 @@ use crate::state::ensure;
 impl WriteCache {
     /// Whether it can be the cache of a drive with `pages` and a cache of this `capacity`.
     pub fn check(&self, capacity: usize, pages: u32) -> Result<(), Error> {
-        ensure(
-            self.capacity == capacity && self.arrivals < u64::MAX / 2,
-            "its write cache is that of another drive",
-        )?;
+        ensure(self.capacity == capacity && self.arrivals < u64::MAX / 2, "its write cache is that of another drive")?;
         // Each slot is free, staged, or one of a version of its page.
         let mut is_used = vec![true; self.slots.len()];
         for &slot in &self.free {
             let used = is_used.get_mut(slot as usize);
-            ensure(
-                used.is_some_and(std::mem::take),
-                "a slot of its write cache is free twice",
-            )?;
+            ensure(used.is_some_and(std::mem::take), "a slot of its write cache is free twice")?;
         }
         let mut is_staged = vec![false; self.slots.len()];
         for &slot in &self.staged {
@@ -38,9 +32,7 @@ impl WriteCache {
             }
             let staged = matches!(slot.stage, Stage::Staged | Stage::Dropped);
             ensure(
-                staged == is_staged[number as usize]
-                    && slot.page < pages
-                    && slot.arrival < self.arrivals,
+                staged == is_staged[number as usize] && slot.page < pages && slot.arrival < self.arrivals,
                 "a slot of its write cache is impossible",
             )?;
             if slot.stage != Stage::Dropped {
@@ -51,10 +43,7 @@ impl WriteCache {
         self.check_versions(&versions)?;
         self.check_counts(&versions)?;
         let known = |&(_, page): &(u32, Page)| page < pages;
-        ensure(
-            self.waiting.iter().all(known),
-            "a page that waits is nowhere on the drive",
-        )
+        ensure(self.waiting.iter().all(known), "a page that waits is nowhere on the drive")
     }
 
     /// Versions of a page are linked in the order of their arrival.
@@ -86,10 +75,7 @@ impl WriteCache {
         for flush in &self.flushes {
             let before = |slot: &super::Slot| slot.arrival < flush.arrivals;
             let left = live().filter(before).count() as u64;
-            ensure(
-                left == flush.slots_left && left > 0 && flush.arrivals <= self.urgent,
-                "a flush waits for nothing",
-            )?;
+            ensure(left == flush.slots_left && left > 0 && flush.arrivals <= self.urgent, "a flush waits for nothing")?;
         }
         ensure(self.urgent <= self.arrivals, "a flush is to come")
     }
@@ -111,9 +97,7 @@ impl WriteCache {
 
     /// Requests whose pages wait for room, or until they are programmed, once for each page.
     pub fn writes_that_wait(&self) -> impl Iterator<Item = u32> {
-        let of_slots = self
-            .versions()
-            .map(|slot| self.slots[slot as usize].request);
+        let of_slots = self.versions().map(|slot| self.slots[slot as usize].request);
         let waiting = self.waiting.iter().map(|&(request, _)| request);
         waiting.chain(of_slots.filter(|&request| request != NONE))
     }
