@@ -15,7 +15,6 @@ pub enum Error {
     At {
         /// Where: `line 12`, `byte 4096`, or `request 7` of what is written.
         place: String,
-        /// What is wrong there.
         fault: Fault,
     },
     /// A request that preparation refuses.
@@ -23,19 +22,11 @@ pub enum Error {
     Refused {
         /// Which request of the source, from 1.
         number: u64,
-        /// Why.
         refusal: Refusal,
     },
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        wanted: String,
-    },
+    Option { name: &'static str, value: String, wanted: String },
     /// A trace without any request.
     #[error(
         "the trace parses to nothing: {seen} read as {format}, no request among them; \
@@ -55,10 +46,7 @@ pub enum Error {
     },
     /// More than one format fits what a trace begins with.
     #[error("the trace could be {candidates}; say which it is with --format")]
-    Ambiguous {
-        /// The formats that fit.
-        candidates: String,
-    },
+    Ambiguous { candidates: String },
 }
 
 /// What is wrong at one place of a trace.
@@ -66,26 +54,13 @@ pub enum Error {
 pub enum Fault {
     /// A field that cannot be read.
     #[error("{column} is `{seen}`, expected {wanted}")]
-    Field {
-        /// Name of the column.
-        column: &'static str,
-        /// The field, shortened.
-        seen: String,
-        /// What was wanted.
-        wanted: &'static str,
-    },
+    Field { column: &'static str, seen: String, wanted: &'static str },
     /// More or fewer columns than the format has.
     #[error("{seen} columns, expected {wanted}")]
-    Columns {
-        /// Columns of this line.
-        seen: usize,
-        /// What was wanted.
-        wanted: String,
-    },
+    Columns { seen: usize, wanted: String },
     /// A number that does not fit once it is nanoseconds or bytes.
     #[error("{column} `{seen}` is too large: {limit}")]
     Overflow {
-        /// Name of the column.
         column: &'static str,
         /// The value, as it stands there.
         seen: String,
@@ -98,7 +73,6 @@ pub enum Fault {
          (--out-of-order sort:N puts requests right that are up to N lines late)"
     )]
     TimeBack {
-        /// Its time.
         at_ns: u64,
         /// Time of the request before.
         last_ns: u64,
@@ -122,16 +96,10 @@ pub enum Fault {
     },
     /// A line or record that is wrong as a whole.
     #[error("`{seen}` is not {wanted}")]
-    Form {
-        /// The line, shortened.
-        seen: String,
-        /// What was wanted.
-        wanted: &'static str,
-    },
+    Form { seen: String, wanted: &'static str },
     /// Something that the format which is written has no words for.
     #[error("{format} cannot hold {what}")]
     Inexpressible {
-        /// Name of the format.
         format: &'static str,
         /// What it cannot hold, and the option that mends it.
         what: String,

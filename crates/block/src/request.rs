@@ -1,12 +1,9 @@
 //! One request to a block device.
 
-/// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
-    /// Data are read.
     #[default]
     Read,
-    /// Data are written.
     Write,
     /// The range is discarded (TRIM, UNMAP, DISCARD).
     Trim,
@@ -29,13 +26,11 @@ pub struct Request {
     pub length_bytes: u64,
     /// Device, volume or ASU within the trace, 0 where the format knows none.
     pub device: u32,
-    /// What it does.
     pub kind: Kind,
 }
 
 impl Request {
     /// The byte behind the range; `None` where it does not fit into 64 bits.
-    #[must_use]
     pub fn end_bytes(&self) -> Option<u64> {
         self.offset_bytes.checked_add(self.length_bytes)
     }

@@ -9,9 +9,6 @@ pub const BATCH: usize = 1024;
 /// Gives requests, in the order of the trace, in batches.
 pub trait Source {
     /// Replaces what `batch` holds by the next requests: at most [`BATCH`], none at the end and at every call after it.
-    ///
-    /// # Errors
-    /// What stands there cannot be read. The requests before it were given.
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error>;
 
     /// Whether it is certain that all it will give are writes. A simulation is faster then.

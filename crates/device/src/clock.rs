@@ -7,7 +7,6 @@ use std::time::Instant;
 /// Where the time comes from.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The system's monotonic clock.
     Real(Instant),
     /// Whatever somebody sets: for tests.
     Set(Arc<AtomicU64>),
@@ -15,13 +14,11 @@ pub enum Clock {
 
 impl Clock {
     /// The system's clock, from now on.
-    #[must_use]
     pub fn start() -> Self {
         Self::Real(Instant::now())
     }
 
     /// Now, picoseconds. It suffices for 213 days.
-    #[must_use]
     pub fn now_ps(&self) -> u64 {
         match self {
             Self::Real(start) => (start.elapsed().as_nanos() as u64).saturating_mul(1000),

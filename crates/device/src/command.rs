@@ -10,9 +10,7 @@ pub const FIRST_NAMESPACE: u32 = 1;
 /// What is wanted of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Bytes are read.
     Read,
-    /// Bytes are written.
     Write,
     /// All that was answered before becomes durable.
     Flush,
@@ -32,18 +30,13 @@ pub struct Tag {
     /// Which of its connections or queues. A number is used again only when nothing of the one that
     /// had it before is in flight.
     pub queue: u32,
-    /// Which of its commands.
     pub command: u64,
 }
 
-/// One command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Whose.
     pub tag: Tag,
-    /// What.
     pub op: Op,
-    /// First byte.
     pub offset_bytes: u64,
     /// How many; 0 for a flush.
     pub length_bytes: u64,
@@ -51,10 +44,8 @@ pub struct Command {
     pub fua: bool,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// As it was wanted.
     Done,
     /// The range does not lie within the drive, or is not whole blocks of its.
     OutOfRange,
@@ -77,9 +68,7 @@ pub enum Status {
 /// The drive's answer to one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// The command.
     pub command: Command,
-    /// How it ended.
     pub status: Status,
 }
 
@@ -95,28 +84,23 @@ pub struct Extent {
 /// What transports know of the drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Its size, whole blocks.
     pub size_bytes: u64,
     /// Bytes of a logical block: 512 or 4096.
     pub block_bytes: u32,
     /// Bytes that it best reads and writes at once, aligned: a power of two, and whole blocks.
     pub preferred_bytes: u32,
-    /// Whether it refuses writes.
     pub read_only: bool,
     /// Whether it has a volatile write buffer, so that only a flush makes answered writes durable.
     pub volatile_cache: bool,
     /// At most 20 printable ASCII characters.
     pub serial: String,
-    /// At most 40.
     pub model: String,
-    /// At most 8.
     pub firmware: String,
 }
 
 impl Facts {
     /// Bytes that are written whole or not at all when power is lost, if they are aligned: a page of
     /// the model, and no more than the backing file's system writes at once.
-    #[must_use]
     pub fn atomic_bytes(&self) -> u32 {
         self.preferred_bytes.min(4096).max(self.block_bytes)
     }
@@ -135,7 +119,6 @@ pub struct Namespace<'a> {
 
 impl Namespace<'_> {
     /// Its place on the drive.
-    #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.start_bytes..self.start_bytes + self.facts.size_bytes
     }
@@ -172,9 +155,6 @@ pub trait Drive {
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8];
 
     /// The content of a range that lies within the drive is about to be looked at without a read.
-    ///
-    /// # Errors
-    /// What the backing file says.
     fn load(&mut self, _offset_bytes: u64, _length_bytes: u64) -> Result<(), Status> {
         Ok(())
     }
@@ -210,19 +190,14 @@ pub struct Trouble {
 /// What a drive tells of its life (NVM Express Base Specification 2.0, figure 207).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Bytes read by hosts.
     pub read_bytes: u64,
-    /// Bytes written by hosts.
     pub written_bytes: u64,
-    /// Read commands answered.
     pub reads: u64,
-    /// Write commands answered.
     pub writes: u64,
     /// Microseconds in which it was busy.
     pub busy_us: u64,
     /// Commands that ended with an error of the medium.
     pub media_errors: u64,
-    /// Power cuts.
     pub unsafe_shutdowns: u64,
     /// Seconds since it was first served.
     pub power_on_s: u64,

@@ -5,14 +5,10 @@ use serde::Serialize;
 
 use crate::command::{Command, Op, Status};
 
-/// Commands of one kind.
 #[derive(Debug, Clone, Default)]
 pub struct OpCounters {
-    /// Answered successfully.
     pub commands: u64,
-    /// Bytes of their ranges.
     pub bytes: u64,
-    /// Answered with an error.
     pub errors: u64,
     /// From arrival to answer, nanoseconds, of successful ones.
     pub latency_ns: Histogram,
@@ -21,22 +17,16 @@ pub struct OpCounters {
 /// Commands of one kind to one namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NamespaceOpCounters {
-    /// Answered successfully.
     pub commands: u64,
-    /// Bytes of their ranges.
     pub bytes: u64,
-    /// Answered with an error.
     pub errors: u64,
 }
 
 /// Commands of one namespace. Flushes are none: they concern the whole drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NamespaceCounters {
-    /// Reads.
     pub reads: NamespaceOpCounters,
-    /// Writes.
     pub writes: NamespaceOpCounters,
-    /// Trims and zeroes.
     pub trims: NamespaceOpCounters,
 }
 
@@ -58,16 +48,11 @@ impl NamespaceCounters {
     }
 }
 
-/// Counters of all commands.
 #[derive(Debug, Clone, Default)]
 pub struct CommandCounters {
-    /// Reads.
     pub reads: OpCounters,
-    /// Writes.
     pub writes: OpCounters,
-    /// Trims and zeroes.
     pub trims: OpCounters,
-    /// Flushes.
     pub flushes: OpCounters,
     /// How late each answer was given to the system, after its deadline, nanoseconds.
     pub late_ns: Histogram,
@@ -80,11 +65,8 @@ pub struct CommandCounters {
 /// A completed command, as it is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Completion {
-    /// The command.
     pub command: Command,
-    /// How it ended.
     pub status: Status,
-    /// When it arrived.
     pub arrived_ps: u64,
     /// When its answer is due.
     pub deadline_ps: u64,

@@ -7,41 +7,18 @@ use std::path::PathBuf;
 pub enum Error {
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        wanted: String,
-    },
-    /// Not enough memory.
+    Option { name: &'static str, value: String, wanted: String },
     #[error(
         "a drive of {size_bytes} bytes takes {needed_bytes} bytes of memory and {available_bytes} are available: \
          expected a smaller drive, or more memory"
     )]
-    Memory {
-        /// Size of the drive.
-        size_bytes: u64,
-        /// Memory that it takes.
-        needed_bytes: u64,
-        /// Memory that there is.
-        available_bytes: u64,
-    },
+    Memory { size_bytes: u64, needed_bytes: u64, available_bytes: u64 },
     /// Not enough memory for all drives of a process.
     #[error(
         "{drives} drives take {needed_bytes} bytes of memory together and {available_bytes} are available: expected \
          smaller drives, fewer, or more memory"
     )]
-    MemoryOfAll {
-        /// How many they are.
-        drives: usize,
-        /// Memory that they take.
-        needed_bytes: u64,
-        /// Memory that there is.
-        available_bytes: u64,
-    },
-    /// One of several drives.
+    MemoryOfAll { drives: usize, needed_bytes: u64, available_bytes: u64 },
     #[error("drive[{number}]: {source}")]
     OfDrive {
         /// Its place among them, from 0 on.
@@ -52,7 +29,6 @@ pub enum Error {
     /// The backing file cannot be used.
     #[error("backing file {path}: {what}")]
     Backing {
-        /// Where it is.
         path: PathBuf,
         /// What is wrong with it, and what was wanted.
         what: String,
@@ -68,13 +44,11 @@ pub enum Error {
     /// The name of the NVMe subsystem.
     #[error(transparent)]
     Name(#[from] crate::transport::nvme_tcp::NameError),
-    /// The certificates of NBD.
     #[error(transparent)]
     Certificates(#[from] crate::transport::nbd::CertificateError),
     /// The secrets of NVMe hosts.
     #[error(transparent)]
     Secrets(#[from] crate::transport::nvme_tcp::SecretsError),
-    /// The model.
     #[error(transparent)]
     Model(#[from] ioassay_sim::Error),
 }

@@ -14,7 +14,6 @@ use crate::Error;
 /// Options of the drive that is modelled.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs)] // a simulation's options tell what they are
 pub struct Geometry {
     pub elements: Option<u32>,
     pub dies: Option<u32>,
@@ -52,7 +51,6 @@ pub struct Geometry {
 pub struct BufferOptions {
     /// A policy's name; none: there is no buffer.
     pub policy: String,
-    /// Its size.
     pub bytes: u64,
     /// Which pages make a block: lba or element.
     pub block_by: String,
@@ -95,9 +93,6 @@ impl Default for BufferOptions {
 impl Geometry {
     /// A drive that exports at least `size_bytes`. Unless options say otherwise, its elements keep their number, so
     /// that it is as parallel as the reference drive: planes, and then blocks, are as few as do.
-    ///
-    /// # Errors
-    /// [`Error::Option`], [`Error::Model`].
     pub fn spec(&self, size_bytes: u64) -> Result<Spec, Error> {
         let mut spec = self.described()?;
         self.scale(&mut spec, size_bytes);
@@ -214,9 +209,6 @@ fn fewest_blocks(spec: &Spec) -> u32 {
 
 impl BufferOptions {
     /// The buffer of a drive; `None` for none.
-    ///
-    /// # Errors
-    /// [`Error::Option`], [`Error::Model`].
     pub fn spec(&self, drive: &Spec) -> Result<Option<BufferSpec>, Error> {
         if self.policy == "none" || self.bytes == 0 {
             return Ok(None);

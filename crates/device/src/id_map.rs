@@ -11,7 +11,6 @@ pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 /// 2^64 over the golden ratio: Knuth, The Art of Computer Programming, volume 3, section 6.4.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes one number.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct IdHasher(u64);
 

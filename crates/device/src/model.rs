@@ -13,15 +13,12 @@ use ioassay_sim::{Preconditioned, Preconditioning, precondition};
 use crate::Error;
 use crate::geometry::{BufferOptions, Geometry};
 
-/// A named model.
 pub struct Entry {
-    /// What it is called.
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
 }
 
-/// Every model there is.
 pub const MODELS: &[Entry] = &[
     Entry {
         name: "thesis",
@@ -53,9 +50,6 @@ pub struct Model {
 
 impl Model {
     /// The model `name` of a drive of `size_bytes`; `None` for none, which takes no time.
-    ///
-    /// # Errors
-    /// [`Error::Option`], [`Error::Model`].
     pub fn new(
         name: &str,
         size_bytes: u64,
@@ -85,9 +79,6 @@ impl Model {
 
     /// Brings the drive into the state after long use, over so much of its pages. What is random in
     /// that is the same each time, so that drives with the same options begin alike.
-    ///
-    /// # Errors
-    /// [`Error::Model`].
     pub fn precondition(&mut self, share: f64, proceed: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let how = Preconditioning { share, ..Preconditioning::default() };
         let done = precondition(self.simulation.drive_mut(), &how, proceed)?;
@@ -106,15 +97,11 @@ impl Model {
     }
 
     /// What preconditioning did; `None` for a drive that is new.
-    #[must_use]
     pub fn preconditioned(&self) -> Option<&Preconditioned> {
         self.preconditioned.as_ref()
     }
 
     /// How long a page takes on an idle drive at best, nanoseconds: to be read, and to be written.
-    ///
-    /// # Errors
-    /// [`Error::Model`].
     pub fn fastest(&self) -> Result<[(&'static str, u64); 2], Error> {
         let spec = self.simulation.drive().spec();
         let sectors = u64::from(spec.page_sectors());
@@ -137,14 +124,11 @@ impl Model {
         Ok([("read", read_ps / 1000), ("write", write_ps / 1000)])
     }
 
-    /// Bytes of its pages.
-    #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
     /// The drive that it serves.
-    #[must_use]
     pub fn simulation(&self) -> &OnlineDrive {
         &self.simulation
     }
@@ -155,9 +139,6 @@ impl Model {
     }
 
     /// A request begins now; its number. A write may pass the buffer by.
-    ///
-    /// # Errors
-    /// [`Error::Model`] for what lies not in the drive.
     pub fn submit(
         &mut self,
         now_ps: u64,
@@ -177,16 +158,11 @@ impl Model {
         })
     }
 
-    /// When something happens next.
-    #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
         Some(self.simulation.next_ps()?.saturating_add(self.origin_ps))
     }
 
     /// Lets all happen that happens by `to_ps`; completions are on the drive's clock.
-    ///
-    /// # Errors
-    /// [`Error::Model`] when it is worn out.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
         let Some(to_ps) = to_ps.checked_sub(self.origin_ps) else {
             return Ok(());

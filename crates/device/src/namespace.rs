@@ -18,7 +18,6 @@ pub const MOST_NAMESPACES: usize = 128;
 const NOWHERE: u64 = u64::MAX;
 
 /// The number of the namespace that has this byte of a drive.
-#[must_use]
 pub fn at(drive: &dyn Drive, offset_bytes: u64) -> Option<u32> {
     let mut ids = FIRST..=drive.namespace_count();
     ids.find(|&id| {
@@ -38,16 +37,12 @@ pub struct Namespaces {
 
 impl Namespaces {
     /// The whole drive is one namespace.
-    #[must_use]
     pub fn whole(drive: &Facts) -> Self {
         Self { drive_bytes: drive.size_bytes, parts: vec![(0, drive.clone())] }
     }
 
     /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
     /// but the last are whole pages of `page_bytes`, so that no two share a page.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for sizes that cannot be.
     pub fn of_sizes(drive: &Facts, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
         let wrong = |value: &dyn ToString, wanted: String| {
             Err(Error::Option { name: "namespaces", value: value.to_string(), wanted })
@@ -79,20 +74,16 @@ impl Namespaces {
         Ok(Self { drive_bytes: drive.size_bytes, parts })
     }
 
-    /// Their number.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.parts.len()
     }
 
     /// Size of the whole drive, in bytes.
-    #[must_use]
     pub fn drive_bytes(&self) -> u64 {
         self.drive_bytes
     }
 
     /// A namespace, if there is one with this number.
-    #[must_use]
     pub fn get(&self, id: u32) -> Option<Namespace<'_>> {
         let (start_bytes, facts) = self.parts.get(id.checked_sub(FIRST)? as usize)?;
         Some(Namespace { id, start_bytes: *start_bytes, facts })
@@ -104,7 +95,6 @@ impl Namespaces {
     }
 
     /// The place of the namespace that has this byte of the drive in a list of all.
-    #[must_use]
     pub fn index_at(&self, offset_bytes: u64) -> Option<usize> {
         let behind = self.parts.partition_point(|part| part.0 <= offset_bytes);
         let index = behind.checked_sub(1)?;
@@ -131,7 +121,6 @@ pub struct NamespaceDrive<'a> {
 
 impl<'a> NamespaceDrive<'a> {
     /// The namespace of this number, if the drive has it.
-    #[must_use]
     pub fn new(drive: &'a mut dyn Drive, id: u32) -> Option<Self> {
         let namespace = drive.namespace(id)?;
         let (start_bytes, size_bytes) = (namespace.start_bytes, namespace.facts.size_bytes);

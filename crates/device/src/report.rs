@@ -11,18 +11,14 @@ use crate::faults::FaultReport;
 use crate::namespace::Namespace;
 use crate::zones::ZoneCounts;
 
-/// The write buffer.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BufferReport {
     /// Pages that it can hold.
     pub capacity_pages: u64,
-    /// Pages that it holds.
     pub held_pages: u64,
-    /// Pages written to it.
     pub written_pages: u64,
     /// Among them those that were in it.
     pub write_hits: u64,
-    /// Pages read.
     pub read_pages: u64,
     /// Among them those that it had.
     pub read_hits: u64,
@@ -30,7 +26,6 @@ pub struct BufferReport {
 
 impl BufferReport {
     /// That of a drive; all is 0 where it has none.
-    #[must_use]
     pub fn of(drive: &OnlineDrive) -> Self {
         let tally = drive.tally();
         Self {
@@ -51,15 +46,12 @@ pub struct MappingReport {
     pub hits: u64,
     /// Pages read whose entry was not.
     pub misses: u64,
-    /// Translation pages read.
     pub translation_reads: u64,
-    /// Translation pages written.
     pub translation_writes: u64,
 }
 
 impl MappingReport {
     /// That of a drive; `None` where the memory holds the whole mapping.
-    #[must_use]
     pub fn of(drive: &OnlineDrive) -> Option<Self> {
         let (spec, tally) = (drive.drive().spec(), drive.tally());
         let entries = spec.controller.as_ref()?.cached_entries(spec);
@@ -75,18 +67,13 @@ impl MappingReport {
 /// A namespace, and the commands of it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct NamespaceReport {
-    /// Its number.
     pub id: u32,
-    /// Its size.
     pub size_bytes: u64,
-    /// Its commands.
     #[serde(flatten)]
     pub counters: NamespaceCounters,
 }
 
 impl NamespaceReport {
-    /// That of a namespace.
-    #[must_use]
     pub fn of(namespace: Namespace<'_>, counters: &NamespaceCounters) -> Self {
         Self { id: namespace.id, size_bytes: namespace.facts.size_bytes, counters: *counters }
     }
@@ -95,17 +82,13 @@ impl NamespaceReport {
 /// All counters at one time: quick to take, so that no command waits. Another thread makes the report of it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The drive.
     pub facts: Facts,
     /// Time since the start, picoseconds.
     pub served_ps: u64,
     /// Time since the counters were reset, picoseconds.
     pub counted_ps: u64,
-    /// The commands.
     pub counters: CommandCounters,
-    /// Those of each namespace.
     pub namespaces: Vec<NamespaceReport>,
-    /// Commands in flight.
     pub depth: u64,
     /// Counters of flash, where there is a model.
     pub flash: Option<Counters>,
@@ -115,38 +98,26 @@ pub struct Snapshot {
     pub mapping: Option<MappingReport>,
     /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
-    /// Power cuts.
     pub power_cuts: u64,
     /// Pages whose content they changed.
     pub lost_pages: u64,
     /// Why the drive can only be read.
     pub worn_out: Option<String>,
-    /// Its faults.
     pub faults: Vec<FaultReport>,
-    /// Times that faults struck.
     pub faults_fired: u64,
     /// Its zones, if it is zoned.
     pub zones: Option<ZoneCounts>,
 }
 
-/// A distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct Distribution {
-    /// Number of values.
     pub count: u64,
-    /// Smallest value.
     pub min: Option<u64>,
-    /// Their mean.
     pub mean: Option<f64>,
-    /// Median.
     pub p50: Option<f64>,
-    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// Largest value.
     pub max: Option<u64>,
     /// Values with their counts, where requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,16 +142,11 @@ impl Distribution {
     }
 }
 
-/// Commands of one kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct OpReport {
-    /// Answered successfully.
     pub commands: u64,
-    /// Bytes of their ranges.
     pub bytes: u64,
-    /// Answered with an error.
     pub errors: u64,
-    /// From arrival to answer.
     pub latency_ns: Distribution,
 }
 
@@ -195,14 +161,11 @@ impl OpReport {
     }
 }
 
-/// Counters of flash.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlashReport {
     /// Pages written by the host, or evicted by the buffer.
     pub written_pages: u64,
-    /// Pages read.
     pub read_pages: u64,
-    /// Pages discarded.
     pub trimmed_pages: u64,
     /// Valid pages moved by garbage collection.
     pub moved_pages: u64,
@@ -210,11 +173,8 @@ pub struct FlashReport {
     pub slc_pages: u64,
     /// Pages folded, among those moved.
     pub folded_pages: u64,
-    /// Blocks collected.
     pub cleanings: u64,
-    /// Blocks erased.
     pub erases: u64,
-    /// Blocks that are dead.
     pub dead_blocks: u32,
     /// Pages programmed for each page written.
     pub write_amplification: Option<f64>,
@@ -237,36 +197,26 @@ impl From<Counters> for FlashReport {
     }
 }
 
-/// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Version of these keys.
     pub schema: u32,
-    /// Bytes of the drive.
     pub size_bytes: u64,
     /// Bytes of a logical block.
     pub block_bytes: u32,
-    /// Whether it refuses writes.
     pub read_only: bool,
-    /// Time since the start.
     pub served_s: f64,
     /// Time since the counters were reset.
     pub counted_s: f64,
     /// Of that, with commands in flight.
     pub busy_s: f64,
-    /// Reads.
     pub reads: OpReport,
-    /// Writes.
     pub writes: OpReport,
-    /// Trims and zeroes.
     pub trims: OpReport,
-    /// Flushes.
     pub flushes: OpReport,
     /// The namespaces, and the commands of each.
     pub namespaces: Vec<NamespaceReport>,
     /// How late each answer left, after its deadline.
     pub late_ns: Distribution,
-    /// Commands in flight.
     pub depth_now: u64,
     /// Commands in flight at each arrival, including the new one.
     pub depth: Distribution,
@@ -294,7 +244,6 @@ pub struct Report {
 
 impl Snapshot {
     /// Makes the report, with the histograms' buckets if wanted.
-    #[must_use]
     pub fn report(&self, buckets: bool) -> Report {
         let (counters, s) = (&self.counters, |ps: u64| ps as f64 / 1e12);
         Report {

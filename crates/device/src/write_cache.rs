@@ -19,9 +19,7 @@ const SPARE_COPIES: usize = 256;
 /// Where a page's content is.
 #[derive(Debug, PartialEq, Eq)]
 enum PageContent {
-    /// In the store.
     Present,
-    /// Here.
     Copy(Box<[u8]>),
     /// Nowhere: it is never needed again.
     Dead,
@@ -30,9 +28,7 @@ enum PageContent {
 /// How far a version is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It crosses the channel.
     Transferring,
-    /// In the buffer.
     Buffered,
     /// Being programmed, out of the buffer or past it.
     Programming {
@@ -75,7 +71,6 @@ impl Entry {
 pub enum Durable<'a> {
     /// The present content, which is in the store.
     Present,
-    /// An older version.
     Bytes(&'a [u8]),
     /// Nothing: a newer version is durable already.
     Nothing,
@@ -90,14 +85,11 @@ pub struct WriteCache {
 }
 
 impl WriteCache {
-    /// Number of such pages.
-    #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
     /// Copies of pages that are held.
-    #[must_use]
     pub fn copies(&self) -> usize {
         self.copies
     }
@@ -212,7 +204,6 @@ impl WriteCache {
     }
 
     /// The durable content of a page, where it differs from the present content.
-    #[must_use]
     pub fn durable(&self, page: u32) -> Option<&[u8]> {
         match &self.pages.get(&page)?.durable {
             PageContent::Copy(bytes) => Some(bytes),

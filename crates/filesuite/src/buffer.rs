@@ -50,7 +50,6 @@ pub struct Buffers {
 
 impl Buffers {
     /// Buffers for records of `record_bytes`.
-    #[must_use]
     pub fn new(content: Content, check: Check, seed: u64, record_bytes: usize) -> Self {
         let pooled = match content {
             Content::Random => POOL_BYTES.div_ceil(record_bytes),
@@ -88,7 +87,6 @@ impl Buffers {
         slice
     }
 
-    /// Room for one record.
     #[inline]
     pub fn incoming(&mut self) -> &mut [u8] {
         self.incoming.all_mut()

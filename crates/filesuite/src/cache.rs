@@ -48,7 +48,6 @@ fn warm(own: &mut TestFile, bytes: u64) -> Result<(), Errno> {
 }
 
 /// The share of the file, 0 to 1, that is in the page cache; `None` where the kernel does not say.
-#[must_use]
 pub fn resident_share(file: BorrowedFd<'_>, bytes: u64) -> Option<f64> {
     let cached = sys::cached_bytes(file, bytes).ok()?;
     Some(cached as f64 / bytes as f64)

@@ -16,23 +16,18 @@ use crate::sys::{Mapping, Stream};
 
 /// With jitter, two single bytes are read before every record whose number this divides.
 const JITTER_RECORDS: u64 = 100;
-/// Where they are.
 const JITTER_PLACES: [u64; 2] = [0, 4096];
 
 /// What was done by the calls that succeeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Calls that moved data.
     pub operations: u64,
-    /// Bytes that they moved.
     pub bytes: u64,
 }
 
 /// One loop over the records of a file.
 pub struct Calls<'a> {
-    /// File and record size.
     pub cell: Cell,
-    /// Which way.
     pub kind: Kind,
     /// The order of the records, for the accesses that have one.
     pub order: &'a [u64],
@@ -42,7 +37,6 @@ pub struct Calls<'a> {
     pub stop: &'a AtomicBool,
     /// For messages: errors of `O_DIRECT` have a remedy of their own.
     pub direct: bool,
-    /// Sequential reads have jitter.
     pub jitter: bool,
     /// How long each call took, where that is asked for.
     pub latencies_ns: Option<Vec<u64>>,
@@ -52,7 +46,6 @@ pub struct Calls<'a> {
 
 /// The record that call `number` of an access moves, of `records`.
 #[inline]
-#[must_use]
 pub fn place(access: Access, number: u64, records: u64, order: &[u64]) -> u64 {
     match access {
         Access::Shuffled | Access::Strided => order[number as usize],

@@ -3,14 +3,12 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since some point in the past; the same for all processes of the machine.
-#[must_use]
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Median time from one reading of the clock to the next. Reported, never subtracted.
-#[must_use]
 pub fn overhead_ns() -> u64 {
     const READINGS: usize = 1001;
     let mut last = now_ns();

@@ -9,18 +9,10 @@ use rustix::io::Errno;
 pub enum Error {
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        wanted: String,
-    },
+    Option { name: &'static str, value: String, wanted: String },
     /// Going on could destroy something that is not ours.
     #[error("{}: {why}", path.display())]
     Refused {
-        /// What was asked for.
         path: PathBuf,
         /// Why it is left alone, with the option that mends it.
         why: String,
@@ -30,9 +22,7 @@ pub enum Error {
     System {
         /// What it was done to.
         path: PathBuf,
-        /// What was done.
         step: &'static str,
-        /// What the system said.
         errno: Errno,
     },
 }
@@ -49,9 +39,7 @@ pub enum Fault {
     /// A step before, after or between the calls.
     #[error("{step}: {}{advice}", said(*errno))]
     Step {
-        /// What was done.
         step: &'static str,
-        /// What the system said.
         errno: Errno,
         /// What to do about it; begins with `; ` or is empty.
         advice: &'static str,
@@ -59,38 +47,19 @@ pub enum Fault {
     /// A call of the loop.
     #[error("{step} {number} of {of}: {}{advice}", said(*errno))]
     Call {
-        /// `read` or `write`.
         step: &'static str,
-        /// Which one, from 1.
         number: u64,
-        /// How many there are.
         of: u64,
-        /// What the system said.
         errno: Errno,
         /// What to do about it; begins with `; ` or is empty.
         advice: &'static str,
     },
     /// A call that moved less than a record.
     #[error("{step} {number} of {of} moved {moved} of {wanted} bytes")]
-    Short {
-        /// `read` or `write`.
-        step: &'static str,
-        /// Which one, from 1.
-        number: u64,
-        /// How many there are.
-        of: u64,
-        /// Bytes that it moved.
-        moved: usize,
-        /// Bytes of a record.
-        wanted: usize,
-    },
+    Short { step: &'static str, number: u64, of: u64, moved: usize, wanted: usize },
     /// A record held something else than what was written there.
     #[error("record {record} holds something else than what was written there")]
-    Differs {
-        /// Which one, from 0.
-        record: u64,
-    },
-    /// Nothing was tried.
+    Differs { record: u64 },
     #[error("{0}")]
     NotRun(String),
     /// The user wants to stop.
@@ -105,7 +74,6 @@ impl Fault {
 }
 
 /// What the system calls an error, without its number.
-#[must_use]
 pub fn said(errno: Errno) -> String {
     let text = errno.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

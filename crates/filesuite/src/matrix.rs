@@ -21,19 +21,16 @@ const CROSSOVER_RECORD: u64 = 64 * KIB;
 pub struct Cell {
     /// Size of the file as it was asked for.
     pub file_bytes: u64,
-    /// Size of a record.
     pub record_bytes: u64,
 }
 
 impl Cell {
     /// Whole records of the file; what is left over is not touched.
-    #[must_use]
     pub fn records(self) -> u64 {
         self.file_bytes / self.record_bytes
     }
 
     /// Bytes of the whole records.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         self.records() * self.record_bytes
     }
@@ -44,9 +41,7 @@ impl Cell {
 pub struct Matrix {
     /// All sizes by doubling, where none are given.
     pub auto: bool,
-    /// File sizes.
     pub files: Vec<u64>,
-    /// Record sizes.
     pub records: Vec<u64>,
     /// Ends of the automatic file sizes.
     pub files_from_to: (Option<u64>, Option<u64>),
@@ -58,9 +53,6 @@ pub struct Matrix {
 
 impl Matrix {
     /// All cells, by file size, then by record size. No record is larger than its file.
-    ///
-    /// # Errors
-    /// `Error::Option` for sizes that cannot be, and where no record fits into a file.
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
         self.check()?;
         let files = axis(&self.files, self.auto, self.files_from_to, AUTO_FILES, SINGLE.0);
@@ -81,7 +73,6 @@ impl Matrix {
     }
 
     /// Whether large files leave small records out: only in a matrix whose records nobody chose.
-    #[must_use]
     pub fn has_crossover(&self) -> bool {
         let chosen = !self.records.is_empty() || !self.files.is_empty() || self.records_from_to != (None, None);
         self.auto && !self.no_crossover && !chosen

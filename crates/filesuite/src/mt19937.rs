@@ -20,7 +20,6 @@ pub struct Mt19937 {
 
 impl Mt19937 {
     /// Seeded by an array of at least one number.
-    #[must_use]
     pub fn from_key(key: &[u64]) -> Self {
         let mut state = Self::linear(19_650_218);
         let mut i = 1;
@@ -47,7 +46,6 @@ impl Mt19937 {
         state
     }
 
-    /// The next number.
     pub fn draw(&mut self) -> u64 {
         if self.next == N {
             self.refill();

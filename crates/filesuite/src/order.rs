@@ -16,7 +16,6 @@ pub enum Shuffle {
 }
 
 /// Every record exactly once, shuffled.
-#[must_use]
 pub fn shuffled(records: u64, key: &[u64], shuffle: Shuffle) -> Vec<u64> {
     let mut order: Vec<u64> = (0..records).collect();
     let mut generator = Mt19937::from_key(key);
@@ -36,7 +35,6 @@ pub fn shuffled(records: u64, key: &[u64], shuffle: Shuffle) -> Vec<u64> {
 ///
 /// A step that would reach one of the last two records goes back instead, to a start one record further than
 /// before. A file of no more than `stride` records has no second start: its record 0 is visited each time.
-#[must_use]
 pub fn strided(records: u64, stride: u64) -> Vec<u64> {
     if records <= stride {
         return vec![0; records as usize + 1];

@@ -11,23 +11,17 @@ use crate::suite::{Kind, Pass};
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Outcome {
-    /// Number of the test.
     pub test: u8,
     /// Its place among the passes of the test, from 0.
     pub place: usize,
-    /// What it is.
     pub pass: &'static Pass,
     /// Which way the data went: of the random mix each worker has its own.
     pub kind: Kind,
-    /// The sizes.
     pub cell: Cell,
-    /// Which repetition, from 0.
     pub repetition: u32,
-    /// Which worker, from 0.
     pub worker: u32,
     /// Of how many; 0: alone, without waiting for others.
     pub workers: u32,
-    /// The file.
     pub path: PathBuf,
     /// What was done in the interval, also by a pass that failed.
     pub done: Done,
@@ -43,9 +37,7 @@ pub struct Outcome {
     pub fsync_included: bool,
     /// `close` belonged to the interval.
     pub close_included: bool,
-    /// Opened with `O_DIRECT`.
     pub direct: bool,
-    /// Opened with `O_SYNC`.
     pub sync: bool,
     /// Through a mapping of the file.
     pub mapped: bool,
@@ -67,7 +59,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Length of the interval; `None` of a pass that failed. At least 1.
-    #[must_use]
     pub fn nanoseconds(&self) -> Option<u64> {
         match self.fault {
             None => Some(self.end_ns.saturating_sub(self.start_ns).max(1)),
@@ -76,13 +67,11 @@ impl Outcome {
     }
 
     /// Calls that moved less than a record.
-    #[must_use]
     pub fn short_transfers(&self) -> u64 {
         u64::from(matches!(self.fault, Some(Fault::Short { .. })))
     }
 
     /// Calls and steps that failed.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         u64::from(matches!(self.fault, Some(Fault::Step { .. } | Fault::Call { .. } | Fault::Differs { .. })))
     }
@@ -91,13 +80,10 @@ impl Outcome {
 /// The same pass of all workers.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Number of the test.
     pub test: u8,
-    /// What it is.
     pub pass: &'static Pass,
     /// The sizes, of each worker's file.
     pub cell: Cell,
-    /// Which repetition, from 0.
     pub repetition: u32,
     /// Workers, also those that failed.
     pub workers: u32,
@@ -110,11 +96,8 @@ pub struct Group {
 /// A look at the whole file after all passes over it.
 #[derive(Debug, Clone)]
 pub struct Checked {
-    /// The sizes.
     pub cell: Cell,
-    /// Which repetition, from 0.
     pub repetition: u32,
-    /// Which worker, from 0.
     pub worker: u32,
     /// Bytes that were looked at.
     pub bytes: u64,

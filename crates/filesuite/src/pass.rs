@@ -28,7 +28,6 @@ pub struct Gate<'a> {
 
 impl<'a> Gate<'a> {
     /// A gate that opens when all have come to the barrier.
-    #[must_use]
     pub fn of(barrier: &'a Barrier) -> Self {
         Self { barrier: Some(barrier) }
     }
@@ -43,11 +42,8 @@ impl<'a> Gate<'a> {
 
 /// What the passes of one worker over one file share.
 pub struct Bench<'a> {
-    /// What was asked for.
     pub setup: &'a Setup,
-    /// File and record size.
     pub cell: Cell,
-    /// The file.
     pub own: TestFile,
     /// The user's side of the data.
     pub buffers: Buffers,

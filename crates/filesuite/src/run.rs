@@ -12,10 +12,6 @@ use crate::{Error, affinity, throughput};
 
 /// Do what `setup` says. Results are handed out as they come; once `stop` is set, the pass that runs ends
 /// as stopped and nothing follows. The file is gone afterwards, whatever happened.
-///
-/// # Errors
-/// Where no pass can be: a setup that cannot be, a path that is refused, a file that cannot be made. What
-/// goes wrong within a pass is a fault of its outcome, and the others go on.
 pub fn run(setup: &Setup, stop: &AtomicBool, hand_out: &mut dyn FnMut(Event)) -> Result<(), Error> {
     setup.check()?;
     affinity::check(setup.processor)?;

@@ -8,14 +8,12 @@ use crate::mt19937::USUAL_SEED;
 use crate::order::{STRIDE, Shuffle};
 use crate::suite::{Kind, RANDOM_MIX, TESTS, Test};
 
-/// What the file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// One byte eight times at the head of each page of a record, zeros behind it: what IOzone writes.
     Iozone,
     /// Bytes that do not compress, with a word of its own at the head of each page of the file.
     Random,
-    /// Zeros.
     Zeros,
     /// One byte everywhere; each byte read is checked.
     Fill(u8),
@@ -30,14 +28,12 @@ pub enum Check {
     Whole,
     /// After all passes over a file: the whole file, read once more through a descriptor of its own.
     After,
-    /// Never.
     Off,
 }
 
 /// What follows each write into a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Msync {
-    /// Nothing.
     Never,
     /// `msync` of the record, which does not wait (`MS_ASYNC`).
     Async,
@@ -48,7 +44,6 @@ pub enum Msync {
 /// What is done to the page cache before each pass that reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// Nothing.
     Leave,
     /// The file is synced, and its pages are dropped (`posix_fadvise`).
     Drop,
@@ -62,7 +57,6 @@ pub enum Cache {
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Setup {
-    /// Numbers of the tests.
     pub tests: Vec<u8>,
     /// Sizes of files and records.
     pub matrix: Matrix,
@@ -100,9 +94,7 @@ pub struct Setup {
     pub latencies: bool,
     /// The files stay; those that are there are used, if nothing writes.
     pub keep: bool,
-    /// What the file holds.
     pub content: Content,
-    /// When it is checked.
     pub check: Check,
     /// What is done to the page cache.
     pub cache: Cache,
@@ -112,7 +104,6 @@ pub struct Setup {
     pub shuffle: Shuffle,
     /// Key of the shuffled order.
     pub order_key: Vec<u64>,
-    /// Seed of the content.
     pub seed: u64,
 }
 
@@ -151,9 +142,6 @@ impl Default for Setup {
 
 impl Setup {
     /// The tests in numeric order, each once; the random mix only where there are workers.
-    ///
-    /// # Errors
-    /// `Error::Option` for a number that no test has, and where nothing is left.
     pub fn chosen(&self) -> Result<Vec<&'static Test>, Error> {
         let known = |number: &&u8| usize::from(**number) < TESTS.len();
         if let Some(number) = self.tests.iter().find(|number| !known(number)) {
@@ -171,9 +159,6 @@ impl Setup {
     }
 
     /// Whether all that is asked for can be, as far as that can be said before anything is touched.
-    ///
-    /// # Errors
-    /// `Error::Option` with what was wanted.
     pub fn check(&self) -> Result<(), Error> {
         self.chosen()?;
         self.matrix.cells()?;
@@ -257,7 +242,6 @@ impl Setup {
     }
 
     /// Whether a chosen test writes into the file.
-    #[must_use]
     pub fn writes(&self) -> bool {
         let of = |test: &&Test| test.number == RANDOM_MIX || test.passes.iter().any(|pass| pass.kind == Kind::Write);
         let chosen = TESTS.iter().filter(|test| self.tests.contains(&test.number));

@@ -3,15 +3,11 @@
 /// Which way the data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// From the file.
     Read,
-    /// To the file.
     Write,
 }
 
 impl Kind {
-    /// `read` or `write`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -35,7 +31,6 @@ pub enum Access {
     Strided,
     /// `fwrite` or `fread` through a buffer of one record.
     Stdio,
-    /// `pread` or `pwrite`.
     Positioned,
     /// `preadv` or `pwritev` of one vector.
     Vectored,
@@ -44,28 +39,23 @@ pub enum Access {
 /// How a pass finds its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// A new, empty file.
     Fresh,
     /// Emptied, if it is there.
     Truncated,
     /// Made, if it is not there; else left as it is.
     MadeIfAbsent,
-    /// As it is.
     Existing,
 }
 
 /// One pass over the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
-    /// Its name in results.
     pub name: &'static str,
     /// The title of its matrix in IOzone's format.
     pub title: &'static str,
     /// Which way the data goes.
     pub kind: Kind,
-    /// How.
     pub access: Access,
-    /// On which file.
     pub opening: Opening,
     /// Minimal width of its column in IOzone's format.
     pub width: usize,
@@ -74,17 +64,14 @@ pub struct Pass {
 /// One test: one or two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Test {
-    /// As `-i` names it.
     pub number: u8,
     /// In words, for lists of tests.
     pub about: &'static str,
-    /// Its passes in order.
     pub passes: &'static [Pass],
     /// Passes of the same kind after them, which are not reported.
     pub silent_passes: u32,
     /// A record is read before the clock starts.
     pub primed: bool,
-    /// Whether `-a` has it.
     pub auto: bool,
 }
 
@@ -111,7 +98,6 @@ use Opening::{Existing, Fresh, MadeIfAbsent, Truncated};
 /// The number of the test that only several at once can do.
 pub const RANDOM_MIX: u8 = 8;
 
-/// All tests, by number.
 pub const TESTS: [Test; 13] = [
     test(
         0,

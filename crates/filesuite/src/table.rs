@@ -11,17 +11,13 @@ use crate::suite::{Pass, RANDOM_MIX, TESTS, Test};
 /// What a number of the table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// KiB a second.
     KibPerS,
-    /// Operations a second.
     OpsPerS,
-    /// Microseconds an operation.
     UsPerOp,
 }
 
 impl Unit {
     /// The number of a pass, rounded down: of bytes to whole bytes first, and then to KiB.
-    #[must_use]
     pub fn of(self, outcome: &Outcome) -> Option<u64> {
         let interval_ns = u128::from(outcome.nanoseconds()?);
         let (operations, bytes) = (u128::from(outcome.done.operations), u128::from(outcome.done.bytes));
@@ -45,7 +41,6 @@ fn columns(chosen: &[u8]) -> impl Iterator<Item = &'static Test> + '_ {
 }
 
 /// The two lines above the rows.
-#[must_use]
 pub fn header(chosen: &[u8]) -> String {
     const ABOVE: [&str; 9] = ["", "", "", "", "random", "random", "bkwd", "record", "stride"];
     const NAMES: [&str; 9] = ["write", "rewrite", "read", "reread", "read", "write", "read", "rewrite", "read"];
@@ -61,7 +56,6 @@ pub fn header(chosen: &[u8]) -> String {
 }
 
 /// The row of a cell. Numbers that are too wide push the rest on, and may touch their neighbours.
-#[must_use]
 pub fn row(cell: Cell, outcomes: &[Outcome], chosen: &[u8], unit: Unit) -> String {
     let mut row = format!("{:>16}{:>8}", cell.file_bytes / 1024, cell.record_bytes / 1024);
     for test in columns(chosen) {
@@ -84,7 +78,6 @@ fn number(outcomes: &[Outcome], cell: Cell, pass: &Pass, unit: Unit) -> String {
 }
 
 /// The latency of each call of a pass: IOzone's columns, with nanoseconds behind the point.
-#[must_use]
 pub fn latencies(outcome: &Outcome) -> String {
     let mut text = String::from("Offset in kBytes   Latency in microseconds  Transfer size in bytes\n");
     for (offset, latency_ns) in outcome.offsets.iter().zip(&outcome.latencies_ns) {
@@ -100,7 +93,6 @@ pub fn latencies(outcome: &Outcome) -> String {
 }
 
 /// One matrix for each pass: a row for each file size, a column for each record size.
-#[must_use]
 pub fn matrices(outcomes: &[Outcome], unit: Unit) -> String {
     let mut text = String::new();
     for pass in TESTS.iter().flat_map(|test| test.passes) {

@@ -73,14 +73,10 @@ impl TestFile {
         self.stays = true;
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is there.
-    #[must_use]
     pub fn is_made(&self) -> bool {
         self.made.is_some()
     }

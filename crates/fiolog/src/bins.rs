@@ -24,7 +24,6 @@ pub struct BinLayout {
 impl BinLayout {
     /// The layout with that many bins: 1856 (fio 3), 1216 (fio 2, microseconds) or 2048 (builds of
     /// fio patched to reach 137 s), halved up to six times by coarseness. No two share a number.
-    #[must_use]
     pub fn of_bins(bins: usize) -> Option<Self> {
         [(29, 1), (19, 1000), (32, 1)].into_iter().find_map(|(groups, unit_ns)| {
             let coarseness = (0..=BITS).find(|c| (groups * BINS_PER_GROUP) >> c == bins)?;
@@ -33,7 +32,6 @@ impl BinLayout {
     }
 
     /// The latency that stands for bin `index` of a line: the middle of what it joins.
-    #[must_use]
     pub fn middle_ns(&self, index: usize) -> u64 {
         let first = index << self.coarseness;
         let last = first + (1 << self.coarseness) - 1;
@@ -44,7 +42,6 @@ impl BinLayout {
 
 /// The latency that stands for bin `index` of fio's finest histogram, in its own unit (nanoseconds for fio 3): what
 /// `fio --output-format=json+` prints as the bin's name. Nothing past the bins whose latencies fit 64 bits.
-#[must_use]
 pub fn bin_middle(index: usize) -> Option<u64> {
     (index <= LAST_BIN).then(|| {
         let width = 1_u64 << group_shift(index);

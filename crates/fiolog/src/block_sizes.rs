@@ -8,7 +8,6 @@ const PLACES: usize = 64;
 /// Distinct sizes that are told apart; a job with `bsrange` may have millions.
 const DISTINCT_LIMIT: usize = 1024;
 
-/// Counts by block size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSizes {
     /// Size and count, each size at the place its bits choose; a newcomer moves the old to the map.
@@ -75,7 +74,6 @@ impl BlockSizes {
     }
 
     /// How many I/Os had a size that was not told apart: only the first thousand sizes are.
-    #[must_use]
     pub fn others(&self) -> u64 {
         self.others
     }

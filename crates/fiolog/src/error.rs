@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 /// A log that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The source failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A line is not what fio writes.
@@ -18,7 +17,6 @@ pub enum Error {
         /// What is wrong with it.
         fault: Fault,
     },
-    /// The log is compressed.
     #[error(
         "the log is compressed (fio's log_store_compressed or gzip), expected text: \
          write it out with `fio --inflate-log=FILE` or `gzip -d FILE`"
@@ -29,14 +27,7 @@ pub enum Error {
     Quantile(ioassay_stats::Error),
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Its value.
-        value: u64,
-        /// What it may be.
-        wanted: &'static str,
-    },
+    Option { name: &'static str, value: u64, wanted: &'static str },
 }
 
 /// What is wrong with one line.
@@ -44,22 +35,10 @@ pub enum Error {
 pub enum Fault {
     /// Not as many columns as fio writes, or as the first line has.
     #[error("{seen} columns, expected {wanted}")]
-    Columns {
-        /// Columns of this line.
-        seen: usize,
-        /// What was wanted.
-        wanted: String,
-    },
+    Columns { seen: usize, wanted: String },
     /// A field that cannot be read.
     #[error("{column} is `{seen}`, expected {wanted}")]
-    Field {
-        /// Name of the column.
-        column: &'static str,
-        /// The field, shortened.
-        seen: String,
-        /// What was wanted.
-        wanted: &'static str,
-    },
+    Field { column: &'static str, seen: String, wanted: &'static str },
     /// The last line breaks off.
     #[error("the log ends in the middle of this line: fio was stopped while it wrote; {0}")]
     Truncated(Box<Fault>),

@@ -39,7 +39,6 @@ impl Default for HistogramLogOptions {
 pub struct BinRow {
     /// Time of the line: the end of its window.
     pub time_ms: u64,
-    /// Number of I/Os.
     pub count: u64,
     /// Their mean latency, by the bins' middles; NaN of none.
     pub mean_ns: f64,
@@ -63,7 +62,6 @@ pub struct DirectionBins {
 impl DirectionBins {
     /// Whether the lines look like running totals though they were read as differences: at least
     /// three lines, none of whose bins is ever smaller than in the line before.
-    #[must_use]
     pub fn looks_cumulative(&self) -> bool {
         self.rows.len() >= 3 && self.shrinking_lines == 0
     }
@@ -91,10 +89,6 @@ impl HistogramLogSummary {
 }
 
 /// Reads a whole histogram log in one pass.
-///
-/// # Errors
-/// [`Error::Io`] if the source fails; [`Error::Line`] for the first bad line (strict reading);
-/// [`Error::Compressed`]; [`Error::Quantile`] for a quantile that is none.
 pub fn read_histogram_log(source: impl Read, options: &HistogramLogOptions) -> Result<HistogramLogSummary, Error> {
     if let Some(&q) = options.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
         return Err(Error::Quantile(ioassay_stats::Error::Quantile(q)));

@@ -3,12 +3,9 @@
 /// Direction of an I/O, in fio's numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Direction {
-    /// 0 in the log.
     #[default]
     Read,
-    /// 1 in the log.
     Write,
-    /// 2 in the log.
     Trim,
 }
 
@@ -17,13 +14,10 @@ impl Direction {
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
 
     /// The direction of that number in the log.
-    #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// `read`, `write` or `trim`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -36,17 +30,13 @@ impl Direction {
 /// Unit of the values that come out of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Latencies.
     Nanoseconds,
     /// Bandwidth. fio logs KiB/s; the reader multiplies by 1024.
     BytesPerSecond,
-    /// I/O operations per second.
     Iops,
 }
 
 impl Unit {
-    /// `ns`, `bytes/s` or `iops`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -63,11 +53,8 @@ pub enum LogKind {
     Lat,
     /// Completion latency, from submission to completion.
     Clat,
-    /// Submission latency.
     Slat,
-    /// Bandwidth.
     Bw,
-    /// I/O operations per second.
     Iops,
 }
 
@@ -76,13 +63,11 @@ impl LogKind {
     pub const ALL: [Self; 5] = [Self::Clat, Self::Slat, Self::Lat, Self::Bw, Self::Iops];
 
     /// The kind called `lat`, `clat`, `slat`, `bw` or `iops`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The kind that fio's naming of log files says: `<name>_clat.1.log`, `<name>_bw.log`.
-    #[must_use]
     pub fn from_file_name(file_name: &str) -> Option<Self> {
         let stem = file_name.strip_suffix(".log")?;
         let stem = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('.');
@@ -90,7 +75,6 @@ impl LogKind {
     }
 
     /// The name fio uses in file names.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Lat => "lat",
@@ -102,7 +86,6 @@ impl LogKind {
     }
 
     /// Unit of the values as they are returned.
-    #[must_use]
     pub fn unit(self) -> Unit {
         match self {
             Self::Lat | Self::Clat | Self::Slat => Unit::Nanoseconds,
@@ -112,7 +95,6 @@ impl LogKind {
     }
 
     /// What turns a value of a log of fio 3 into [`unit`](Self::unit).
-    #[must_use]
     pub fn scale(self) -> u64 {
         if self == Self::Bw { 1024 } else { 1 }
     }

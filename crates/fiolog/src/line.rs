@@ -22,10 +22,8 @@ const MOST_COLUMNS: usize = 8;
 /// Which of two values in a log of `log_window_value=both` is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowValue {
-    /// The window's average.
     #[default]
     Average,
-    /// The window's maximum.
     Maximum,
 }
 

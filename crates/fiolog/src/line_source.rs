@@ -21,7 +21,6 @@ pub(crate) struct LineSource<R> {
 pub(crate) struct Line<'a> {
     /// Its text; only the beginning of a line that is too long.
     pub text: &'a [u8],
-    /// Its number, from 1.
     pub number: u64,
     /// Whether a line feed ended it.
     pub terminated: bool,
@@ -50,7 +49,6 @@ impl<R: Read> LineSource<R> {
         self.lines += lines;
     }
 
-    /// Reads on, once.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

@@ -17,7 +17,6 @@ const LARGEST_SCALE: u64 = 10_000;
 /// How a log is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// What the values are.
     pub kind: LogKind,
     /// Length of the windows of the series, at least 1.
     pub window_ms: u64,
@@ -32,7 +31,6 @@ pub struct LogOptions {
 
 impl LogOptions {
     /// Strict reading of a log of fio 3, in windows of one second.
-    #[must_use]
     pub fn new(kind: LogKind) -> Self {
         Self { kind, window_ms: 1000, strict: true, window_value: WindowValue::Average, scale: kind.scale() }
     }
@@ -50,10 +48,6 @@ impl LogOptions {
 }
 
 /// Reads a whole log in one pass. An empty log is a summary without directions.
-///
-/// # Errors
-/// [`Error::Io`] if the source fails; [`Error::Line`] for the first bad line (strict reading);
-/// [`Error::Compressed`]; [`Error::Option`] for a window or scale of 0.
 pub fn read_log(source: impl Read, options: LogOptions) -> Result<LogSummary, Error> {
     options.check()?;
     let mut input = LineSource::new(source);

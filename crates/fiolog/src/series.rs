@@ -29,15 +29,12 @@ impl Series {
         self.windows.entry(start_ms).or_default().merge(values);
     }
 
-    /// Length of every window.
-    #[must_use]
     pub fn window_ms(&self) -> u64 {
         self.window_ms
     }
 
     /// Start of each window that holds values (a multiple of its length, on the log's own clock)
     /// and the values' moments, in order of time.
-    #[must_use]
     pub fn windows(&self) -> impl ExactSizeIterator<Item = (u64, &ExactMoments)> {
         self.windows.iter().map(|(&start_ms, moments)| (start_ms, moments))
     }

@@ -90,7 +90,6 @@ impl DirectionSummary {
 /// Everything read of one log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogSummary {
-    /// What the values are.
     pub kind: LogKind,
     /// How the columns lie; nothing for a log without a single good line.
     pub layout: Option<Layout>,
@@ -110,13 +109,11 @@ impl LogSummary {
     }
 
     /// What was read of one direction, if it occurs.
-    #[must_use]
     pub fn direction(&self, direction: Direction) -> Option<&DirectionSummary> {
         self.directions().find(|&(found, _)| found == direction).map(|(_, summary)| summary)
     }
 
     /// Good lines of all directions.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.by_direction.iter().map(|summary| summary.histogram.count()).sum()
     }

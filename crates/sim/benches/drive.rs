@@ -46,7 +46,6 @@ struct Uniform {
     reads: Reads,
 }
 
-/// The share of reads.
 #[derive(Clone, Copy, PartialEq)]
 enum Reads {
     None,
@@ -260,7 +259,6 @@ fn limit(entries: usize, updates: u64, dependent: bool) -> f64 {
     updates as f64 / begin.elapsed().as_secs_f64() / 1e6
 }
 
-/// Sorts them.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -19,36 +19,28 @@ pub struct Divisor {
 
 impl Divisor {
     /// Prepares the division by `divisor`.
-    #[must_use]
     pub const fn new(divisor: NonZeroU32) -> Self {
         let divisor = divisor.get();
         Self { reciprocal: u64::MAX / divisor as u64, divisor }
     }
 
-    /// The divisor.
-    #[must_use]
     pub const fn get(self) -> u32 {
         self.divisor
     }
 
-    /// `numerator / divisor`.
     #[inline]
-    #[must_use]
     pub const fn div(self, numerator: u32) -> u32 {
         let product = (numerator as u64 + 1) as u128 * self.reciprocal as u128;
         (product >> 64) as u32
     }
 
-    /// `numerator % divisor`.
     #[inline]
-    #[must_use]
     pub const fn rem(self, numerator: u32) -> u32 {
         self.div_rem(numerator).1
     }
 
     /// `(numerator / divisor, numerator % divisor)`.
     #[inline]
-    #[must_use]
     pub const fn div_rem(self, numerator: u32) -> (u32, u32) {
         let quotient = self.div(numerator);
         (quotient, numerator - quotient * self.divisor)

@@ -6,19 +6,11 @@ const LONGEST_NUMBER: usize = 20;
 /// A drive that cannot be, or a load that it cannot take.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The trace.
     #[error(transparent)]
     Trace(#[from] ioassay_block::Error),
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
-    Option {
-        /// Name of the option.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        wanted: String,
-    },
+    Option { name: &'static str, value: String, wanted: String },
     /// An option that there is not.
     #[error("{0} is no option of a controller")]
     UnknownOption(String),
@@ -28,7 +20,6 @@ pub enum Error {
          expected fewer elements or blocks, or larger pages"
     )]
     Memory {
-        /// Pages that it exports.
         pages: u32,
         /// Bytes that its tables take.
         needed_bytes: u64,
@@ -43,12 +34,7 @@ pub enum Error {
     State(String),
     /// A saved state of something else.
     #[error("the state is of {seen}, expected {wanted}")]
-    OtherState {
-        /// What it is of.
-        seen: String,
-        /// What the options say.
-        wanted: String,
-    },
+    OtherState { seen: String, wanted: String },
     /// The caller did not want it to go on.
     #[error("stopped")]
     Stopped,
@@ -57,9 +43,7 @@ pub enum Error {
     Request {
         /// Which of the requests that reach the drive or its buffer.
         number: u64,
-        /// What it is.
         what: String,
-        /// What was wanted.
         wanted: String,
     },
     /// A run beyond the times that its numbers can have.
@@ -67,21 +51,15 @@ pub enum Error {
         "the simulation passes {days} days of simulated time: expected fewer requests, shorter gaps between them, \
          or shorter times of the drive"
     )]
-    TooLong {
-        /// The limit.
-        days: u64,
-    },
+    TooLong { days: u64 },
     /// A plane without a block to write to.
     #[error(
         "element {element} has no free block left after {erases} erasures: {dead} of its blocks are dead \
          (each after {endurance}); expected a higher endurance, or fewer writes"
     )]
     WornOut {
-        /// The element.
         element: u32,
-        /// Its erasures.
         erases: u64,
-        /// Its dead blocks.
         dead: u32,
         /// Erasures that a block stands.
         endurance: u32,

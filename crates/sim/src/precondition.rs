@@ -14,7 +14,6 @@ pub struct Preconditioning {
     /// Settled when the write amplifications of this many rounds in a row differ by no more than
     /// `tolerance` of their mean.
     pub rounds: usize,
-    /// See `rounds`.
     pub tolerance: f64,
     /// Rounds at most; one round writes half of the share of the pages.
     pub most_rounds: usize,
@@ -28,22 +27,15 @@ impl Default for Preconditioning {
     }
 }
 
-/// The result of preconditioning.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Preconditioned {
-    /// Pages written.
     pub pages: u64,
     /// Write amplification of each round.
     pub write_amplification: Vec<f64>,
-    /// Whether it settled.
     pub settled: bool,
 }
 
 impl Preconditioning {
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// [`Error::Option`].
     pub fn check(&self) -> Result<(), Error> {
         if !(self.share > 0.0 && self.share <= 1.0) {
             return Err(Error::option("precondition", self.share, "a share above 0, at most 1"));
@@ -68,9 +60,6 @@ impl Preconditioning {
 /// Overwrites the drive's pages at random until its write amplification settles, for at most `most_rounds` rounds.
 ///
 /// Calls `proceed` periodically, and stops when it returns false: a large drive takes seconds.
-///
-/// # Errors
-/// [`Error::Option`], [`Error::WornOut`], [`Error::Stopped`].
 pub fn precondition(
     drive: &mut Drive,
     how: &Preconditioning,

@@ -26,7 +26,6 @@ const FEWEST_SLOTS: usize = 8;
 /// A share, and its error: half the width of an interval that has the exact one with a confidence of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The share.
     pub value: f64,
     /// 0 where all pages were looked at; `None` where parts of the sample have none.
     pub error: Option<f64>,
@@ -35,11 +34,9 @@ pub struct Estimate {
 /// What a sample says of a buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledHits {
-    /// Requests of the load.
     pub requests: u64,
     /// Its page writes, all of them.
     pub written_pages: u64,
-    /// Its page reads.
     pub read_pages: u64,
     /// Page reads and writes that were looked at.
     pub sampled_pages: u64,
@@ -72,10 +69,6 @@ pub struct SampledBuffer {
 
 impl SampledBuffer {
     /// The buffer of a setup with about `rate` of its pages.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a rate that is no share or leaves too few slots, and for a buffer that cannot
-    /// be sampled; as [`BufferSpec::make`].
     pub fn new(setup: &Setup, rate: f64) -> Result<Self, Error> {
         setup.drive.check()?;
         if !(rate > 0.0 && rate <= 1.0) {
@@ -120,9 +113,6 @@ impl SampledBuffer {
     }
 
     /// Takes requests of the load.
-    ///
-    /// # Errors
-    /// [`Error::Request`] for one that the drive cannot take.
     pub fn take(&mut self, batch: &[Request]) -> Result<(), Error> {
         for request in batch {
             self.requests += 1;
@@ -166,7 +156,6 @@ impl SampledBuffer {
     }
 
     /// What the sample says of the load so far.
-    #[must_use]
     pub fn finish(&self) -> SampledHits {
         let hits = self.policy.whole.hits();
         SampledHits {

@@ -12,14 +12,12 @@ use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::state::{VERSION, ensure, put, take};
 use crate::steadiness::{Steadiness, judge};
 
-/// A write buffer.
 #[derive(Debug, Clone)]
 pub struct BufferSpec {
     /// Name of the policy, one of [`POLICIES`](policy::POLICIES).
     pub policy: String,
     /// The policy's settings. Their layout is ignored: it is that of the drive.
     pub settings: policy::Settings,
-    /// Where it is.
     pub mode: BufferMode,
     /// Whether the drive does the reads that pad blocks.
     pub pad_reads: bool,
@@ -29,9 +27,6 @@ pub struct BufferSpec {
 
 impl BufferSpec {
     /// The buffer of a drive; `None` for the policy `none`.
-    ///
-    /// # Errors
-    /// [`Error::Policy`]; [`Error::Option`] for a write-behind that cannot be.
     pub fn make(&self, drive: &Spec) -> Result<Option<WriteBuffer>, Error> {
         let settings = policy::Settings {
             layout: Layout { elements: drive.elements, pages_per_block: drive.pages_per_block, pages: drive.pages() },
@@ -53,9 +48,7 @@ impl BufferSpec {
 /// Everything that defines a simulation, except its trace.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The drive.
     pub drive: Spec,
-    /// Its write buffer.
     pub buffer: Option<BufferSpec>,
     /// How the drive is preconditioned.
     pub preconditioning: Option<Preconditioning>,
@@ -67,9 +60,6 @@ pub struct Setup {
 
 impl Setup {
     /// Checks everything but the trace.
-    ///
-    /// # Errors
-    /// As [`simulate`]; nothing is run.
     pub fn check(&self) -> Result<(), Error> {
         self.drive.check_memory(self.available_bytes)?;
         self.run.check()?;
@@ -85,13 +75,11 @@ impl Setup {
 pub struct Simulation {
     /// Counts of requests and of the buffer's pages, and response times.
     pub tally: Tally,
-    /// Time series.
     pub series: TimeSeries,
     /// The drive's counters, without those of preconditioning.
     pub counters: Counters,
     /// The same for each element.
     pub elements: Vec<ElementTotals>,
-    /// The results of preconditioning.
     pub preconditioned: Option<Preconditioned>,
     /// Share of the SLC region that can be written at the end; `None` without one.
     pub slc_free_share: Option<f64>,
@@ -102,9 +90,7 @@ pub struct Simulation {
 /// The totals of one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementTotals {
-    /// Without those of preconditioning.
     pub counters: Counters,
-    /// Busy time, picoseconds.
     pub busy_ps: u64,
     /// Erase counts of its least and most erased block, preconditioning included.
     pub block_erases: (u32, u32),
@@ -112,7 +98,6 @@ pub struct ElementTotals {
 
 /// What a simulation begins with.
 pub enum Start<'a> {
-    /// A new drive.
     New,
     /// A drive whose state was saved, after the requests in flight completed: times and counts begin anew.
     State(&'a mut dyn Read),
@@ -123,9 +108,6 @@ pub enum Start<'a> {
 
 /// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically and stops when it
 /// returns false; the run itself can be stopped by its source.
-///
-/// # Errors
-/// [`Error`] for an impossible setup, or a trace that cannot be read or does not fit the drive.
 pub fn simulate(
     source: &mut dyn Source,
     setup: &Setup,
@@ -136,10 +118,6 @@ pub fn simulate(
 }
 
 /// As [`simulate`], from a state that was saved, and into one: `save` gets the state at the issue of the last request.
-///
-/// # Errors
-/// As `simulate`; [`Error::State`] for a state that cannot be read or written, [`Error::OtherState`]
-/// for one of another drive, buffer or load.
 pub fn simulate_from(
     start: Start<'_>,
     source: &mut dyn Source,

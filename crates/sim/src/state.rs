@@ -41,16 +41,8 @@ pub(crate) fn ensure(holds: bool, what: &str) -> Result<(), Error> {
 
 /// Something with a state that can be saved, and loaded into another one of the same kind.
 pub trait Stored {
-    /// Writes the state.
-    ///
-    /// # Errors
-    /// The output fails.
     fn save(&self, output: &mut dyn Write) -> Result<(), Error>;
 
-    /// Takes a state over.
-    ///
-    /// # Errors
-    /// The input fails, or has no such state.
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error>;
 }
 

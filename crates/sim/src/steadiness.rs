@@ -26,7 +26,6 @@ const SMALL_PILE: u64 = 100;
 const DRIFT: f64 = 0.2;
 
 /// Judges a run from its time series.
-#[must_use]
 pub fn judge(tally: &Tally, series: &TimeSeries, issue_mode: IssueMode) -> Steadiness {
     let load = loaded(tally, series);
     let (first, second) = load.split_at(load.len() / 2);

@@ -7,8 +7,6 @@ const MARK: &[u8; 4] = b"ioh1";
 const BUCKET_BYTES: usize = 12;
 
 impl Histogram {
-    /// The histogram as bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MARK.to_vec();
         bytes.extend(self.moments().to_bytes());
@@ -20,9 +18,6 @@ impl Histogram {
     }
 
     /// The histogram that [`to_bytes`](Self::to_bytes) wrote.
-    ///
-    /// # Errors
-    /// [`Error::Encoding`] for any other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let rest = bytes.strip_prefix(MARK).ok_or(Error::Encoding("a mark"))?;
         let (moments, buckets) = rest.split_first_chunk().ok_or(Error::Encoding("its moments"))?;

@@ -9,7 +9,6 @@ pub enum Error {
     /// A confidence outside the open unit interval.
     #[error("confidence is {0}, expected a number between 0 and 1, both excluded (0.95 is usual)")]
     Confidence(f64),
-    /// No samples at all.
     #[error("{0} of no samples, expected at least one sample")]
     Empty(&'static str),
     /// A sample that cannot be put in order.

@@ -26,14 +26,10 @@ impl Default for ExactMoments {
 }
 
 impl ExactMoments {
-    /// Moments of nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Moments of `values`.
-    #[must_use]
     pub fn of(values: &[u64]) -> Self {
         let mut moments = Self::new();
         for &value in values {
@@ -56,7 +52,6 @@ impl ExactMoments {
         moments
     }
 
-    /// Takes one value in.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
@@ -121,37 +116,30 @@ impl ExactMoments {
     }
 
     /// How many values were taken in.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// How many values found no room: the count holds 2^64 - 1 at most. Zero in any real run.
-    #[must_use]
     pub fn uncounted(&self) -> u64 {
         self.uncounted
     }
 
     /// The smallest value, or nothing of no values.
-    #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
     /// The largest value, or nothing of no values.
-    #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The exact sum.
-    #[must_use]
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
     /// The arithmetic mean, or nothing of no values.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         // Quotient and remainder apart: the sum itself may need more than the 53 bits of an f64.
         let count = u128::from(self.count);
@@ -159,13 +147,11 @@ impl ExactMoments {
     }
 
     /// The sample variance (divided by n - 1), or nothing of fewer than two values.
-    #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squared_deviations() / (self.count - 1) as f64)
     }
 
     /// The sample standard deviation, or nothing of fewer than two values.
-    #[must_use]
     pub fn stddev(&self) -> Option<f64> {
         self.variance().map(f64::sqrt)
     }

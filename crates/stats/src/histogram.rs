@@ -9,7 +9,6 @@ use std::fmt;
 
 use crate::{Error, ExactMoments, FractionalRank, layout, order_ranks};
 
-/// A non-empty bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// The value that stands for the bucket: its middle, but never beyond minimum or maximum.
@@ -27,16 +26,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The histogram of given values and how often each occurred, such as a tool's own bins.
-    ///
-    /// # Errors
-    /// [`Error::BucketColumns`] if the columns are not of one length.
     pub fn from_buckets(values: &[u64], counts: &[u64]) -> Result<Self, Error> {
         if values.len() != counts.len() {
             return Err(Error::BucketColumns { values: values.len(), counts: counts.len() });
@@ -48,7 +42,6 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Records one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
@@ -100,13 +93,11 @@ impl Histogram {
     }
 
     /// Exact count, minimum, maximum, sum, mean and deviation of the values recorded.
-    #[must_use]
     pub fn moments(&self) -> &ExactMoments {
         &self.moments
     }
 
     /// How many values were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count()
     }
@@ -118,9 +109,6 @@ impl Histogram {
 
     /// The quantile `q` (0 to 1): type 7 (see [`FractionalRank`]) over the buckets' values, so
     /// within 0.05 % of what [`percentile`](crate::percentile) says of the raw values.
-    ///
-    /// # Errors
-    /// [`Error::Quantile`], [`Error::Empty`].
     pub fn value_at_quantile(&self, q: f64) -> Result<f64, Error> {
         let rank = FractionalRank::of(q, self.count())?;
         let (low, next) = self.indexes_at(rank.low);
@@ -129,9 +117,6 @@ impl Histogram {
 
     /// Order-statistic interval of the quantile `q` behind independent values: lower and upper
     /// bound, widened to the bucket's edges. A side that so few values cannot bound is infinite.
-    ///
-    /// # Errors
-    /// [`Error::Quantile`], [`Error::Confidence`], [`Error::Empty`].
     pub fn quantile_interval(&self, q: f64, confidence: f64) -> Result<(f64, f64), Error> {
         let ranks = order_ranks(self.count(), q, confidence)?;
         let edges = |rank: u64| self.edges(self.indexes_at(rank - 1).0);
@@ -141,9 +126,6 @@ impl Histogram {
     }
 
     /// Share of the values that are at most `value`, 0 to 1. Inside a bucket the values are taken to lie evenly.
-    ///
-    /// # Errors
-    /// [`Error::Empty`].
     pub fn fraction_at_most(&self, value: u64) -> Result<f64, Error> {
         let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) else {
             return Err(Error::Empty("share"));
@@ -160,7 +142,6 @@ impl Histogram {
 
     /// The cumulative distribution as a curve of at most `points` (at least 2) points: values and
     /// the share of values at or below each. First and last bucket are always among them.
-    #[must_use]
     pub fn cdf(&self, points: usize) -> Vec<(u64, f64)> {
         let total = self.count() as f64;
         let mut seen = 0_u64;
@@ -197,7 +178,6 @@ impl Histogram {
     }
 
     /// Whether buckets and moments can be of the same values: those of one that was read may not.
-    #[must_use]
     pub fn is_possible(&self) -> bool {
         Self::from_filled(self.filled(), self.moments).is_some()
     }

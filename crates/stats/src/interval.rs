@@ -30,10 +30,6 @@ pub struct OrderRanks {
 
 /// Ranks that bound the quantile `q` of the population behind `count` independent samples with at
 /// least the given confidence.
-///
-/// # Errors
-/// [`Error::Quantile`] unless 0 <= q <= 1, [`Error::Confidence`] unless 0 < confidence < 1,
-/// [`Error::Empty`] for no samples.
 pub fn order_ranks(count: u64, q: f64, confidence: f64) -> Result<OrderRanks, Error> {
     check_quantile(q)?;
     if !(confidence > 0.0 && confidence < 1.0) {

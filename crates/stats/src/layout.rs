@@ -27,7 +27,6 @@ pub(crate) fn bounds_of(index: usize) -> (u64, u64) {
 /// Smallest and largest value of the bucket at `index` of a layout in which each power of two is
 /// cut into `2^sub_bits` buckets: 10 bits here, fewer where memory is scarce.
 #[inline]
-#[must_use]
 pub fn bucket_bounds(sub_bits: u32, index: usize) -> (u64, u64) {
     let (index, sub_count) = (index as u64, 1_u64 << sub_bits);
     if index < 2 * sub_count {

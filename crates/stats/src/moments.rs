@@ -18,8 +18,6 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Moments of nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,37 +47,31 @@ impl Moments {
     }
 
     /// How many values were taken in.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The arithmetic mean, or nothing of no values.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
     /// The sample variance (divided by n - 1), or nothing of fewer than two values.
-    #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squared_deviations / (self.count - 1) as f64)
     }
 
     /// The sample standard deviation, or nothing of fewer than two values.
-    #[must_use]
     pub fn stddev(&self) -> Option<f64> {
         self.variance().map(f64::sqrt)
     }
 
     /// The smallest value, or nothing of no values.
-    #[must_use]
     pub fn min(&self) -> Option<f64> {
         (self.count > 0).then_some(self.min)
     }
 
     /// The largest value, or nothing of no values.
-    #[must_use]
     pub fn max(&self) -> Option<f64> {
         (self.count > 0).then_some(self.max)
     }

@@ -18,9 +18,6 @@ pub struct FractionalRank {
 
 impl FractionalRank {
     /// Where the quantile `q` of `count` samples lies.
-    ///
-    /// # Errors
-    /// [`Error::Quantile`] unless 0 <= q <= 1; [`Error::Empty`] for no samples.
     pub fn of(q: f64, count: u64) -> Result<Self, Error> {
         check_quantile(q)?;
         if count == 0 {
@@ -34,7 +31,6 @@ impl FractionalRank {
     }
 
     /// The value at this position, given the order statistics at `low` and after it.
-    #[must_use]
     pub fn between(self, low: f64, next: f64) -> f64 {
         if self.fraction == 0.0 { low } else { low + (next - low) * self.fraction }
     }

@@ -3,17 +3,11 @@
 use crate::{Error, FractionalRank, order_ranks};
 
 /// The quantile `q` (0 to 1) of `samples`, in any order: type 7, see [`FractionalRank`].
-///
-/// # Errors
-/// [`Error::Quantile`], [`Error::Empty`], [`Error::NotANumber`].
 pub fn percentile(samples: &[f64], q: f64) -> Result<f64, Error> {
     Ok(percentiles(samples, &[q])?[0])
 }
 
 /// Several quantiles of the same samples, sorted once; in the order asked for.
-///
-/// # Errors
-/// As [`percentile`].
 pub fn percentiles(samples: &[f64], qs: &[f64]) -> Result<Vec<f64>, Error> {
     let sorted = ascending(samples)?;
     let at = |rank: u64| sorted[(rank as usize).min(sorted.len() - 1)];
@@ -27,9 +21,6 @@ pub fn percentiles(samples: &[f64], qs: &[f64]) -> Result<Vec<f64>, Error> {
 
 /// Order-statistic interval of the quantile `q` behind independent `samples`: lower and upper
 /// bound, in the samples' unit. A side that so few samples cannot bound is infinite.
-///
-/// # Errors
-/// As [`percentile`], and [`Error::Confidence`].
 pub fn percentile_interval(samples: &[f64], q: f64, confidence: f64) -> Result<(f64, f64), Error> {
     let sorted = ascending(samples)?;
     let ranks = order_ranks(sorted.len() as u64, q, confidence)?;

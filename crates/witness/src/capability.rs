@@ -9,10 +9,8 @@ use crate::program_set::ProgramSet;
 use crate::spare;
 use crate::sys::{BTF, kernel};
 
-/// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
-    /// Release of the kernel.
     pub kernel: String,
 }
 
@@ -21,9 +19,6 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether a [`Witness`](crate::Witness) can be attached here. The first time it loads the program that follows the
 /// process tree, which takes a tenth of a second, unless this process has programs loaded. It attaches nothing.
-///
-/// # Errors
-/// Why it cannot.
 pub fn capability() -> Result<Capability, Unavailable> {
     check()?;
     if !TAKEN.load(Ordering::Relaxed) && !spare::is_there() {

@@ -101,7 +101,6 @@ const ROWS: &[Row] = &[
 pub(crate) struct Entries {
     /// Name and kind by index of the map `operations`.
     pub(crate) classes: Vec<(&'static str, &'static str)>,
-    /// `struct entry` by number.
     pub(crate) table: [u8; SYSCALLS * 4],
     /// First of the four classes of `aio`.
     pub(crate) aio: u32,

@@ -19,7 +19,6 @@ pub enum Unavailable {
     /// The kernel does not describe its own types.
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux is missing): boot one built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
-    /// This process may not.
     #[error("missing {what}: run as root, or give the process these capabilities")]
     NoPermission {
         /// The capabilities that are missing.
@@ -33,26 +32,17 @@ pub enum Unavailable {
     Lockdown,
     /// The kernel has no maps that belong to tasks, by which the process tree is followed.
     #[error("Linux {kernel} is too old for the BPF programs: boot 6.1 or newer, as Debian 12 has")]
-    TooOld {
-        /// Its release.
-        kernel: String,
-    },
+    TooOld { kernel: String },
     /// The kernel refused, or lacks what is needed.
     #[error("this kernel cannot ({what}): a Linux of version 5.17 or newer is wanted")]
     Unsupported {
-        /// What it said.
         what: String,
         /// Its error number, where it gave one.
         errno: Option<i32>,
     },
     /// A process or file that cannot be watched or written.
     #[error("{what}: {error}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// How it failed.
-        error: io::Error,
-    },
+    Io { what: String, error: io::Error },
 }
 
 impl From<EbpfError> for Unavailable {

@@ -201,7 +201,6 @@ fn flag_names(flags: i32) -> Vec<&'static str> {
     named.iter().filter(|(_, is_set)| *is_set).map(|&(name, _)| name).collect()
 }
 
-/// The files, by id.
 pub(crate) fn files(loaded: &ProgramSet) -> Vec<File> {
     let map = map!(loaded, Array<[u64; FILE_WORDS]>, "files");
     let number = health(loaded, Health::NextFile).min(u64::from(shape::MAX_FILES));

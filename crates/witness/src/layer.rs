@@ -59,7 +59,6 @@ pub(crate) static BLOCK: Layer = Layer {
     older: Some(&BLOCK_BY_BIOS),
 };
 
-/// Before Linux 6.5.
 static BLOCK_BY_BIOS: Layer = Layer {
     names: &["block", "bios"],
     programs: &[
@@ -81,7 +80,6 @@ pub(crate) static URING: Layer = Layer {
     older: Some(&URING_OLD),
 };
 
-/// Before Linux 6.10.
 static URING_OLD: Layer = Layer {
     names: &["uring"],
     programs: &[program("uring_complete_old", "io_uring_complete"), program("uring_submit", "io_uring_submit_req")],

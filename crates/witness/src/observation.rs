@@ -10,7 +10,7 @@ use crate::listing::Listed;
 
 /// One class of calls, or of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "documented where they are read: python/ioassay/records/observation.py")]
+// Fields are documented where they are read: python/ioassay/records/observation.py.
 pub struct Calls {
     #[serde(skip_serializing_if = "is_zero")]
     pub calls: u64,
@@ -49,7 +49,6 @@ impl Calls {
 /// The order and the extent of the calls of one direction of a session, in the shape that
 /// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "documented where they are read: python/ioassay/records/observation.py")]
 pub struct Pattern {
     #[serde(skip_serializing_if = "is_zero")]
     pub calls: u64,
@@ -99,7 +98,6 @@ pub struct Operation {
     pub kind: &'static str,
     /// How many, how much, when.
     pub calls: Calls,
-    /// From entry to exit.
     pub latency: Histogram,
 }
 
@@ -110,18 +108,14 @@ pub struct Part {
     pub name: &'static str,
     /// Operations in which it took any time.
     pub number: u64,
-    /// All of its time.
     pub sum_ns: u64,
-    /// Of these operations.
     pub latency: Histogram,
 }
 
 /// Where the time of all operations of a kind on files went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// As in `Operation`.
     pub entry: String,
-    /// As in `Operation`.
     pub kind: &'static str,
     /// Those that took any time, and `whole`, the sum of them.
     pub parts: Vec<Part>,
@@ -130,11 +124,9 @@ pub struct Explained {
 /// A file that the process tree used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct File {
-    /// What sessions call it.
     pub id: u32,
     /// `major:minor`; of a block device its own.
     pub dev: String,
-    /// Number of the inode.
     pub inode: u64,
     /// As it was opened; empty when it was open before.
     pub path: String,
@@ -150,24 +142,19 @@ pub struct File {
 /// One open file from its open to its close.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Session {
-    /// `File::id`.
     pub file: u32,
     /// Entry of the call that opened it; 0 when it was open before.
     pub opened_ns: u64,
     /// Exit of its last close; 0 when that was not seen.
     pub closed_ns: u64,
-    /// How it was opened.
     pub flags: Vec<&'static str>,
-    /// Reads.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub read: Calls,
-    /// Writes.
     #[serde(skip_serializing_if = "Calls::is_empty")]
     pub write: Calls,
     /// Where the reads went; none where no offset was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_pattern: Option<Pattern>,
-    /// Where the writes went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_pattern: Option<Pattern>,
     /// Calls that make it durable.
@@ -193,11 +180,9 @@ pub struct Session {
 /// A program that a process of the tree ran. (`Process` may run several, one after the other.)
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Program {
-    /// Number of the process.
     pub process: u32,
     /// Its arguments, cut at 2048 bytes.
     pub words: Vec<String>,
-    /// Whether these are all.
     pub is_whole: bool,
     /// When its process began to run it.
     pub began_ns: u64,
@@ -210,9 +195,7 @@ pub struct Program {
 /// Requests of one kind to one block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Requests {
-    /// `major:minor`.
     pub dev: String,
-    /// The kernel's name.
     pub name: String,
     /// Issued in the context of the process tree.
     pub own: bool,
@@ -222,7 +205,6 @@ pub struct Requests {
     pub calls: Calls,
     /// How many others became a part of one of these.
     pub merges: u64,
-    /// From dispatch to completion.
     pub latency: Histogram,
 }
 
@@ -230,7 +212,6 @@ pub struct Requests {
 /// medians, and the quartiles of the sum. The program at the exit is apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct EntryExit {
-    /// How many were measured.
     pub calls: u64,
     /// From the caller's clock to the program's.
     pub entry_ns: u64,
@@ -242,16 +223,12 @@ pub struct EntryExit {
     pub p75_ns: u64,
 }
 
-/// Everything that was seen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Seen {
-    /// What was really watched.
     pub layers: Vec<&'static str>,
     /// Why less was watched than asked for; empty when nothing is missing.
     pub why: String,
-    /// Release of the kernel.
     pub kernel: String,
-    /// Tasks followed, threads included.
     pub processes: u64,
     /// Of these, threads of a process that was there.
     pub threads: u64,
@@ -284,19 +261,15 @@ pub struct Seen {
     pub block: Vec<Requests>,
     /// What went wrong in watching.
     pub health: BTreeMap<&'static str, u64>,
-    /// `attach_s`, `cpu_s`.
     pub cost: BTreeMap<&'static str, f64>,
     /// Around calls whose parts are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry_exit: Option<EntryExit>,
-    /// Where calls were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listing: Option<Listed>,
 }
 
 impl Seen {
-    /// As JSON.
-    #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "what is written cannot fail")]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers, texts and lists can always be written")

@@ -48,9 +48,6 @@ impl Witness {
     }
 
     /// Loads and attaches. Returns when everything is being watched.
-    ///
-    /// # Errors
-    /// Why nothing can be watched here. A layer that this kernel lacks is left out and told in [`Seen::why`].
     pub fn attach(options: &Options) -> Result<Self, Unavailable> {
         let start = Instant::now();
         check()?;
@@ -84,9 +81,6 @@ impl Witness {
 
     /// Follows the process `pid`, its threads and all that they start from now on. Meant for a child that is held
     /// before its first instruction: it has one thread then.
-    ///
-    /// # Errors
-    /// There is no such process.
     pub fn follow(&mut self, pid: i32) -> Result<(), Unavailable> {
         let failed = |error| Unavailable::Io { what: format!("process {pid} cannot be followed"), error };
         let pidfd = sys::pidfd_open(pid).map_err(failed)?;
@@ -105,9 +99,6 @@ impl Witness {
     /// first task, `threads` by their others. How many are followed that were not: a caller who lists the tasks again
     /// until that is 0 has missed none. One that has ended meanwhile is left out, and so is a thread that this kernel
     /// cannot name, which is followed from its next call on.
-    ///
-    /// # Errors
-    /// The kernel refuses to keep storage for a task.
     pub fn adopt(&mut self, processes: &[i32], threads: &[i32]) -> Result<u64, Unavailable> {
         let leaders = self.adopt_all(processes)?;
         let others = self.adopt_all(threads)?;
@@ -139,7 +130,6 @@ impl Witness {
     /// Waits shortly for requests under way, detaches, and says what was seen. `paths` are those of files that were open
     /// before, by device and inode, for the listing.
     /// What could not be recorded is told in [`Seen::why`].
-    #[must_use]
     pub fn finish(mut self, paths: &BTreeMap<(String, u64), String>) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();

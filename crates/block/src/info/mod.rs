@@ -25,26 +25,18 @@ const LONG_BYTES: u64 = 64 << 20;
 /// Requests and bytes of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Number of requests.
     pub requests: u64,
-    /// Sum of their lengths.
     pub bytes: u128,
 }
 
 /// What a trace is like.
 #[derive(Debug, Clone)]
 pub struct Info {
-    /// Reads.
     pub reads: Amount,
-    /// Writes.
     pub writes: Amount,
-    /// Trims.
     pub trims: Amount,
-    /// Flushes.
     pub flushes: Amount,
-    /// The earliest time stamp.
     pub first_ns: u64,
-    /// The latest time stamp.
     pub last_ns: u64,
     /// Lengths of all but flushes.
     pub sizes_bytes: Histogram,
@@ -76,7 +68,6 @@ pub struct Info {
     pub devices: u64,
     /// Bytes of a page, for the counts that follow.
     pub page_bytes: u64,
-    /// Different pages touched.
     pub distinct_pages: u64,
     /// Whether that is a count; otherwise it is an estimate, to about 0.1 %.
     pub pages_exact: bool,
@@ -87,28 +78,23 @@ pub struct Info {
 }
 
 impl Info {
-    /// Number of requests.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         let kinds = [self.reads, self.writes, self.trims, self.flushes];
         kinds.iter().map(|kind| kind.requests).sum()
     }
 
     /// From the first to the last time stamp.
-    #[must_use]
     pub fn span_ns(&self) -> u64 {
         self.last_ns - self.first_ns
     }
 
     /// Gaps over span: requests a second. Nothing where the span is 0.
-    #[must_use]
     pub fn requests_per_second(&self) -> Option<f64> {
         let span_s = self.span_ns() as f64 / 1e9;
         (span_s > 0.0).then(|| (self.requests() - 1) as f64 / span_s)
     }
 
     /// What makes the trace implausible.
-    #[must_use]
     pub fn warnings(&self) -> Vec<TraceWarning> {
         TraceWarning::of(self)
     }
@@ -130,7 +116,6 @@ pub struct Survey {
 
 impl Survey {
     /// Of pages of so many bytes, at least 1.
-    #[must_use]
     pub fn new(page_bytes: u64) -> Self {
         Self {
             info: Info {
@@ -251,7 +236,6 @@ impl Survey {
     }
 
     /// What all that was taken in is like.
-    #[must_use]
     pub fn finish(self) -> Info {
         let mut info = self.info;
         info.first_ns = info.first_ns.min(info.last_ns); // of nothing it is the largest number

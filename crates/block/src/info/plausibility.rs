@@ -14,22 +14,12 @@ pub enum TraceWarning {
     NoRequests,
     /// More than one request, all at one time.
     #[error("all {requests} requests have the same time stamp")]
-    NoSpan {
-        /// How many.
-        requests: u64,
-    },
+    NoSpan { requests: u64 },
     /// More requests a second than any device serves.
     #[error("{per_second:.3e} requests a second are more than any device serves")]
-    TooFast {
-        /// Mean rate.
-        per_second: f64,
-    },
-    /// Hardly any requests.
+    TooFast { per_second: f64 },
     #[error("{per_hour:.3e} requests an hour are hardly a load")]
-    TooSlow {
-        /// Mean rate.
-        per_hour: f64,
-    },
+    TooSlow { per_hour: f64 },
     /// Addresses beyond the largest volumes.
     #[error("the trace reaches up to {end_bytes} bytes, more than 1 PiB")]
     Far {
@@ -38,49 +28,23 @@ pub enum TraceWarning {
     },
     /// Requests longer than kernels send.
     #[error("{count} requests are longer than 64 MiB, the longest has {longest_bytes} bytes")]
-    Long {
-        /// How many.
-        count: u64,
-        /// The longest.
-        longest_bytes: u64,
-    },
-    /// Requests of no bytes.
+    Long { count: u64, longest_bytes: u64 },
     #[error("{count} requests have no bytes")]
-    Empty {
-        /// How many.
-        count: u64,
-    },
+    Empty { count: u64 },
     /// Lengths that no block device takes.
     #[error("the lengths of {count} requests are not multiples of 512 bytes")]
-    OddSizes {
-        /// How many.
-        count: u64,
-    },
+    OddSizes { count: u64 },
     /// Nothing but reads or nothing but writes.
     #[error("all requests are {kind}")]
-    OneKind {
-        /// `reads` or `writes`.
-        kind: &'static str,
-    },
-    /// Time goes back.
+    OneKind { kind: &'static str },
     #[error("time goes back {count} times")]
-    Backward {
-        /// How often.
-        count: u64,
-    },
+    Backward { count: u64 },
     /// A day without requests in the middle.
     #[error("{count} gaps are longer than a day, the longest {longest_s:.0} s")]
-    LongGaps {
-        /// How many.
-        count: u64,
-        /// The longest.
-        longest_s: f64,
-    },
+    LongGaps { count: u64, longest_s: f64 },
 }
 
 impl TraceWarning {
-    /// A stable name.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoRequests => "trace-empty",
@@ -98,7 +62,6 @@ impl TraceWarning {
     }
 
     /// What to do about it.
-    #[must_use]
     pub fn remedy(&self) -> String {
         match *self {
             Self::NoRequests => "is it the right file, and the right format?".to_owned(),

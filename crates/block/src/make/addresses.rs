@@ -10,7 +10,6 @@ use crate::Error;
 /// How addresses are spread over the range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Addresses {
-    /// All places equally likely.
     Uniform,
     /// Normal around the middle, with a deviation of a sixth of the range, cut to the range.
     Normal,
@@ -31,20 +30,15 @@ pub enum Addresses {
     Sequential {
         /// Mean requests in a run, geometrically distributed; infinite for one that goes round the range for ever.
         run: f64,
-        /// Number of streams.
         streams: u32,
     },
 }
 
 impl Addresses {
-    /// What [`named`](Self::named) takes.
     pub const FORMS: &str = "uniform, normal, zipf:THETA, hot-cold:ACCESS_SHARE:SPACE_SHARE or \
                              sequential[:MEAN_RUN[:STREAMS]]";
 
     /// From a name and its numbers, as a command line writes them.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is no such form; the numbers are checked by the recipe.
     pub fn named(name: &str, numbers: &[f64]) -> Result<Self, Error> {
         Ok(match (name, numbers) {
             ("uniform", []) => Self::Uniform,
@@ -81,7 +75,6 @@ impl Addresses {
     }
 }
 
-/// Gives offsets.
 #[derive(Debug, Clone)]
 pub struct Places {
     range_bytes: u64,

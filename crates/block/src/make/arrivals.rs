@@ -9,20 +9,11 @@ pub enum Arrivals {
     /// All at time 0, for feeding in a closed loop.
     None,
     /// The same gap between all.
-    Fixed {
-        /// Requests a second.
-        per_second: f64,
-    },
+    Fixed { per_second: f64 },
     /// Gaps uniformly distributed from 0 to twice their mean.
-    Uniform {
-        /// Requests a second.
-        per_second: f64,
-    },
+    Uniform { per_second: f64 },
     /// A Poisson process: exponential gaps, independent of each other.
-    Poisson {
-        /// Requests a second.
-        per_second: f64,
-    },
+    Poisson { per_second: f64 },
     /// Bursts of a geometric number of requests with exponential gaps, and exponential pauses
     /// between them (an interrupted Poisson process).
     Bursts {
@@ -36,13 +27,9 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// What [`named`](Self::named) takes.
     pub const FORMS: &str = "none, fixed:RATE, uniform:RATE, poisson:RATE or bursts:RATE:LENGTH:PEAK_RATE";
 
     /// From a name and its numbers, as a command line writes them.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is no such form; the numbers are checked by the recipe.
     pub fn named(name: &str, numbers: &[f64]) -> Result<Self, Error> {
         Ok(match (name, numbers) {
             ("none", []) => Self::None,
@@ -103,7 +90,6 @@ impl Arrivals {
 
 const CENTURY_S: f64 = 100.0 * 365.25 * 86_400.0;
 
-/// Gives time stamps.
 #[derive(Debug, Clone)]
 pub struct Clock {
     arrivals: Arrivals,

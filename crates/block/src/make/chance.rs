@@ -19,7 +19,6 @@ impl Chance {
         }))
     }
 
-    /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let s = &mut self.0;
@@ -88,7 +87,6 @@ impl Geometric {
         Self { scale }
     }
 
-    /// The next number.
     #[inline]
     pub fn draw(self, chance: &mut Chance) -> u64 {
         let further = libm::floor(-chance.exponential() * self.scale);

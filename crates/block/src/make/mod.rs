@@ -23,13 +23,9 @@ use sizes::Lengths;
 /// What a made trace is to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// Number of requests.
     pub requests: u64,
-    /// When they come.
     pub arrivals: Arrivals,
-    /// Where they go.
     pub addresses: Addresses,
-    /// How long they are.
     pub sizes: Sizes,
     /// Share of the requests that read, 0 to 1.
     pub reads: f64,
@@ -65,9 +61,6 @@ const MAX_RANGE_BYTES: u64 = 1 << 53;
 
 impl Recipe {
     /// The source of the requests.
-    ///
-    /// # Errors
-    /// [`Error::Option`] names what cannot be.
     pub fn source(&self) -> Result<Made, Error> {
         self.check()?;
         Ok(Made {

@@ -9,26 +9,19 @@ const SECTOR_BYTES: u64 = 512;
 /// How the lengths of requests are spread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sizes {
-    /// All of one length.
     Fixed(u64),
-    /// Lengths and their weights.
     Weighted(Vec<(u64, f64)>),
     /// Exponential, rounded up to sectors of 512 bytes, with this mean after rounding; what would
     /// be longer than the range is cut to it.
     Exponential {
-        /// Mean length.
         mean_bytes: u64,
     },
 }
 
 impl Sizes {
-    /// What [`named`](Self::named) takes.
     pub const FORMS: &str = "fixed:BYTES, weighted:BYTES:WEIGHT:BYTES:WEIGHT… or exponential:BYTES";
 
     /// From a name and its numbers, as a command line writes them.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is no such form; the numbers are checked by the recipe.
     pub fn named(name: &str, numbers: &[f64]) -> Result<Self, Error> {
         Ok(match (name, numbers) {
             ("fixed", &[bytes]) => Self::Fixed(bytes as u64),
@@ -88,7 +81,6 @@ impl Sizes {
     }
 }
 
-/// Gives lengths.
 #[derive(Debug, Clone)]
 pub struct Lengths {
     chance: Chance,

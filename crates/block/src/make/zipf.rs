@@ -25,7 +25,6 @@ impl Zipf {
         zipf
     }
 
-    /// The next rank.
     #[inline]
     pub fn draw(&self, chance: &mut Chance) -> u64 {
         loop {

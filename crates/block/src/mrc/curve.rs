@@ -5,9 +5,7 @@ use super::sample;
 /// Miss ratios of LRU buffers of all sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Bytes of a page.
     pub page_bytes: u64,
-    /// References of the trace.
     pub references: u64,
     /// Those that were looked at.
     pub sampled: u64,
@@ -15,7 +13,6 @@ pub struct Curve {
     pub rate: f64,
     /// Different pages, estimated from the sample.
     pub pages: f64,
-    /// Distances and their references.
     pub(super) whole: Vec<(u64, f64)>,
     pub(super) parts: Vec<Vec<(u64, f64)>>,
 }
@@ -23,7 +20,6 @@ pub struct Curve {
 impl Curve {
     /// Miss ratios of buffers of these sizes, in pages and ascending, each with its error: half the width
     /// of an interval that has the exact one with a confidence of 95 %, none where nothing was sampled.
-    #[must_use]
     pub fn miss_ratios(&self, sizes: &[u64]) -> Vec<(f64, Option<f64>)> {
         let whole = misses(&self.whole, sizes);
         let parts: Vec<Vec<f64>> = self.parts.iter().map(|part| misses(part, sizes)).collect();

@@ -21,22 +21,15 @@ use crate::{Error, Kind, Request};
 use distances::Distances;
 use sample::Draw;
 
-/// Which requests are references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum References {
-    /// Reads.
     Reads,
     /// Writes, as those of a write buffer.
     Writes,
-    /// Both.
     Both,
 }
 
 impl References {
-    /// By its name.
-    ///
-    /// # Errors
-    /// [`Error::Option`].
     pub fn named(name: &str) -> Result<Self, Error> {
         match name {
             "reads" => Ok(Self::Reads),
@@ -54,9 +47,7 @@ impl References {
 /// Which pages are looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampling {
-    /// All.
     Exact,
-    /// A share of them.
     Rate(f64),
     /// At most this number at a time, from an initial rate of one in ten.
     Pages(usize),
@@ -78,9 +69,6 @@ pub struct Mrc {
 
 impl Mrc {
     /// A curve of no request yet.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a page of no byte, a rate that is no share, a sample of few pages.
     pub fn new(page_bytes: u64, of: References, sampling: Sampling) -> Result<Self, Error> {
         if page_bytes == 0 {
             return Err(option("page", &page_bytes, "at least 1 byte"));
@@ -108,7 +96,6 @@ impl Mrc {
         })
     }
 
-    /// Takes requests.
     pub fn take(&mut self, batch: &[Request]) {
         for request in batch {
             if !self.of.has(request.kind) || request.length_bytes == 0 {
@@ -142,8 +129,6 @@ impl Mrc {
         }
     }
 
-    /// The curve.
-    #[must_use]
     pub fn finish(&self) -> Curve {
         let of = |distances: &Distances, references: f64| distances.adjusted(references);
         let parts = self.parts.iter();

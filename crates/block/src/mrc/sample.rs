@@ -6,10 +6,8 @@ pub const PARTS: usize = 8;
 /// Student's t for a confidence of 95 % with one degree of freedom less than there are parts.
 const T_95: f64 = 2.365;
 
-/// Hashes are below it.
 const HASHES: u64 = 1 << 32;
 
-/// A page's hash.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw {
     /// A sample has the pages whose hash is below its threshold.
@@ -19,7 +17,6 @@ pub struct Draw {
 }
 
 /// The hash of a page, or of whatever a sample has all of or nothing.
-#[must_use]
 #[inline]
 pub fn draw(page: u64, device: u32) -> Draw {
     let mixed = mix(page ^ (u64::from(device) << 40));
@@ -27,20 +24,17 @@ pub fn draw(page: u64, device: u32) -> Draw {
 }
 
 /// The threshold of a sample of this rate.
-#[must_use]
 pub fn threshold(rate: f64) -> u64 {
     ((HASHES as f64 * rate) as u64).max(1)
 }
 
 /// The rate of a sample with this threshold.
-#[must_use]
 pub fn rate(threshold: u64) -> f64 {
     threshold as f64 / HASHES as f64
 }
 
 /// The error of an estimate from the estimates of all parts: half the width of an interval that has the
 /// exact value with a confidence of 95 %.
-#[must_use]
 pub fn error(parts: [f64; PARTS]) -> f64 {
     let mean = parts.iter().sum::<f64>() / PARTS as f64;
     let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();

@@ -11,9 +11,7 @@ pub struct Changes {
     pub dropped_device: u64,
     /// Dropped: their kind was not wanted.
     pub dropped_kind: u64,
-    /// Dropped: of no bytes.
     pub dropped_empty: u64,
-    /// Dropped: out of range.
     pub dropped_beyond: u64,
     /// Left out from the beginning, as asked.
     pub skipped: u64,
@@ -27,9 +25,7 @@ pub struct Changes {
     pub lengthened: u64,
     /// Made shorter, to one page.
     pub cut: u64,
-    /// Split into pages.
     pub split: u64,
-    /// Moved into the range.
     pub wrapped: u64,
     /// Bytes of the requests taken from the source.
     pub bytes_seen: u64,
@@ -50,7 +46,6 @@ impl Changes {
     }
 
     /// Every count with its name, in the order above.
-    #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 17] {
         [
             ("seen", self.seen),

@@ -26,7 +26,6 @@ pub struct Prepared<S> {
     places: Places,
     changes: Changes,
     taken: Vec<Request>,
-    /// The next of `taken`.
     next: usize,
     /// What is left of a request that is split.
     pages: Option<Request>,
@@ -39,10 +38,6 @@ pub struct Prepared<S> {
 }
 
 impl<S: Source> Prepared<S> {
-    /// `source`, prepared.
-    ///
-    /// # Errors
-    /// [`Error::Option`] names what cannot be.
     pub fn new(source: S, wanted: Preparation) -> Result<Self, Error> {
         wanted.check()?;
         Ok(Self {
@@ -61,7 +56,6 @@ impl<S: Source> Prepared<S> {
     }
 
     /// What was done so far.
-    #[must_use]
     pub fn changes(&self) -> Changes {
         self.changes
     }

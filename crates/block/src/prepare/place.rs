@@ -12,7 +12,6 @@ pub enum Fit {
     Beyond,
 }
 
-/// Places requests.
 pub struct Places {
     wanted: Preparation,
     ratio: u64,

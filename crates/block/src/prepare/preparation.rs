@@ -6,27 +6,18 @@ use crate::{Error, Kind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of four kinds")]
 pub struct Kinds {
-    /// Reads are kept.
     pub reads: bool,
-    /// Writes are kept.
     pub writes: bool,
-    /// Trims are kept.
     pub trims: bool,
-    /// Flushes are kept.
     pub flushes: bool,
 }
 
 impl Kinds {
-    /// All of them.
     pub const ALL: Self = Self { reads: true, writes: true, trims: true, flushes: true };
 
-    /// Writes alone.
     pub const WRITES: Self = Self { reads: false, writes: true, trims: false, flushes: false };
 
     /// The kinds of a list of names.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a name that is none.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         let mut kinds = Self { reads: false, writes: false, trims: false, flushes: false };
         for name in names {
@@ -64,13 +55,9 @@ pub enum Devices {
     /// Only this one is kept, and becomes device 0.
     Only(u32),
     /// They become one device on which each has so many bytes, in the order in which they appear.
-    SideBySide {
-        /// Bytes of each.
-        each_bytes: u64,
-    },
+    SideBySide { each_bytes: u64 },
 }
 
-/// What becomes of lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizing {
     /// They stay as they are.
@@ -85,9 +72,6 @@ pub enum Sizing {
 
 impl Sizing {
     /// From its name: `keep`, `round-out`, `cut`, `split`.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is none.
     pub fn named(name: &str) -> Result<Self, Error> {
         match name {
             "keep" => Ok(Self::Keep),
@@ -106,15 +90,11 @@ pub enum Offsets {
     Keep,
     /// They are rounded down; the length stays.
     Down,
-    /// They are an error.
     Refuse,
 }
 
 impl Offsets {
     /// From its name: `keep`, `down`, `refuse`.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is none.
     pub fn named(name: &str) -> Result<Self, Error> {
         match name {
             "keep" => Ok(Self::Keep),
@@ -128,19 +108,14 @@ impl Offsets {
 /// What becomes of requests that end behind the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
-    /// They are an error.
     Refuse,
     /// They move to the remainder of their offset by the limit.
     Wrap,
-    /// They are dropped.
     Drop,
 }
 
 impl Beyond {
     /// From its name: `refuse`, `wrap`, `drop`.
-    ///
-    /// # Errors
-    /// [`Error::Option`] if there is none.
     pub fn named(name: &str) -> Result<Self, Error> {
         match name {
             "refuse" => Ok(Self::Refuse),
@@ -165,7 +140,6 @@ pub struct Shrink {
 
 impl Shrink {
     /// By how much offsets are divided.
-    #[must_use]
     pub fn ratio(self) -> u64 {
         self.from_bytes.div_ceil(self.to_bytes.max(1)).max(1)
     }
@@ -175,9 +149,7 @@ impl Shrink {
 /// offsets and sizes, the limit, skipping and counting off, splitting, time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Preparation {
-    /// What becomes of devices.
     pub devices: Devices,
-    /// Which kinds are kept.
     pub keep: Kinds,
     /// Requests of no bytes that are no flush are dropped; otherwise they are an error.
     pub drop_empty: bool,
@@ -189,7 +161,6 @@ pub struct Preparation {
     pub offsets: Offsets,
     /// Requests are first cut to the block of so many bytes that holds their first byte.
     pub cut_bytes: Option<u64>,
-    /// What becomes of lengths.
     pub sizes: Sizing,
     /// Requests may end here at most.
     pub limit_bytes: Option<u64>,

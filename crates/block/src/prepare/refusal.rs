@@ -9,9 +9,7 @@ pub enum Refusal {
          drop what is out of range, or shrink the range"
     )]
     OutOfRange {
-        /// Where it begins.
         offset_bytes: u64,
-        /// Its length.
         length_bytes: u64,
         /// Where it had to end.
         limit_bytes: u64,
@@ -22,7 +20,6 @@ pub enum Refusal {
     /// An offset that is no multiple of the page.
     #[error("offset {offset_bytes} is not a multiple of {page_bytes}; round offsets down")]
     Unaligned {
-        /// Where it begins.
         offset_bytes: u64,
         /// What it had to be a multiple of.
         page_bytes: u64,
@@ -43,10 +40,5 @@ pub enum Refusal {
     },
     /// A device that has no place beside the others.
     #[error("device {device} is one more than fit side by side; expected at most {most}")]
-    TooManyDevices {
-        /// Its number.
-        device: u32,
-        /// How many fit.
-        most: u64,
-    },
+    TooManyDevices { device: u32, most: u64 },
 }

@@ -42,7 +42,6 @@ const MAJORS: u64 = 1 << (32 - MINOR_BITS);
 
 struct Parser {
     action: u8,
-    /// The summary has begun.
     summary: bool,
 }
 
@@ -137,7 +136,6 @@ fn kind_of(rwbs: &[u8]) -> Result<Option<Kind>, Fault> {
     }
 }
 
-/// `8,0` as one number.
 fn device(field: &[u8]) -> Result<u32, Fault> {
     let wrong = || Fault::field("device", field, "major,minor, such as 8,0");
     let comma = memchr::memchr(b',', field).ok_or_else(wrong)?;

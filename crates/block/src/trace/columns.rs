@@ -24,7 +24,6 @@ const HEAD_BYTES: usize = 72;
 const NAME_BYTES: usize = 16;
 const BLOCK_HEAD_BYTES: usize = 16;
 const COLUMNS: usize = 4;
-/// Smallest value, unit, bits.
 const COLUMN_HEAD_BYTES: usize = 17;
 /// Behind a block's columns, so that every value can be read as part of eight bytes.
 const PADDING_BYTES: usize = 8;
@@ -40,7 +39,6 @@ const READ_BYTES: usize = 256 * 1024;
 pub struct Head {
     /// Name of the format of the trace, one of [`FORMATS`](super::FORMATS).
     pub format: &'static str,
-    /// Requests in it.
     pub requests: u64,
     blocks: u64,
     /// A bit for each kind that occurs.
@@ -100,22 +98,17 @@ const fn kind_of(tag: u64) -> Kind {
     }
 }
 
-/// Writes requests in columns.
 pub struct ColumnWriter<W> {
     output: W,
     head: Head,
     pending: Vec<Request>,
     values: Vec<u64>,
     payload: Vec<u8>,
-    /// Bytes written.
     pub bytes: u64,
 }
 
 impl<W: Write + Seek> ColumnWriter<W> {
     /// Begins a file, with room for its head.
-    ///
-    /// # Errors
-    /// The output fails.
     pub fn new(mut output: W, format: &'static str) -> io::Result<Self> {
         output.write_all(&[0; HEAD_BYTES])?;
         Ok(Self {
@@ -128,10 +121,6 @@ impl<W: Write + Seek> ColumnWriter<W> {
         })
     }
 
-    /// Adds requests.
-    ///
-    /// # Errors
-    /// The output fails.
     pub fn put(&mut self, mut batch: &[Request]) -> io::Result<()> {
         while !batch.is_empty() {
             let (now, later) = batch.split_at(batch.len().min(BATCH - self.pending.len()));
@@ -145,9 +134,6 @@ impl<W: Write + Seek> ColumnWriter<W> {
     }
 
     /// Writes what is held back, then the head.
-    ///
-    /// # Errors
-    /// The output fails.
     pub fn finish(mut self) -> io::Result<W> {
         if !self.pending.is_empty() {
             self.put_block()?;
@@ -302,10 +288,6 @@ pub struct ColumnReader<R> {
 }
 
 impl<R: Read> ColumnReader<R> {
-    /// Reads the head.
-    ///
-    /// # Errors
-    /// The input fails, or this is no whole file of columns of this [`PARSER`].
     pub fn new(mut input: R) -> Result<Self, Error> {
         let mut bytes = [0; HEAD_BYTES];
         input.read_exact(&mut bytes)?;

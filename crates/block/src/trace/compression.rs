@@ -9,9 +9,6 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The bytes of a trace, decompressed if it begins as gzip (of any number of members) or zstd do.
-///
-/// # Errors
-/// The input fails. A compressed trace that breaks off is an error where it does, when it is read.
 pub fn decompressed<R: Read + Send + 'static>(input: R) -> io::Result<Box<dyn Read + Send>> {
     let mut input = input;
     let mut magic = [0; 4];

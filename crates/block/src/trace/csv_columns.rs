@@ -3,7 +3,6 @@
 use super::{CsvColumns, Unit};
 use crate::Fault;
 
-/// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Time(Unit),

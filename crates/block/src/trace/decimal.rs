@@ -1,16 +1,11 @@
 //! Decimal times as whole nanoseconds, exactly: nothing goes through floating point.
 
-/// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// Seconds.
     #[default]
     Seconds,
-    /// Milliseconds.
     Milliseconds,
-    /// Microseconds.
     Microseconds,
-    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -25,8 +20,6 @@ impl Unit {
         }
     }
 
-    /// Its length.
-    #[must_use]
     pub const fn nanoseconds(self) -> u64 {
         POWERS_OF_TEN[self.digits()]
     }

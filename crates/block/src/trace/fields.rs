@@ -17,7 +17,6 @@ pub(super) struct Fields<'a, const SEPARATOR: u8> {
     seen: usize,
 }
 
-/// Fields between commas.
 pub(super) type Commas<'a> = Fields<'a, b','>;
 /// Fields between spaces or tabulators.
 pub(super) type Spaces<'a> = Fields<'a, b' '>;
@@ -27,7 +26,6 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Self { line, at: 0, seen: 0 }
     }
 
-    /// A whole number.
     #[inline(always)]
     pub(super) fn whole(&mut self, column: &'static str) -> Result<u64, Fault> {
         let start = self.skip_blanks(self.at);
@@ -242,7 +240,6 @@ pub(super) fn without_white_space(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// Sectors as bytes.
 #[inline(always)]
 pub(super) fn sectors(column: &'static str, number: u64) -> Result<u64, Fault> {
     number.checked_mul(SECTOR_BYTES).ok_or_else(|| too_many_sectors(column, number))
@@ -254,7 +251,6 @@ fn too_many_sectors(column: &'static str, number: u64) -> Fault {
     Fault::overflow(column, number.to_string().as_bytes(), limit)
 }
 
-/// A device number.
 #[inline(always)]
 pub(super) fn device(column: &'static str, number: u64) -> Result<u32, Fault> {
     u32::try_from(number).map_err(|_| Fault::overflow(column, number.to_string().as_bytes(), "it must be below 2^32"))

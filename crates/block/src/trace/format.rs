@@ -9,9 +9,7 @@ use crate::{Error, Kind, Source};
 /// Whether a format is lines of text or records of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Lines.
     Text,
-    /// Records.
     Binary,
 }
 
@@ -21,7 +19,6 @@ pub(super) type Writer = fn(&'static Format, Box<dyn Write>, &WriteOptions) -> R
 /// Reads a head as strictly as the format can be: how many requests it holds.
 pub(super) type Probe = fn(&'static Format, &[u8]) -> Result<u64, Misfit>;
 
-/// A trace format.
 #[derive(Debug)]
 pub struct Format {
     /// Its name, as `--format` takes it.
@@ -30,7 +27,6 @@ pub struct Format {
     pub about: &'static str,
     /// How the names of its files often end, without compression's ending. Never decides alone.
     pub endings: &'static [&'static str],
-    /// Text or binary.
     pub form: Form,
     /// Its columns, with units, as one line.
     pub columns: &'static str,
@@ -51,9 +47,7 @@ pub struct Format {
     pub(super) probe: Probe,
 }
 
-/// Reads and writes only.
 pub(super) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
-/// Everything.
 pub(super) const ALL_KINDS: &[Kind] = &[Kind::Read, Kind::Write, Kind::Trim, Kind::Flush];
 
 /// The error for a name that no format has.

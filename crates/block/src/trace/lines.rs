@@ -19,13 +19,11 @@ pub(super) struct Lines<R> {
     taken: u64,
 }
 
-/// What comes next.
 pub(super) enum Next<'a> {
     /// A line, without its line feed.
     Line(&'a [u8]),
     /// A line of more than [`LONGEST_LINE_BYTES`].
     TooLong,
-    /// Nothing any more.
     End,
 }
 
@@ -39,7 +37,6 @@ impl<R: Read> Lines<R> {
         self.taken
     }
 
-    /// The next line.
     #[inline(always)]
     pub(super) fn next(&mut self) -> io::Result<Next<'_>> {
         match memchr(b'\n', &self.buffer[self.start..self.end]) {

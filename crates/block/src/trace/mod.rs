@@ -45,7 +45,6 @@ use std::io::{Read, Write};
 
 use crate::{Error, Source};
 
-/// Every format there is.
 pub static FORMATS: &[Format] = &[
     spc::FORMAT,
     disksim::FORMAT,
@@ -62,17 +61,11 @@ pub static FORMATS: &[Format] = &[
 ];
 
 /// The format of that name.
-///
-/// # Errors
-/// [`Error::Option`] with the names that are nearest, if there is none.
 pub fn format(name: &str) -> Result<&'static Format, Error> {
     FORMATS.iter().find(|format| format.name == name).ok_or_else(|| format::unknown(name, FORMATS))
 }
 
 /// Reads a trace that is not compressed any more (see [`decompressed`]).
-///
-/// # Errors
-/// Options that the format cannot follow. What is wrong with the trace itself, the source says.
 pub fn read<R: Read + Send + 'static>(
     format: &'static Format,
     input: R,
@@ -83,9 +76,6 @@ pub fn read<R: Read + Send + 'static>(
 }
 
 /// Writes a trace. [`Sink::finish`] must be called at the end.
-///
-/// # Errors
-/// Options that the format cannot follow, or an output that fails.
 pub fn write<W: Write + 'static>(
     format: &'static Format,
     output: W,

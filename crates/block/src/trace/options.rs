@@ -5,7 +5,6 @@ use super::Unit;
 /// What to do with a request that was issued before the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutOfOrder {
-    /// It is an error.
     #[default]
     Refuse,
     /// Requests are put into the order of their times, each at most so many places from where it
@@ -18,10 +17,8 @@ pub enum OutOfOrder {
 /// What to do with a read, write or trim of no byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ZeroLength {
-    /// It is an error.
     #[default]
     Refuse,
-    /// It is left out.
     Skip,
 }
 
@@ -40,7 +37,6 @@ pub enum BadLines {
 pub struct ReadOptions {
     /// Requests that go back in time.
     pub out_of_order: OutOfOrder,
-    /// Requests of no length.
     pub zero_length: ZeroLength,
     /// Lines or records that cannot be read.
     pub bad_lines: BadLines,
@@ -89,7 +85,6 @@ pub struct CsvColumns {
     pub offset_unit_bytes: Option<u64>,
     /// Bytes that one unit of the lengths is, where it is not as the column's name says.
     pub length_unit_bytes: Option<u64>,
-    /// How kinds are coded.
     pub kinds: KindCode,
 }
 

@@ -5,7 +5,6 @@ use crate::{Fault, Kind};
 const COMMANDS: &str = "a SCSI read (08, 28, 88, a8), write (0a, 2a, 8a, aa; 2e, 8e, ae), \
                         UNMAP (42) or SYNCHRONIZE CACHE (35, 91)";
 
-/// What a command does.
 #[inline(always)]
 pub(super) fn kind(command: u64) -> Result<Kind, Fault> {
     match command {

@@ -6,28 +6,16 @@ use super::fields::SECTOR_BYTES;
 use super::{Format, Loss, WriteOptions};
 use crate::{Error, Fault, Kind, Request};
 
-/// Takes requests, in batches.
 pub trait Sink {
-    /// Takes requests.
-    ///
-    /// # Errors
-    /// The output fails, or the format cannot hold a request, with its number counted from 1. The
-    /// requests before it were written.
     fn put(&mut self, batch: &[Request]) -> Result<(), Error>;
 
     /// Writes what is held back. Without it, the end of a trace may be missing.
-    ///
-    /// # Errors
-    /// The output fails.
     fn finish(&mut self) -> Result<(), Error>;
 }
 
 /// Puts requests of one format into bytes.
 pub(super) trait Encoder {
     /// Adds one request, which fits into the format, to `out`.
-    ///
-    /// # Errors
-    /// What this format cannot hold beyond what every format is asked.
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault>;
 }
 
@@ -169,7 +157,6 @@ pub(super) const fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Writes a whole number.
 pub(super) fn whole(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();

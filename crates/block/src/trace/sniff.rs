@@ -15,7 +15,6 @@ const NEAREST: usize = 3;
 /// What a trace was found to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Sniffed {
-    /// Its format.
     pub format: &'static Format,
     /// Another format that has the same lines with the same meaning: either reads the trace.
     pub same: Option<&'static Format>,
@@ -30,9 +29,6 @@ pub(super) type Misfit = (u64, Error);
 
 /// The format of a trace that begins with `head`: all of it, or its first [`SNIFF_BYTES`].
 /// `name_hint` is its file's name; it only chooses among formats that mean the same.
-///
-/// # Errors
-/// None fits, with what is wrong for the nearest; or more than one fits, with their names.
 pub fn sniff(head: &[u8], name_hint: Option<&str>) -> Result<Sniffed, Error> {
     let mut fitting = Vec::new();
     let mut others = Vec::new();

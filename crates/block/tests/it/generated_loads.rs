@@ -22,7 +22,6 @@ fn share(requests: &[Request], is: impl Fn(&Request) -> bool) -> f64 {
     requests.iter().filter(|request| is(request)).count() as f64 / requests.len() as f64
 }
 
-/// Mean and standard deviation.
 fn moments(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let values: Vec<f64> = values.collect();
     let n = values.len() as f64;
@@ -41,7 +40,6 @@ fn near(seen: f64, wanted: f64, share: f64) {
     assert!(off < share, "seen {seen}, expected {wanted} to {share}");
 }
 
-/// FNV-1a over all fields.
 fn fingerprint(requests: &[Request]) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for request in requests {

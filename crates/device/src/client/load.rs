@@ -5,41 +5,32 @@ use std::time::{Duration, Instant};
 
 use super::{Initiator, Refused, Request};
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Requests in flight.
     pub depth: u16,
     /// Bytes of each; whole blocks.
     pub length_bytes: u32,
     /// Share of reads, percent; the rest are writes.
     pub reads_percent: u8,
-    /// How long.
     pub lasts: Duration,
     /// What the addresses come from.
     pub seed: u64,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Requests answered.
     pub requests: u64,
-    /// How long it took.
     pub took: Duration,
     /// Nanoseconds of each request, from its submission, in the order of the answers.
     pub latencies_ns: Vec<u64>,
 }
 
 impl Outcome {
-    /// Requests per second.
-    #[must_use]
     pub fn iops(&self) -> f64 {
         self.requests as f64 / self.took.as_secs_f64()
     }
 
     /// The latency that a share of the requests (0 to 1) did not exceed.
-    #[must_use]
     pub fn percentile_ns(&self, share: f64) -> u64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
@@ -48,10 +39,6 @@ impl Outcome {
     }
 }
 
-/// Runs it.
-///
-/// # Errors
-/// The connection ends, or the drive refuses a request.
 pub fn run(initiator: &mut dyn Initiator, load: &Load) -> io::Result<Outcome> {
     let mut addresses = Addresses::new(initiator.size_bytes() / u64::from(load.length_bytes), load.seed);
     let data = vec![0xa5; load.length_bytes as usize];

@@ -17,54 +17,39 @@ pub use wire::{Waiting, Wire};
 /// What is asked of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Bytes are read.
     Read {
-        /// First byte.
         offset_bytes: u64,
-        /// How many.
         length_bytes: u32,
     },
-    /// Bytes are written.
     Write {
-        /// First byte.
         offset_bytes: u64,
-        /// The bytes.
         data: &'a [u8],
-        /// Durable when answered.
         fua: bool,
     },
     /// What was answered becomes durable.
     Flush,
     /// A range is not needed any more.
     Trim {
-        /// First byte.
         offset_bytes: u64,
-        /// How many.
         length_bytes: u32,
     },
-    /// A range becomes zeroes.
     WriteZeroes {
-        /// First byte.
         offset_bytes: u64,
-        /// How many.
         length_bytes: u32,
     },
 }
 
-/// One answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion<'a> {
     /// The number that the request was given.
     pub tag: u16,
     /// 0, or the protocol's own error: an NBD error, or an NVM Express status field without its phase bit.
     pub error: u32,
-    /// What was read.
     pub data: &'a [u8],
 }
 
 /// A connection over which requests can be sent and answers taken, in batches.
 pub trait Initiator {
-    /// The drive's size.
     fn size_bytes(&self) -> u64;
 
     /// Bytes of its logical block.
@@ -73,22 +58,12 @@ pub trait Initiator {
     /// Keeps a request to be sent. `tag` must not be in flight.
     fn submit(&mut self, tag: u16, request: Request<'_>);
 
-    /// Sends what is kept.
-    ///
-    /// # Errors
-    /// The connection is over.
     fn push(&mut self) -> io::Result<()>;
 
     /// Waits for at least one answer and takes all that have arrived; how many.
-    ///
-    /// # Errors
-    /// The connection is over, or the drive said what cannot be understood.
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize>;
 
     /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in flight.
-    ///
-    /// # Errors
-    /// As `reap`; and the drive's refusal, as the text of an error.
     fn call(&mut self, request: Request<'_>) -> io::Result<Vec<u8>> {
         self.submit(0, request);
         self.push()?;
@@ -108,14 +83,10 @@ pub trait Initiator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the drive answered with error {error:#x}")]
 pub struct Refused {
-    /// As in [`Completion`].
     pub error: u32,
 }
 
 /// Reads one page after the other at depth one for so long: nanoseconds of each.
-///
-/// # Errors
-/// As [`Initiator::call`].
 pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();
     let whole_page = initiator.size_bytes() >= 4096;

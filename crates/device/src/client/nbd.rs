@@ -30,18 +30,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and negotiates.
-    ///
-    /// # Errors
-    /// As the socket says, or the server refuses.
     pub fn connect(to: &Endpoint, export: &str, structured: bool, waiting: Waiting) -> io::Result<Self> {
         Self::connect_with(to, export, structured, waiting, None)
     }
 
     /// The same with TLS, if it is given.
-    ///
-    /// # Errors
-    /// As [`Client::connect`], and what TLS says.
     pub fn connect_with(
         to: &Endpoint,
         export: &str,
@@ -69,8 +62,6 @@ impl Client {
         Ok(client)
     }
 
-    /// The export's transmission flags.
-    #[must_use]
     pub fn flags(&self) -> u16 {
         self.flags
     }
@@ -150,10 +141,6 @@ impl Client {
         Ok(Ok((Completion { tag, error, data }, whole)))
     }
 
-    /// Says good-bye.
-    ///
-    /// # Errors
-    /// The connection is over already.
     pub fn disconnect(mut self) -> io::Result<()> {
         wire::Request { flags: 0, kind: command::DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
             .write(&mut self.wire.output);
@@ -247,7 +234,6 @@ pub struct OverheadProbe {
 
 impl OverheadProbe {
     /// Of a server that listens there, with TLS or without.
-    #[must_use]
     pub fn new(at: Endpoint, tls: Option<Arc<ClientConfig>>) -> Self {
         Self { at, tls }
     }

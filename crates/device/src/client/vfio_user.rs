@@ -37,7 +37,6 @@ const ADMIN_ENTRIES: u16 = 64;
 /// Where the first region lies for the device, and how far apart they are.
 const ADDRESS: u64 = 1 << 40;
 
-/// Header of a message.
 const HEADER_BYTES: usize = 16;
 
 /// What a client asks for.
@@ -60,20 +59,15 @@ impl Default for Settings {
 /// Memory of this client that the device may access.
 #[derive(Debug)]
 pub struct Shared {
-    /// It.
     mapping: Mapping,
     file: OwnedFd,
     /// What the device calls its beginning.
     pub address: u64,
-    /// Its size.
     pub length_bytes: usize,
 }
 
 impl Shared {
     /// Zeroed memory, of which the device is not told yet.
-    ///
-    /// # Errors
-    /// As the system says.
     pub fn new(address: u64, length_bytes: usize) -> io::Result<Self> {
         let file = rustix::fs::memfd_create("ioassay-client", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, length_bytes as u64)?;
@@ -82,7 +76,6 @@ impl Shared {
     }
 
     /// Its file, to be truncated.
-    #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -108,7 +101,6 @@ impl Shared {
     }
 }
 
-/// Messages to a device.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
@@ -120,9 +112,6 @@ pub type Reply = (Vec<u8>, Option<OwnedFd>);
 
 impl Channel {
     /// Connects and agrees on a version.
-    ///
-    /// # Errors
-    /// As the socket says.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let mut channel = Self::connect_silently(path)?;
         let version = [0, 0, 1, 0];
@@ -130,26 +119,17 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Connects, and says nothing.
-    ///
-    /// # Errors
-    /// As the socket says.
     pub fn connect_silently(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(SILENCE))?;
         Ok(Self { stream, messages: 0 })
     }
 
-    /// The socket.
-    #[must_use]
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
     /// Sends bytes, and descriptors with the first of them.
-    ///
-    /// # Errors
-    /// As the socket says.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -166,9 +146,6 @@ impl Channel {
     }
 
     /// Sends a message and waits for its reply.
-    ///
-    /// # Errors
-    /// As the socket says; the device's refusal, as an error of the system.
     pub fn request(&mut self, command: u16, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Reply> {
         self.messages = self.messages.wrapping_add(1);
         let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
@@ -181,10 +158,6 @@ impl Channel {
         self.receive()
     }
 
-    /// Waits for a reply.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn receive(&mut self) -> io::Result<Reply> {
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
@@ -210,10 +183,6 @@ impl Channel {
         }
     }
 
-    /// Reads a region.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn read(&mut self, region: u32, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let body = access(region, offset, bytes);
         let (mut reply, _) = self.request(9, &body, &[])?;
@@ -223,10 +192,6 @@ impl Channel {
         Ok(reply.split_off(16))
     }
 
-    /// Writes a region.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut body = access(region, offset, data.len());
         body.extend_from_slice(data);
@@ -234,9 +199,6 @@ impl Channel {
     }
 
     /// Maps a part of a file for the device.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn map(&mut self, address: u64, length_bytes: u64, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<()> {
         let mut body = Vec::new();
         for number in [32u32, 3] {
@@ -250,10 +212,6 @@ impl Channel {
         self.request(2, &body, &descriptors).map(|_| ())
     }
 
-    /// Unmaps it.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> io::Result<()> {
         let mut body = Vec::new();
         for number in [24u32, 0] {
@@ -266,9 +224,6 @@ impl Channel {
     }
 
     /// Sets the interrupts from a vector on.
-    ///
-    /// # Errors
-    /// As [`Channel::request`].
     pub fn set_interrupts(&mut self, start: u32, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut body = Vec::new();
         for number in [20, 4 | (1 << 5), 2, start, descriptors.len() as u32] {
@@ -306,11 +261,9 @@ struct Rings {
 /// An entry of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The command's result.
     pub result: u32,
     /// How far the submission queue is.
     pub head: u16,
-    /// The command.
     pub id: u16,
     /// How it ended, without the phase.
     pub status: u16,
@@ -378,7 +331,6 @@ impl Rings {
 /// A controller with its admin queue.
 #[derive(Debug)]
 pub struct Admin {
-    /// Messages to the device.
     pub channel: Channel,
     /// Memory of the admin queue: submissions, completions, and data from the third page on.
     pub memory: Shared,
@@ -393,9 +345,6 @@ const ADMIN_DATA_AT: usize = 2 * PAGE_BYTES;
 
 impl Admin {
     /// Connects and enables the controller.
-    ///
-    /// # Errors
-    /// As the socket says; the device's refusals.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let mut channel = Channel::connect(path)?;
         let mut body = vec![0; 32];
@@ -421,9 +370,6 @@ impl Admin {
     }
 
     /// Enables the controller, with empty queues.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn enable(&mut self) -> io::Result<()> {
         self.memory.write(0, &[0; 2 * PAGE_BYTES]);
         (self.rings.tail, self.rings.head, self.rings.phase) = (0, 0, true);
@@ -438,43 +384,26 @@ impl Admin {
     }
 
     /// Disables it, and waits until it is.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn disable(&mut self) -> io::Result<()> {
         self.configure(0x0046_0000)?;
         self.wait_for_state(1, 0)
     }
 
     /// Shuts it down, and waits until it is.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn shut_down(&mut self) -> io::Result<()> {
         self.configure(0x0046_4001)?;
         self.wait_for_state(0xc, 8)
     }
 
-    /// Writes the controller's configuration.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn configure(&mut self, to: u32) -> io::Result<()> {
         self.channel.write(0, 0x14, &to.to_le_bytes())
     }
 
-    /// The controller's state.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn state(&mut self) -> io::Result<u32> {
         Ok(word(&self.channel.read(0, 0x1c, 4)?, 0))
     }
 
     /// Waits until these bits of the state are so.
-    ///
-    /// # Errors
-    /// As [`Admin::connect`].
     pub fn wait_for_state(&mut self, bits: u32, wanted: u32) -> io::Result<()> {
         let begin = Instant::now();
         while self.state()? & bits != wanted {
@@ -499,9 +428,6 @@ impl Admin {
     }
 
     /// Waits for the next completion.
-    ///
-    /// # Errors
-    /// The connection is over, or the device is silent.
     pub fn reap(&mut self) -> io::Result<Entry> {
         let entry = self.rings.wait(&self.memory)?;
         self.rings.ring_completions();
@@ -516,9 +442,6 @@ impl Admin {
     }
 
     /// Carries a command out whose data, if it has any, are in one page at [`Admin::data`].
-    ///
-    /// # Errors
-    /// As [`Admin::reap`].
     pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
         let page = self.memory.address + ADMIN_DATA_AT as u64;
         let id = self.submit(opcode, namespace, page, words);
@@ -531,9 +454,6 @@ impl Admin {
     }
 
     /// The same, where a refusal is an error.
-    ///
-    /// # Errors
-    /// As [`Admin::reap`]; the refusal.
     pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
         let entry = self.call(opcode, namespace, words)?;
         if entry.status == 0 {
@@ -543,8 +463,6 @@ impl Admin {
         Err(io::Error::other(super::Refused { error }))
     }
 
-    /// The page of data.
-    #[must_use]
     pub fn data(&self) -> Vec<u8> {
         let mut data = vec![0; PAGE_BYTES];
         self.memory.read(ADMIN_DATA_AT, &mut data);
@@ -557,9 +475,6 @@ impl Admin {
     }
 
     /// More memory for the device, with no other command.
-    ///
-    /// # Errors
-    /// As the socket says; the device's refusal.
     pub fn share(&mut self, length_bytes: usize) -> io::Result<Shared> {
         let shared = Shared::new(ADDRESS + (self.regions << 32), length_bytes)?;
         self.regions += 1;
@@ -569,9 +484,6 @@ impl Admin {
     }
 
     /// Creates a pair of I/O queues of this number, with an interrupt if there is a vector.
-    ///
-    /// # Errors
-    /// As [`Admin::require`].
     pub fn queue(&mut self, id: u16, settings: &Settings, vector: Option<u16>) -> io::Result<Queue> {
         let entries = usize::from(settings.entries);
         let completions_at = (entries * SUBMISSION_BYTES).next_multiple_of(PAGE_BYTES);
@@ -629,7 +541,6 @@ impl Admin {
 }
 
 /// A submission queue entry without its words from 10 on.
-#[must_use]
 pub fn submission(opcode: u8, id: u16, namespace: u32, pages: (u64, u64)) -> [u8; SUBMISSION_BYTES] {
     let mut entry = [0; SUBMISSION_BYTES];
     entry[0] = opcode;
@@ -658,7 +569,6 @@ pub struct Queue {
 
 impl Queue {
     /// Where data of a tag begin in its memory.
-    #[must_use]
     pub fn data_at(&self, tag: u16) -> usize {
         self.data_at + usize::from(tag) * self.settings.data_bytes
     }
@@ -675,9 +585,6 @@ impl Queue {
     }
 
     /// Waits for the next completion, as it is.
-    ///
-    /// # Errors
-    /// As [`Initiator::reap`].
     pub fn wait(&mut self) -> io::Result<Entry> {
         let entry = self.rings.wait(&self.memory)?;
         self.rings.ring_completions();
@@ -777,9 +684,6 @@ impl Initiator for Queue {
 }
 
 /// Connects, and creates one pair of I/O queues.
-///
-/// # Errors
-/// As the socket says, or the device refuses.
 pub fn connect(path: &Path, settings: &Settings) -> io::Result<(Admin, Queue)> {
     let mut admin = Admin::connect(path)?;
     let queue = admin.queue(1, settings, None)?;
@@ -794,7 +698,6 @@ pub struct OverheadProbe {
 
 impl OverheadProbe {
     /// Of a device at this socket.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }

@@ -28,13 +28,11 @@ impl Waiting {
     /// As libnbd, qemu and kernels wait: slow answers find them asleep, and answers at once awake.
     /// To SPDK, which always spins, answers come no earlier for that while it asks for one after the
     /// other: the model does not go back.
-    #[must_use]
     pub fn of_most(slow: bool) -> Self {
         if slow { Self::Sleeps } else { Self::Spins }
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Wire {
     stream: Stream,
@@ -45,10 +43,6 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects.
-    ///
-    /// # Errors
-    /// As the kernel says.
     pub fn connect(to: &Endpoint, waiting: Waiting) -> io::Result<Self> {
         let stream = connect(to)?;
         stream.set_nonblocking(true)?;
@@ -56,9 +50,6 @@ impl Wire {
     }
 
     /// The same connection with TLS. What is to be sent was, and nothing more arrived.
-    ///
-    /// # Errors
-    /// TLS cannot be as it is wanted. Whether the server takes it shows with what follows.
     pub fn encrypted(self, tls: Arc<ClientConfig>) -> io::Result<Self> {
         // Certificates are compared, and no names: the address may be any of the server's.
         let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -68,9 +59,6 @@ impl Wire {
     }
 
     /// Sends all that is to be sent.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub fn push(&mut self) -> io::Result<()> {
         let mut silence = Silence::default();
         let mut sent = 0;
@@ -101,7 +89,6 @@ impl Wire {
     }
 
     /// What arrived and was not consumed.
-    #[must_use]
     pub fn pending(&self) -> &[u8] {
         self.input.pending()
     }
@@ -112,9 +99,6 @@ impl Wire {
     }
 
     /// Waits until more has arrived. `wants` is the length of the message that is waited for.
-    ///
-    /// # Errors
-    /// The connection is over, or nothing came for half a minute.
     pub fn more(&mut self, wants: usize) -> io::Result<()> {
         let mut silence = Silence::default();
         loop {
@@ -127,9 +111,6 @@ impl Wire {
     }
 
     /// Waits until so many bytes are there, and returns them.
-    ///
-    /// # Errors
-    /// As `more`.
     pub fn whole(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.input.pending().len() < bytes {
             self.more(bytes)?;

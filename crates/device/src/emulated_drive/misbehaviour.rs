@@ -8,17 +8,10 @@ use crate::faults::{Effect, Fault, FaultReport, rotten_bits};
 
 impl EmulatedDrive {
     /// Checks faults that are to be armed.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for one that cannot be.
     pub fn check_faults(&self, faults: &[Fault]) -> Result<(), Error> {
         self.faults.check(faults, &self.namespaces).map(drop)
     }
 
-    /// Arms faults; their numbers.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for one that cannot be.
     pub fn arm_faults(&mut self, faults: Vec<Fault>) -> Result<Vec<u64>, Error> {
         let now_ps = self.clock.now_ps();
         self.faults.arm(faults, &self.namespaces, now_ps)
@@ -47,7 +40,6 @@ impl EmulatedDrive {
     }
 
     /// All faults, with their counts.
-    #[must_use]
     pub fn fault_reports(&self) -> Vec<FaultReport> {
         self.faults.reports()
     }

@@ -68,9 +68,7 @@ pub struct EmulatedDrive {
     /// Requests that the model has and no command waits for.
     aborted_requests: usize,
     ready: BinaryHeap<ReadyAnswer>,
-    /// Of each transport.
     overheads: Vec<TransportOverhead>,
-    /// Trims in progress.
     trims: VecDeque<PendingTrim>,
     trim_budget: TrimBudget,
     events: Vec<Event>,
@@ -79,7 +77,6 @@ pub struct EmulatedDrive {
     /// Ranges whose content has changed and nobody was told of it.
     changes: Vec<Range<u64>>,
     counters: CommandCounters,
-    /// Of each namespace.
     namespace_counters: Vec<NamespaceCounters>,
     /// As of the last reset of the counters.
     health: Health,
@@ -94,9 +91,6 @@ pub struct EmulatedDrive {
 
 impl EmulatedDrive {
     /// A drive with this content, an optional model, and a clock.
-    ///
-    /// # Errors
-    /// [`Error::System`].
     pub fn new(facts: Facts, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
         let syncer = match store.backing() {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
@@ -143,8 +137,6 @@ impl EmulatedDrive {
         self.namespaces = namespaces;
     }
 
-    /// Its namespaces.
-    #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
@@ -175,25 +167,20 @@ impl EmulatedDrive {
     }
 
     /// Its model, if it has one.
-    #[must_use]
     pub fn model(&self) -> Option<&Model> {
         self.model.as_ref()
     }
 
-    /// Commands not answered yet.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.used()
     }
 
     /// Now, on the drive's clock.
-    #[must_use]
     pub fn now_ps(&self) -> u64 {
         self.clock.now_ps()
     }
 
     /// Time of the next work; `None` if there is none until a command arrives or the backing file is synced.
-    #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
         let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
@@ -221,7 +208,6 @@ impl EmulatedDrive {
     }
 
     /// A snapshot of all counters.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now_ps = self.clock.now_ps();
         let simulation = self.model.as_ref().map(Model::simulation);

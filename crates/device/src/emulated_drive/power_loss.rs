@@ -78,9 +78,6 @@ impl EmulatedDrive {
     }
 
     /// The clean end: writes everything back to the backing file, and syncs it.
-    ///
-    /// # Errors
-    /// The failure, as a flush would have been answered.
     pub fn finish(&mut self) -> Result<(), Status> {
         let now_ps = self.clock.now_ps();
         self.advance_model(now_ps);

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use crate::command::{Command, Status, Tag};
 
-/// A command in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub command: Command,
@@ -65,7 +64,6 @@ impl Slots {
         *slot
     }
 
-    /// The numbers in use.
     pub fn numbers(&self) -> Vec<u32> {
         self.numbers_where(|_| true)
     }

@@ -8,7 +8,6 @@ use crate::Error;
 use crate::command::{Command, Op};
 use crate::namespace::Namespaces;
 
-/// What a fault does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -44,7 +43,6 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// For each command anew.
     #[default]
     Command,
     /// For each page of 4 KiB, once: some are bad, and stay so.
@@ -55,13 +53,9 @@ pub enum Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// Reads.
     Read,
-    /// Writes.
     Write,
-    /// Trims and zeroes.
     Trim,
-    /// Flushes.
     Flush,
 }
 
@@ -69,7 +63,6 @@ pub enum Operation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What it does.
     pub kind: Kind,
     /// Operations that it concerns; empty for all that its kind can.
     #[serde(default)]
@@ -83,7 +76,6 @@ pub struct Fault {
     /// Length of the region; absent for all that follows.
     #[serde(default)]
     pub length_bytes: Option<u64>,
-    /// When it begins.
     #[serde(default)]
     pub after_us: u64,
     /// How long it lasts; absent without end.
@@ -101,13 +93,11 @@ pub struct Fault {
     /// For what the probability holds.
     #[serde(default)]
     pub scope: Scope,
-    /// What chance begins with.
     #[serde(default = "one")]
     pub seed: u64,
     /// Times that it strikes at most.
     #[serde(default)]
     pub count: Option<u64>,
-    /// Delay of an answer.
     #[serde(default)]
     pub delay_us: u64,
     /// Rate of a throttled drive.
@@ -205,9 +195,6 @@ impl Fault {
     }
 
     /// The region that it concerns, on the drive.
-    ///
-    /// # Errors
-    /// [`Error::Option`] names what of the fault cannot be.
     pub(super) fn region(&self, namespaces: &Namespaces) -> Result<Range<u64>, Error> {
         let whole = match self.namespace {
             None => 0..namespaces.drive_bytes(),
@@ -224,9 +211,6 @@ impl Fault {
     }
 
     /// Whether it can be, on a drive, or a namespace, of this size.
-    ///
-    /// # Errors
-    /// [`Error::Option`] names what cannot.
     fn check(&self, size_bytes: u64) -> Result<(), Error> {
         let wrong = |name: &'static str, value: &dyn std::fmt::Display, wanted: &str| {
             Err(Error::option(name, value, wanted.to_owned()))

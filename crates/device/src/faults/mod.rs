@@ -50,14 +50,10 @@ pub struct Effect {
 /// A fault and its counts, as it is told.
 #[derive(Debug, Clone, Serialize)]
 pub struct FaultReport {
-    /// Its number.
     pub id: u64,
-    /// What it is.
     #[serde(flatten)]
     pub fault: Fault,
-    /// Commands that it concerned.
     pub matched: u64,
-    /// Times it struck.
     pub fired: u64,
 }
 
@@ -93,15 +89,11 @@ pub struct Faults {
 
 impl Faults {
     /// Whether no command can meet any.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.armed.is_empty() && self.link_up_ps == 0
     }
 
     /// The regions of faults, if all can be armed.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for one that cannot be.
     pub fn check(&self, faults: &[Fault], namespaces: &Namespaces) -> Result<Vec<Range<u64>>, Error> {
         let count = self.armed.len() + faults.len();
         if count > MOST_FAULTS {
@@ -113,9 +105,6 @@ impl Faults {
     }
 
     /// Arms faults, whose times begin now; their numbers. All or none are taken.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for one that cannot be.
     pub fn arm(&mut self, faults: Vec<Fault>, namespaces: &Namespaces, now_ps: u64) -> Result<Vec<u64>, Error> {
         let regions = self.check(&faults, namespaces)?;
         let first = self.last_id + 1;
@@ -155,13 +144,11 @@ impl Faults {
     }
 
     /// Times that faults struck since the counters were reset.
-    #[must_use]
     pub fn fired(&self) -> u64 {
         self.fired
     }
 
     /// All faults, with their counts.
-    #[must_use]
     pub fn reports(&self) -> Vec<FaultReport> {
         let armed = self.armed.iter();
         armed
@@ -175,7 +162,6 @@ impl Faults {
     }
 
     /// When the time alone will bring about something.
-    #[must_use]
     pub fn next_ps(&self, now_ps: u64) -> Option<u64> {
         let due = self.armed.iter().filter_map(Armed::next_strike_ps);
         let link = (self.link_up_ps > now_ps).then_some(self.link_up_ps);
@@ -209,7 +195,6 @@ impl Faults {
     }
 
     /// Whether clients are cut off.
-    #[must_use]
     pub fn is_link_down(&self, now_ps: u64) -> bool {
         now_ps < self.link_up_ps
     }

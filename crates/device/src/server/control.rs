@@ -37,30 +37,25 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// A drive that ends waits so long for clients that do not take their answers.
 const LAST_ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// What a client requests.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// A snapshot of all counters.
     Stats {
-        /// Whether with whole histograms.
         #[serde(default)]
         buckets: bool,
     },
     /// Power is cut, and restored.
     PowerCut {
-        /// Whether connections survive it.
         #[serde(default)]
         keep_connections: bool,
     },
     /// Faults are armed: all or none.
     FaultInject {
-        /// What they are.
         faults: Vec<Fault>,
     },
     /// All faults, with their counts.
     FaultList {},
-    /// Faults are cleared.
     FaultClear {
         /// The number of one; absent for all.
         #[serde(default)]
@@ -68,16 +63,13 @@ pub enum ControlRequest {
     },
     /// Counters start again at 0.
     ResetStats {},
-    /// The drive stops.
     Stop {},
 }
 
 /// A request, and where its reply goes.
 #[derive(Debug)]
 pub struct PendingRequest {
-    /// The request.
     pub request: ControlRequest,
-    /// Where the reply goes.
     pub reply_to: SyncSender<ControlReply>,
 }
 
@@ -90,11 +82,9 @@ pub enum ControlReply {
     PowerCut(u64),
     /// The numbers of the faults that were armed.
     Armed(Vec<u64>),
-    /// The faults.
     Faults(Vec<FaultReport>),
     /// So many faults were cleared.
     Cleared(usize),
-    /// It is done.
     Done,
     /// It is not, for this reason.
     Refused(String),
@@ -110,7 +100,6 @@ struct StatsReply {
 
 /// The socket, which is removed when this is dropped. Requests that were read before are answered.
 pub struct Control {
-    /// Requests of all clients.
     pub requests: Receiver<PendingRequest>,
     unanswered: Arc<AtomicUsize>,
     end: Arc<OwnedFd>,
@@ -126,9 +115,6 @@ struct RequestSender {
 
 impl Control {
     /// Listens at `path`, for the same user alone; `wakeup` wakes the thread that serves.
-    ///
-    /// # Errors
-    /// [`Error::System`] for a place that is taken or cannot be.
     pub fn listen(path: &Path, wakeup: OwnedFd) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot answer for statistics", error);
         let listener =

@@ -18,10 +18,6 @@ pub const MOST_DRIVES: usize = 64;
 
 /// Serves several drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP; `ready` is called
 /// once, when clients can connect to all. How each ended, in their order: an error of one leaves the others alone.
-///
-/// # Errors
-/// [`Error::OfDrive`]: what cannot be of the options of one, or fails before it serves; none is served
-/// then. [`Error::MemoryOfAll`].
 pub fn serve_group(options: &[Options], ready: impl FnOnce(&[Ready])) -> Result<Vec<Result<Summary, Error>>, Error> {
     let signal = StopSignal::on_signals()?;
     let stop = signal.flag();
@@ -59,7 +55,6 @@ struct DriveThread<'scope> {
 }
 
 impl<'scope> DriveThread<'scope> {
-    /// Begins to prepare it.
     fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         options: &'env Options,
@@ -175,9 +170,6 @@ fn check_processors(options: &[Options]) -> Result<(), Error> {
 
 /// Checks that no two sockets, mounted files and backing files are one. Opening a file that another
 /// drive is mounted on would wait for that drive, which does not serve yet.
-///
-/// # Errors
-/// [`Error::OfDrive`], or [`Error::Option`] for a single drive.
 pub fn check_places(options: &[Options]) -> Result<(), Error> {
     let mut taken: Vec<PathBuf> = Vec::new();
     for (number, drive) in options.iter().enumerate() {

@@ -22,11 +22,8 @@ const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
 /// A drive and its transports.
 pub struct DriveServer {
-    /// The drive.
     pub drive: EmulatedDrive,
-    /// Its transports.
     pub transports: Vec<Box<dyn Transport>>,
-    /// The overhead of each.
     pub overheads: Vec<Option<TransportOverhead>>,
     /// Processors for clients of its own, while this thread is pinned.
     pub allowed: Option<CpuSet>,
@@ -45,7 +42,6 @@ pub struct DriveServer {
 
 /// When the loop sleeps and when it ends.
 pub struct LoopOptions<'a> {
-    /// Whether it may sleep.
     pub poll: Poll,
     /// Time without a command after which it does.
     pub idle_ms: u64,
@@ -57,9 +53,6 @@ pub struct LoopOptions<'a> {
 
 impl DriveServer {
     /// Serves a drive by transports.
-    ///
-    /// # Errors
-    /// [`Error::System`].
     pub fn new(drive: EmulatedDrive, transports: Vec<Box<dyn Transport>>) -> Result<Self, Error> {
         let wakeup = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::system("cannot make an event descriptor", error))?;
@@ -79,24 +72,16 @@ impl DriveServer {
     }
 
     /// A descriptor that wakes the loop when it is written.
-    ///
-    /// # Errors
-    /// [`Error::System`].
     pub fn wakeup(&self) -> Result<OwnedFd, Error> {
         let wakeup = self.wakeup.try_clone();
         wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
     }
 
-    /// What counts its polls.
-    #[must_use]
     pub fn heartbeat(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.heartbeat)
     }
 
     /// Polls the transports once and sends the answers that are due. Returns false if there was nothing to do.
-    ///
-    /// # Errors
-    /// [`Error::System`] when a transport fails altogether.
     pub fn poll_once(&mut self) -> Result<bool, Error> {
         let mut any = false;
         // Only this thread counts, so that no atomic addition is needed.
@@ -163,9 +148,6 @@ impl DriveServer {
     }
 
     /// Serves until it is stopped.
-    ///
-    /// # Errors
-    /// [`Error::System`] when a transport fails altogether.
     pub fn run(&mut self, options: &LoopOptions<'_>) -> Result<(), Error> {
         let idle_ps = options.idle_ms.saturating_mul(1_000_000_000);
         let mut busy_ps = self.drive.now_ps();
@@ -218,7 +200,6 @@ impl DriveServer {
     }
 
     /// The state of each transport.
-    #[must_use]
     pub fn transport_reports(&self) -> Vec<TransportReport> {
         let numbered = self.transports.iter().zip(&self.overheads);
         numbered

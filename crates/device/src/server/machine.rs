@@ -16,7 +16,6 @@ use crate::Error;
 
 /// Memory that is left, bytes: of the machine, or of the control group, if that has less. Below
 /// `root` are `/proc` and `/sys`.
-#[must_use]
 pub fn available_bytes(root: &Path) -> Option<u64> {
     let of_machine = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let of_machine = of_machine
@@ -43,9 +42,6 @@ fn of_group(root: &Path) -> Option<u64> {
 }
 
 /// This thread runs on one processor alone.
-///
-/// # Errors
-/// [`Error::Option`] for one that is not there, [`Error::System`].
 pub fn pin(processor: u32) -> Result<(), Error> {
     let wanted = "a processor that is on and that this process may use";
     if processor as usize >= CpuSet::MAX_CPU {
@@ -60,7 +56,6 @@ pub fn pin(processor: u32) -> Result<(), Error> {
 }
 
 /// Processors that this thread may run on, for threads that are started when it is pinned.
-#[must_use]
 pub fn allowed() -> Option<CpuSet> {
     rustix::thread::sched_getaffinity(None).ok()
 }
@@ -74,7 +69,6 @@ pub fn spread(over: Option<&CpuSet>) {
 
 /// How long this thread has been ready to run and had no processor (proc(5), `schedstat`); 0 where the
 /// kernel does not count it.
-#[must_use]
 pub fn waited_ns() -> u64 {
     let counts = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = counts.split_whitespace().nth(1);
@@ -88,7 +82,6 @@ pub struct KeepAwake {
 
 impl KeepAwake {
     /// A thread on each processor that this one may use, except for some.
-    #[must_use]
     pub fn start(except: &[u32]) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let Some(allowed) = allowed() else {
@@ -133,9 +126,6 @@ pub struct StopSignal {
 impl StopSignal {
     /// SIGTERM and SIGINT end it, and so does SIGHUP unless it is ignored, as under nohup. A file that is
     /// too large is an error, and no signal that kills.
-    ///
-    /// # Errors
-    /// [`Error::System`].
     pub fn on_signals() -> Result<Self, Error> {
         let flag = Arc::new(AtomicBool::new(false));
         let mut handlers = Vec::new();
@@ -149,7 +139,6 @@ impl StopSignal {
     }
 
     /// What is true when it is to end.
-    #[must_use]
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }

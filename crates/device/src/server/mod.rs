@@ -49,9 +49,6 @@ pub struct Summary {
 }
 
 /// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when clients can connect.
-///
-/// # Errors
-/// [`Error`]: what cannot be of the options, and what of the system fails.
 pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
     let signal = StopSignal::on_signals()?;
     let stop = signal.flag();

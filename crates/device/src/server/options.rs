@@ -35,21 +35,17 @@ pub struct Options {
     pub model: String,
     /// Name of the description from which the changes come, if they come from one.
     pub profile: Option<String>,
-    /// Changes of it.
     pub geometry: Geometry,
-    /// The write buffer.
     pub buffer: BufferOptions,
     /// Share of the drive that is overwritten at random first, in the model alone.
     pub precondition: f64,
     /// The zones of a zoned drive.
     pub zones: Option<ZoneOptions>,
-    /// What survives.
     pub backing_file: Option<PathBuf>,
     /// Whether the drive refuses writes.
     pub read_only: bool,
     /// Ways to reach it, such as `nbd:unix:drive.sock`; see [`TRANSPORTS`](crate::transport::TRANSPORTS).
     pub transports: Vec<String>,
-    /// The processor that serves.
     pub pin: Option<u32>,
     /// Whether all other processors are kept awake, by threads that run when nothing else does. Halted processors take
     /// long to wake, in a virtual machine most of all; but other programs are disturbed, and it costs power.
@@ -69,7 +65,6 @@ pub struct Options {
     pub prefault: bool,
     /// Memory that the drive may take; without it what the system has left.
     pub available_bytes: Option<u64>,
-    /// Its serial number.
     pub serial: String,
     /// Faults that it has from the time on when it is ready.
     pub faults: Vec<Fault>,
@@ -108,9 +103,7 @@ impl Default for Options {
 /// One transport, by which clients reach the drive.
 #[derive(Debug, Clone, Serialize)]
 pub struct TransportReport {
-    /// The transport's name.
     pub transport: &'static str,
-    /// Where clients find it.
     pub address: String,
     /// The qualified name of its NVMe subsystem, where it has one.
     pub nqn: Option<String>,
@@ -121,14 +114,12 @@ pub struct TransportReport {
     /// The same when the answer takes as long as a read of the model, so that the client may sleep. It
     /// is subtracted where a command is the only one in flight.
     pub alone_ns: Option<u64>,
-    /// Connections that are open.
     pub connections: usize,
 }
 
 /// A warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// Its stable name.
     pub kind: &'static str,
     /// The problem and its remedy.
     pub text: String,
@@ -161,31 +152,23 @@ impl From<&Preconditioned> for PreconditioningReport {
 /// A namespace of a drive that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NamespaceSize {
-    /// Its number.
     pub id: u32,
-    /// Its size.
     pub size_bytes: u64,
 }
 
-/// The drive is ready.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ready {
-    /// Its transports.
     #[serde(rename = "ways")]
     pub transports: Vec<TransportReport>,
     /// Socket for statistics and control.
     pub stats: Option<PathBuf>,
-    /// Its size.
     pub size_bytes: u64,
-    /// Its namespaces.
     pub namespaces: Vec<NamespaceSize>,
     /// Memory that it takes at most: its content, tables, and what connections have under way.
     pub memory_bytes: u64,
     /// Bytes of a logical block.
     pub block_bytes: u32,
-    /// Whether it refuses writes.
     pub read_only: bool,
-    /// Its model.
     pub model: String,
     /// Name of the description of its model, if it has one.
     pub profile: Option<String>,
@@ -193,16 +176,12 @@ pub struct Ready {
     pub model_bytes: Option<u64>,
     /// Bytes of a flash page, the unit of `flash` and `buffer` in its report.
     pub page_bytes: Option<u64>,
-    /// Its policy.
     pub policy: String,
-    /// Pages of its buffer.
     pub buffer_pages: u64,
     /// What was done to it first; absent for a drive that is new.
     pub preconditioned: Option<PreconditioningReport>,
     /// Its zones, if it is zoned.
     pub zones: Option<ZoneCounts>,
-    /// Number of its faults.
     pub faults: usize,
-    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }

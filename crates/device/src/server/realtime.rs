@@ -28,10 +28,6 @@ pub struct Realtime {
 impl Realtime {
     /// Begins it. Where `heartbeat` no longer counts, the thread hangs, and returns to the usual class, so
     /// that the processor is not lost to all others.
-    ///
-    /// # Errors
-    /// [`Error::Option`] with one processor alone, on which no client would run beside it;
-    /// [`Error::System`] where the system does not allow it.
     pub fn start(heartbeat: Arc<AtomicU64>) -> Result<Self, Error> {
         if machine::allowed().is_some_and(|allowed| allowed.count() < 2) {
             let wanted = "two processors or more, so that clients run beside the server";
@@ -73,9 +69,6 @@ impl Drop for Realtime {
 }
 
 /// The calling thread runs in real time; threads that it starts do not.
-///
-/// # Errors
-/// [`Error::System`].
 pub fn enter(above: i32) -> Result<(), Error> {
     let wanted = libc::sched_param { sched_priority: PRIORITY + above };
     let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;

@@ -25,9 +25,6 @@ const MOST_SPREAD: f64 = 2.0;
 
 /// The overhead of each transport; `None`, with a warning, where it cannot be measured. `model_ns` is
 /// the model's time of a read.
-///
-/// # Errors
-/// [`Error::System`] when a transport fails altogether.
 pub fn measure(
     server: &mut DriveServer,
     model_ns: Option<u64>,
@@ -85,7 +82,6 @@ fn measure_transport(
     }))
 }
 
-/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Measured {
     /// The smallest median of four parts of the reads: other load on the machine comes in bursts, and
@@ -144,7 +140,6 @@ fn measure_at(server: &mut DriveServer, number: usize, answer_ns: u64) -> Result
     Ok(measured)
 }
 
-/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 enum ProbeError {
     #[error("it has no client of its own")]

@@ -13,9 +13,6 @@ use crate::transport::nvme_tcp::MAX_TRANSFER_BYTES;
 use crate::zones::{FOOTER_BYTES, TableError, ZoneGeometry, Zones, read_footer};
 
 /// Whether all transports know zones.
-///
-/// # Errors
-/// [`Error::Option`] for one that does not: its clients would write anywhere, and each of these writes would fail.
 pub(super) fn check_transports(options: &Options) -> Result<(), Error> {
     let mut transports = options.transports.iter();
     match transports.find(|transport| !transport.starts_with("nvme-tcp:")) {
@@ -29,9 +26,6 @@ pub(super) fn check_transports(options: &Options) -> Result<(), Error> {
 }
 
 /// The zones that are wanted.
-///
-/// # Errors
-/// [`Error::Option`].
 pub(super) fn geometry(
     options: &Options,
     size_bytes: u64,
@@ -60,9 +54,6 @@ pub(super) fn geometry(
 }
 
 /// The backing file, with room for the table behind the content.
-///
-/// # Errors
-/// [`Error::Backing`].
 pub(super) fn open(
     path: &Path,
     options: &Options,
@@ -77,9 +68,6 @@ pub(super) fn open(
 }
 
 /// The size of the drive in a backing file of this length, which has zones if one with zones is wanted.
-///
-/// # Errors
-/// [`Error::Backing`] where the file has zones and none are wanted, or the other way round.
 pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u64, Error> {
     let mut footer = vec![0; FOOTER_BYTES as usize];
     let at = file_bytes.checked_sub(FOOTER_BYTES);
@@ -97,9 +85,6 @@ pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u
 }
 
 /// The zones: empty ones, or those in the backing file.
-///
-/// # Errors
-/// [`Error::Backing`] for a table that cannot be.
 pub(super) fn zones(geometry: Option<ZoneGeometry>, backing: Option<&Backing>) -> Result<Option<Zones>, Error> {
     let Some(geometry) = geometry else {
         return Ok(None);

@@ -15,13 +15,11 @@ use rustix::io::Errno;
 
 use crate::{Error, Status};
 
-/// A backing file, locked.
 pub struct Backing {
     file: Arc<File>,
     path: PathBuf,
     size_bytes: u64,
     table_bytes: u64,
-    /// Whether it was made.
     is_new: bool,
     read_only: bool,
     /// Whether the file system makes holes.
@@ -31,17 +29,11 @@ pub struct Backing {
 impl Backing {
     /// Opens a file and locks it: one server at a time writes it, or any number read it. A file that
     /// is not there or empty is made, sparse, of `size_bytes`; else they must agree.
-    ///
-    /// # Errors
-    /// [`Error::Backing`].
     pub fn open(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<Self, Error> {
         Self::open_with_table(path, size_bytes, 0, read_only)
     }
 
     /// The same, for a file that has a table of `table_bytes` behind the content.
-    ///
-    /// # Errors
-    /// [`Error::Backing`].
     pub fn open_with_table(
         path: &Path,
         size_bytes: Option<u64>,
@@ -80,16 +72,11 @@ impl Backing {
         })
     }
 
-    /// Its size.
-    #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
     /// The table behind the content; `None` of a file that was just made.
-    ///
-    /// # Errors
-    /// [`Status`] as a drive answers.
     pub fn table(&self) -> Result<Option<Vec<u8>>, Status> {
         if self.is_new {
             return Ok(None);
@@ -100,27 +87,20 @@ impl Backing {
     }
 
     /// Writes a part of the table.
-    ///
-    /// # Errors
-    /// As [`Backing::table`].
     pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
         self.write(self.size_bytes + at, bytes)
     }
 
     /// Whether it cannot be written.
-    #[must_use]
     pub fn read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The file, for who makes it durable.
-    #[must_use]
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
@@ -143,25 +123,16 @@ impl Backing {
     }
 
     /// Reads a range; what lies behind the end of a truncated file is an error.
-    ///
-    /// # Errors
-    /// [`Status`] as a drive answers.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), Status> {
         self.file.read_exact_at(into, offset_bytes).map_err(|error| status(&error))
     }
 
     /// Writes a range: the page cache has it then, and so has whoever opens the file.
-    ///
-    /// # Errors
-    /// As [`Backing::read`].
     pub fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
         self.file.write_all_at(bytes, offset_bytes).map_err(|error| status(&error))
     }
 
     /// A range becomes a hole, or zeroes where there are none.
-    ///
-    /// # Errors
-    /// As [`Backing::read`].
     pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         if self.makes_holes {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -198,7 +169,6 @@ pub struct NewFile {
 
 impl NewFile {
     /// That of `backing`, which was not there before.
-    #[must_use]
     pub fn of(backing: &Backing) -> Self {
         Self { path: backing.path.clone(), file: Arc::clone(&backing.file), is_kept: false }
     }
@@ -220,7 +190,6 @@ impl Drop for NewFile {
 }
 
 /// What a drive answers when its backing file fails.
-#[must_use]
 pub fn status(error: &io::Error) -> Status {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Status::NoSpace,

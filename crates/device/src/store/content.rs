@@ -27,10 +27,6 @@ pub struct Content {
 unsafe impl Send for Content {}
 
 impl Content {
-    /// `size_bytes` zeroes.
-    ///
-    /// # Errors
-    /// [`Error::System`] when the address space has no such room.
     pub fn new(size_bytes: u64) -> Result<Self, Error> {
         let length =
             usize::try_from(size_bytes).map_err(|_| Error::option("size", size_bytes, "what a pointer can reach"))?;
@@ -54,9 +50,6 @@ impl Content {
     }
 
     /// All its memory is granted now, in large pages where the system has them, so that no write waits for that.
-    ///
-    /// # Errors
-    /// [`Error::System`] when there is not enough.
     pub fn grant(&mut self) -> Result<(), Error> {
         let base = self.base.as_ptr().cast();
         // SAFETY: the own mapping, whose content this does not change. Without large pages small ones do.
@@ -78,8 +71,6 @@ impl Content {
         Ok(())
     }
 
-    /// All of it.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `base` maps `length` initialised bytes until drop, borrowed as `self` is.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.length) }
@@ -101,7 +92,6 @@ impl Content {
         }
     }
 
-    /// A range becomes zeroes.
     pub fn zero(&mut self, from: usize, length: usize) {
         let first = from.next_multiple_of(PAGE_BYTES);
         let last = (from + length) / PAGE_BYTES * PAGE_BYTES;

@@ -22,7 +22,6 @@ use bits::Bits;
 /// Unit in which the backing file is read, and in which dirty content is tracked.
 const UNIT_BYTES: u64 = 4096;
 
-/// The drive's content.
 pub struct Store {
     present: Content,
     backing: Option<Backing>,
@@ -37,9 +36,6 @@ pub struct Store {
 
 impl Store {
     /// A drive of zeroes, or what a backing file holds.
-    ///
-    /// # Errors
-    /// [`Error::System`] without room for it.
     pub fn new(size_bytes: u64, backing: Option<Backing>) -> Result<Self, Error> {
         let units = if backing.is_some() { size_bytes.div_ceil(UNIT_BYTES) } else { 0 };
         let mut allocated = Bits::new(size_bytes.div_ceil(UNIT_BYTES));
@@ -64,21 +60,15 @@ impl Store {
     }
 
     /// All memory is granted now; see [`Content::grant`].
-    ///
-    /// # Errors
-    /// [`Error::System`] when there is not enough.
     pub fn grant(&mut self) -> Result<(), Error> {
         self.present.grant()
     }
 
-    /// The backing file.
-    #[must_use]
     pub fn backing(&self) -> Option<&Backing> {
         self.backing.as_ref()
     }
 
     /// What is present of a range, which was loaded.
-    #[must_use]
     pub fn present(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         let from = offset_bytes as usize;
         &self.present.bytes()[from..from + length_bytes as usize]
@@ -90,9 +80,6 @@ impl Store {
     }
 
     /// A range is wanted in memory.
-    ///
-    /// # Errors
-    /// What the backing file says.
     pub fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
@@ -110,9 +97,6 @@ impl Store {
     }
 
     /// Loads what of a range is about to be changed in part: the units at its ends.
-    ///
-    /// # Errors
-    /// As [`Store::load`].
     pub fn load_ends(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         if self.backing.is_none() || length_bytes == 0 {
             return Ok(());
@@ -149,9 +133,6 @@ impl Store {
     }
 
     /// The present content of a range is durable: writes it to the backing file.
-    ///
-    /// # Errors
-    /// Its error. The range is dirty then, see [`Store::first_dirty_unit`].
     pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
@@ -162,9 +143,6 @@ impl Store {
     }
 
     /// Older content of a range is durable: writes it to the backing file.
-    ///
-    /// # Errors
-    /// The error of the backing file; the caller keeps the bytes and tries again.
     pub fn write_back_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
@@ -174,9 +152,6 @@ impl Store {
     }
 
     /// Zeroes of a range are durable.
-    ///
-    /// # Errors
-    /// What the backing file says.
     pub fn write_back_zeroes(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &mut self.backing else {
             return Ok(());
@@ -187,9 +162,6 @@ impl Store {
     }
 
     /// Writes a part of the table behind the content of the backing file, where there is one that can be written.
-    ///
-    /// # Errors
-    /// What the backing file says.
     pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
         match &self.backing {
             Some(backing) if !backing.read_only() => backing.write_table(at, bytes),
@@ -219,7 +191,6 @@ impl Store {
     }
 
     /// How much of a range that is not empty is alike from its beginning on: allocated, or a hole.
-    #[must_use]
     pub fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent {
         let units = units(offset_bytes, length_bytes);
         let is_allocated = self.allocated.is_set(units.start);
@@ -228,7 +199,6 @@ impl Store {
     }
 
     /// The first dirty unit that a range touches: its offset and length, bytes.
-    #[must_use]
     pub fn first_dirty_unit(&self, range: Range<u64>) -> Option<(u64, u64)> {
         let length_bytes = range.end.saturating_sub(range.start);
         let unit = *self.dirty.range(units(range.start, length_bytes)).next()?;
@@ -237,7 +207,6 @@ impl Store {
     }
 
     /// Whether any unit is dirty.
-    #[must_use]
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }

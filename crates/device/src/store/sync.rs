@@ -22,10 +22,6 @@ pub struct Syncer {
 }
 
 impl Syncer {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// [`Error::System`] when the system has no thread left.
     pub fn start(file: Arc<File>) -> Result<Self, Error> {
         Self::with(move || file.sync_data())
     }
@@ -41,16 +37,12 @@ impl Syncer {
     }
 
     /// All that was written before is to become durable; the ticket comes back when it is. Whether that can be.
-    #[must_use]
     pub fn request(&self, ticket: u64) -> bool {
         let wanted = self.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.send(ticket).is_ok())
     }
 
     /// All that was written is to be durable now, whatever that takes: the end of it.
-    ///
-    /// # Errors
-    /// What the disk said, now or ever before.
     pub fn finish(&mut self) -> Result<(), Status> {
         self.wanted.take().map(|wanted| wanted.send(LAST));
         let mut ended = Err(Status::Failed);
@@ -63,7 +55,6 @@ impl Syncer {
     }
 
     /// A ticket that is done, and how it ended.
-    #[must_use]
     pub fn done(&self) -> Option<(u64, Result<(), Status>)> {
         self.done.try_recv().ok()
     }

@@ -31,9 +31,6 @@ pub trait Transport {
     fn address(&self) -> String;
 
     /// Takes connections and all commands that have arrived; whether there was anything.
-    ///
-    /// # Errors
-    /// What ends the transport as a whole, such as a listening socket that fails; never what one client does.
     fn poll(&mut self, drive: &mut dyn Drive) -> std::io::Result<bool>;
 
     /// A command's answer is due. It may be kept until `send`.
@@ -55,9 +52,6 @@ pub trait Transport {
 
     /// Sends all answers that are kept: one system call for many. Returns true if that made room for
     /// requests that have arrived already: no descriptor will tell of these.
-    ///
-    /// # Errors
-    /// As `poll`.
     fn send(&mut self, drive: &dyn Drive) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
@@ -68,7 +62,6 @@ pub trait Transport {
         None
     }
 
-    /// Connections that are open.
     fn connections(&self) -> usize;
 
     /// Drops all connections, as when power is lost: nothing more is sent on them.
@@ -102,8 +95,5 @@ pub trait Transport {
 pub trait Probe: Send {
     /// Connects, reads at depth one for so long, and leaves: nanoseconds of each read. Where the
     /// answers take long (`slow`) it waits for them as most clients do.
-    ///
-    /// # Errors
-    /// What the socket or the drive says.
     fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>>;
 }

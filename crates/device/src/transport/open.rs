@@ -28,7 +28,6 @@ pub struct Entry {
     open: Open,
 }
 
-/// Every transport there is.
 pub const TRANSPORTS: &[Entry] = &[
     Entry {
         name: "nbd",
@@ -62,9 +61,6 @@ pub const TRANSPORTS: &[Entry] = &[
 ];
 
 /// Opens what is asked for.
-///
-/// # Errors
-/// [`Error::Option`] for a name that is in no entry or a place that cannot be, [`Error::System`].
 pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
     let (_, place) = asked.split_once(':').unwrap_or((asked, ""));
     match entry(asked) {
@@ -91,7 +87,6 @@ fn mount_bytes() -> u64 {
 }
 
 /// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all share.
-#[must_use]
 pub fn memory_bytes(asked: &[String]) -> u64 {
     let entries = asked.iter().filter_map(|one| Some((one, entry(one)?)));
     let (mut connections_bytes, mut others_bytes) = (0, 0);

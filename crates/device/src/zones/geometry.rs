@@ -33,7 +33,6 @@ pub struct ZoneOptions {
 /// Zones of a certain drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZoneGeometry {
-    /// Number of zones.
     pub count: u32,
     /// Bytes from the beginning of a zone to that of the next.
     pub zone_bytes: u64,
@@ -50,9 +49,6 @@ pub struct ZoneGeometry {
 impl ZoneGeometry {
     /// The zones of a drive of `size_bytes`, whose model has pages of `page_bytes`, and whose transport takes at most
     /// `transfer_bytes` a command.
-    ///
-    /// # Errors
-    /// [`Error::Option`] names what cannot be.
     pub fn new(
         options: &ZoneOptions,
         size_bytes: u64,

@@ -21,11 +21,9 @@ pub(crate) use table::{FOOTER_BYTES, read_footer};
 pub enum ZoneError {
     /// A write goes beyond the capacity of its zone.
     Boundary,
-    /// The zone is full.
     Full,
     /// The zone can only be read.
     ReadOnly,
-    /// The zone is offline.
     Offline,
     /// A write does not begin at the write pointer.
     InvalidWrite,
@@ -44,9 +42,7 @@ pub enum ZoneError {
 pub enum ZoneState {
     /// Nothing was written since the last reset.
     Empty = 0x1,
-    /// A write opened it.
     ImplicitlyOpened = 0x2,
-    /// A host opened it.
     ExplicitlyOpened = 0x3,
     /// It takes writes, and has no open resource.
     Closed = 0x4,
@@ -54,19 +50,16 @@ pub enum ZoneState {
     ReadOnly = 0xd,
     /// It takes no writes until it is reset.
     Full = 0xe,
-    /// It is lost.
     Offline = 0xf,
 }
 
 impl ZoneState {
     /// Whether a zone in this state has an open resource.
-    #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, Self::ImplicitlyOpened | Self::ExplicitlyOpened)
     }
 
     /// Whether a zone in this state has an active resource.
-    #[must_use]
     pub fn is_active(self) -> bool {
         self.is_open() || self == Self::Closed
     }
@@ -77,9 +70,7 @@ impl ZoneState {
 pub enum ZoneAction {
     /// Give its open resource back.
     Close,
-    /// Take no more writes.
     Finish,
-    /// Open it explicitly.
     Open,
     /// Discard its content, and begin anew.
     Reset,
@@ -87,10 +78,8 @@ pub enum ZoneAction {
     Offline,
 }
 
-/// One zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// Its state.
     pub state: ZoneState,
     /// Where its next write begins, bytes of the drive. Of a zone that was finished, where its content ends.
     pub write_pointer_bytes: u64,
@@ -103,25 +92,19 @@ pub struct Zone {
 /// Numbers of zones by their states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ZoneCounts {
-    /// All zones.
     pub zones: u64,
     /// Bytes from the beginning of a zone to that of the next.
     pub zone_bytes: u64,
     /// Bytes of a zone that can be written.
     pub capacity_bytes: u64,
-    /// Zones without content.
     pub empty: u64,
-    /// Zones that writes opened.
     pub implicitly_opened: u64,
-    /// Zones that hosts opened.
     pub explicitly_opened: u64,
     /// Active zones that are not open.
     pub closed: u64,
-    /// Full zones.
     pub full: u64,
     /// Zones that can only be read.
     pub read_only: u64,
-    /// Zones that are lost.
     pub offline: u64,
     /// Zone resets since the counters were reset.
     pub resets: u64,
@@ -142,8 +125,6 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Empty zones.
-    #[must_use]
     pub fn new(geometry: ZoneGeometry) -> Self {
         let zone = |number| {
             let start = u64::from(number) * geometry.zone_bytes;
@@ -160,38 +141,31 @@ impl Zones {
         }
     }
 
-    /// Sizes and limits.
-    #[must_use]
     pub fn geometry(&self) -> &ZoneGeometry {
         &self.geometry
     }
 
     /// All zones in the order of their addresses.
-    #[must_use]
     pub fn all(&self) -> &[Zone] {
         &self.all
     }
 
     /// The number of the zone that an address within the drive lies in.
-    #[must_use]
     pub fn number(&self, offset_bytes: u64) -> u32 {
         (offset_bytes / self.geometry.zone_bytes) as u32
     }
 
     /// The first byte of a zone.
-    #[must_use]
     pub fn start_bytes(&self, number: u32) -> u64 {
         u64::from(number) * self.geometry.zone_bytes
     }
 
     /// The end of what can be written of a zone.
-    #[must_use]
     pub fn end_bytes(&self, number: u32) -> u64 {
         self.start_bytes(number) + self.geometry.capacity_bytes
     }
 
     /// How many zones are in which state.
-    #[must_use]
     pub fn counts(&self) -> ZoneCounts {
         let mut counts = ZoneCounts {
             zones: self.all.len() as u64,
@@ -220,9 +194,6 @@ impl Zones {
     }
 
     /// Whether a range can be read: no zone of it is offline. Reads may cross the boundaries of zones.
-    ///
-    /// # Errors
-    /// [`ZoneError::Offline`].
     pub fn check_read(&self, range: Range<u64>) -> Result<(), ZoneError> {
         if self.of(range).iter().any(|zone| zone.state == ZoneState::Offline) {
             return Err(ZoneError::Offline);
@@ -231,9 +202,6 @@ impl Zones {
     }
 
     /// Whether a range can be deallocated. That moves no write pointer.
-    ///
-    /// # Errors
-    /// [`ZoneError::ReadOnly`], [`ZoneError::Offline`].
     pub fn check_deallocate(&self, range: Range<u64>) -> Result<(), ZoneError> {
         for zone in self.of(range) {
             match zone.state {
@@ -246,9 +214,6 @@ impl Zones {
     }
 
     /// Where an append to the zone that begins at an address is written.
-    ///
-    /// # Errors
-    /// [`ZoneError::NotAZone`] for another address, and what [`Zones::check_write`] refuses.
     pub fn append_at(&self, start_bytes: u64, length_bytes: u64) -> Result<u64, ZoneError> {
         let number = self.number(start_bytes);
         if self.start_bytes(number) != start_bytes {
@@ -263,9 +228,6 @@ impl Zones {
 
     /// Whether a write can be done. The order of the checks is QEMU's (hw/nvme/ctrl.c): the state, the write pointer, the
     /// boundary, and then the resources.
-    ///
-    /// # Errors
-    /// All but [`ZoneError::InvalidTransition`] and [`ZoneError::NotAZone`].
     pub fn check_write(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ZoneError> {
         let number = self.number(offset_bytes);
         let zone = self.all[number as usize];
@@ -301,10 +263,6 @@ impl Zones {
 
     /// Changes the state of the zone that begins at `start_bytes`, or with `None` of all zones that the action concerns.
     /// Returns the zones that were reset: what they held is to be discarded. Nothing is changed after an error.
-    ///
-    /// # Errors
-    /// [`ZoneError::InvalidTransition`], [`ZoneError::TooManyActive`], [`ZoneError::TooManyOpen`],
-    /// [`ZoneError::NotAZone`].
     pub fn manage(&mut self, action: ZoneAction, start_bytes: Option<u64>) -> Result<Vec<u32>, ZoneError> {
         if let Some(start_bytes) = start_bytes {
             let number = self.number(start_bytes);
@@ -369,7 +327,6 @@ impl Zones {
     }
 
     /// Zones that changed their state by themselves, all since the drive was started. Later ones are appended.
-    #[must_use]
     pub fn changed(&self) -> &[u32] {
         &self.changed
     }

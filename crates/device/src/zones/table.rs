@@ -13,10 +13,8 @@ pub(crate) const FOOTER_BYTES: u64 = 4096;
 /// Why a table cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// No table is there.
     #[error("holds a drive without zones, expected one with zones")]
     Absent,
-    /// The zones are others.
     #[error("holds zones of {zone_bytes} bytes with a capacity of {capacity_bytes}, expected the same zones")]
     Other {
         /// Bytes from the beginning of a zone to that of the next.
@@ -26,14 +24,10 @@ pub enum TableError {
     },
     /// An entry that cannot be.
     #[error("has a damaged table of zones: zone {number} cannot be as it says")]
-    Damaged {
-        /// The zone.
-        number: u32,
-    },
+    Damaged { number: u32 },
 }
 
 /// What a footer says: bytes of the drive, of a zone and of its capacity.
-#[must_use]
 pub(crate) fn read_footer(footer: &[u8]) -> Option<[u64; 3]> {
     let (magic, rest) = footer.split_at_checked(MAGIC.len())?;
     let number = |at: usize| Some(u64::from_le_bytes(rest.get(at..at + 8)?.try_into().ok()?));
@@ -42,12 +36,10 @@ pub(crate) fn read_footer(footer: &[u8]) -> Option<[u64; 3]> {
 
 impl ZoneGeometry {
     /// Bytes of the table with its footer.
-    #[must_use]
     pub fn table_bytes(&self) -> u64 {
         (u64::from(self.count) * ENTRY_BYTES).next_multiple_of(FOOTER_BYTES) + FOOTER_BYTES
     }
 
-    /// The footer.
     fn footer(&self) -> [u8; FOOTER_BYTES as usize] {
         let mut footer = [0; FOOTER_BYTES as usize];
         footer[..16].copy_from_slice(MAGIC);
@@ -61,7 +53,6 @@ impl ZoneGeometry {
 
 impl Zones {
     /// The table, its footer included.
-    #[must_use]
     pub fn table(&self) -> Vec<u8> {
         let mut table = vec![0; self.geometry.table_bytes() as usize];
         for number in 0..self.geometry.count {
@@ -74,7 +65,6 @@ impl Zones {
     }
 
     /// The entry of a zone, and where it is in the table.
-    #[must_use]
     pub fn entry(&self, number: u32) -> (u64, [u8; ENTRY_BYTES as usize]) {
         let zone = self.all[number as usize];
         let mut entry = [0; ENTRY_BYTES as usize];
@@ -86,9 +76,6 @@ impl Zones {
     }
 
     /// The zones of a table after its drive ended, and no zone is open.
-    ///
-    /// # Errors
-    /// [`TableError`].
     pub fn from_table(geometry: ZoneGeometry, table: &[u8]) -> Result<Self, TableError> {
         let footer = table.len().checked_sub(FOOTER_BYTES as usize).map(|at| &table[at..]);
         let [size_bytes, zone_bytes, capacity_bytes] = footer.and_then(read_footer).ok_or(TableError::Absent)?;

@@ -160,7 +160,6 @@ fn the_servers_own_probe_knows_a_secret() {
 
 // Byte by byte
 
-/// Numbers instead of randomness.
 #[derive(Debug)]
 struct Counted(u8);
 

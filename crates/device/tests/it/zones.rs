@@ -142,7 +142,6 @@ impl Plain {
     }
 }
 
-/// Only writes have data.
 fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
     let is_write = u64::from(op == Op::Write);
     vec![value; (length * is_write) as usize]
@@ -185,7 +184,6 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
     }
 }
 
-/// Answers that came since.
 fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), TestCaseError> {
     for answer in &bench.answers[*from..] {
         prop_assert_eq!(answer.status, Status::Done, "{:?}", answer.command);

@@ -9,9 +9,6 @@ use super::translation::{State as SuperblockState, Superblock, Translation};
 impl Drive {
     /// Checks that every logical page that is not discarded has a physical page of its own, and that
     /// all counters agree with the tables.
-    ///
-    /// # Errors
-    /// The first contradiction.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<(), String> {
         if let Some(translation) = &self.translation {
@@ -25,7 +22,6 @@ impl Drive {
 
     /// Element and physical page of a logical page; `None` for a discarded page.
     #[doc(hidden)]
-    #[must_use]
     pub fn physical_page(&self, page: u32) -> Option<(u32, u32)> {
         if let Some(translation) = &self.translation {
             let physical = translation.physical(page)?;

@@ -74,7 +74,6 @@ pub struct SlcOptions {
     pub program_ps: Option<u64>,
     /// Time of a read, picoseconds; `None`: the read time of the specification.
     pub read_ps: Option<u64>,
-    /// When pages are folded.
     pub folding: Folding,
     /// Time without a request after which the host is idle, picoseconds.
     pub idle_ps: u64,

@@ -10,15 +10,11 @@ pub const COMMAND_BYTES: u32 = 4096;
 /// Bytes of an entry of the mapping, by default.
 const ENTRY_BYTES: u64 = 8;
 
-/// A second, picoseconds.
 const SECOND_PS: f64 = 1e12;
 
 impl Controller {
     /// A controller with options by name, in the units of the command line: bytes, microseconds,
     /// 10^6 bytes a second, commands a second; a flag is 0 or 1. `None` if all have their defaults.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a value that cannot be; [`Error::UnknownOption`].
     pub fn of<'a>(options: impl IntoIterator<Item = (&'a str, &'a [f64])>) -> Result<Option<Self>, Error> {
         let mut controller = Self::default();
         for (name, values) in options {
@@ -88,25 +84,21 @@ impl Controller {
     }
 
     /// Pages of a program unit.
-    #[must_use]
     pub fn unit_pages(&self, spec: &Spec) -> u32 {
         pages(self.program_unit_bytes, spec)
     }
 
     /// Pages of a flash page.
-    #[must_use]
     pub fn flash_page_pages(&self, spec: &Spec) -> u32 {
         pages(self.flash_page_bytes, spec)
     }
 
     /// Pages of the write cache.
-    #[must_use]
     pub fn cache_pages(&self, spec: &Spec) -> u64 {
         self.write_cache_bytes / u64::from(spec.page_bytes)
     }
 
     /// Entries of a translation page, which is a flash page.
-    #[must_use]
     pub fn translation_page_entries(&self, spec: &Spec) -> u32 {
         let bytes = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
         let entries = bytes / self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
@@ -114,7 +106,6 @@ impl Controller {
     }
 
     /// Entries that the mapping cache has at most; 0: there is none.
-    #[must_use]
     pub fn cached_entries(&self, spec: &Spec) -> u32 {
         self.entries(u64::from(spec.pages())) as u32
     }
@@ -127,20 +118,17 @@ impl Controller {
 
     /// Free superblocks of a group at which it takes no unit of the host: those that `min_free` keeps, and
     /// one more each for moved pages that have superblocks of their own, and for folded pages.
-    #[must_use]
     pub fn low_blocks(&self, spec: &Spec) -> u32 {
         spec.low_blocks() + u32::from(self.hot_cold) + u32::from(self.slc.region_bytes > 0)
     }
 
     /// Free superblocks of a group at which garbage collection begins.
-    #[must_use]
     pub fn background_blocks(&self, spec: &Spec) -> u32 {
         let blocks = u64::from(spec.blocks_per_plane) * self.background_free_ppm / 1_000_000;
         self.low_blocks(spec).max(blocks as u32)
     }
 
     /// Elements that a superblock spans.
-    #[must_use]
     pub fn span(&self, spec: &Spec) -> u32 {
         match self.superblock_elements {
             0 => spec.elements,
@@ -149,7 +137,6 @@ impl Controller {
     }
 
     /// Time of a sector on a flash channel, picoseconds.
-    #[must_use]
     pub fn flash_sector_ps(&self, spec: &Spec) -> u64 {
         self.flash_channel_ps_per_sector
             .unwrap_or_else(|| u64::from(SECTOR_BYTES + spec.spare_bytes_per_sector) * spec.transfer_ps_per_byte)

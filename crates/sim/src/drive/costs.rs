@@ -2,7 +2,6 @@
 
 use super::spec::{SECTOR_BYTES, Spec};
 
-/// Picoseconds.
 pub(super) struct Costs {
     read: u64,
     transfer_per_sector: u64,
@@ -49,7 +48,6 @@ impl Costs {
 
 impl Spec {
     /// Average time of a page write at its element, without garbage collection, picoseconds.
-    #[must_use]
     pub fn mean_write_ps(&self) -> u64 {
         let costs = Costs::of(self);
         if let Some(controller) = &self.controller {

@@ -5,9 +5,7 @@
 pub struct Counters {
     /// Pages written by the host, or evicted by its write buffer.
     pub written_pages: u64,
-    /// Pages read from flash.
     pub read_pages: u64,
-    /// Pages discarded.
     pub trimmed_pages: u64,
     /// Valid pages moved by garbage collection.
     pub moved_pages: u64,
@@ -15,11 +13,9 @@ pub struct Counters {
     pub summary_pages: u64,
     /// Blocks collected, each with one erasure.
     pub collected_blocks: u64,
-    /// Block erasures.
     pub erases: u64,
     /// Blocks collected for static wear levelling, among `collected_blocks`.
     pub levellings: u64,
-    /// Dead blocks.
     pub dead_blocks: u32,
     /// Pages of the host written to the SLC region, among `written_pages`.
     pub slc_pages: u64,
@@ -31,8 +27,6 @@ pub struct Counters {
 const MOST: u64 = 1 << 48;
 
 impl Counters {
-    /// The sum of both.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
             written_pages: self.written_pages + other.written_pages,
@@ -50,7 +44,6 @@ impl Counters {
     }
 
     /// What was added since `earlier`.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
             written_pages: self.written_pages - earlier.written_pages,
@@ -102,7 +95,6 @@ impl Counters {
 
     /// Write amplification: data pages programmed per page written by the host; `None` before the
     /// first write. Summary pages are not counted, as usual.
-    #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         (self.written_pages > 0).then(|| (self.written_pages + self.moved_pages) as f64 / self.written_pages as f64)
     }

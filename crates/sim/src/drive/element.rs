@@ -36,7 +36,6 @@ pub(super) struct Block {
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Plane {
     pub open_block: u32,
-    /// When it was opened.
     pub opened: u32,
     /// Position of its next page.
     pub position: u32,
@@ -59,7 +58,6 @@ pub struct Element {
     pub(super) next_collected: u32,
     /// Planes with so few free blocks that they need garbage collection.
     pub(super) low_planes: u32,
-    /// Blocks opened so far.
     pub(super) opened: u32,
     pub(super) counters: Counters,
 }
@@ -129,14 +127,11 @@ impl Element {
         });
     }
 
-    /// The element's counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
     /// Erase count of each block, plane by plane.
-    #[must_use]
     pub fn erases(&self) -> &[u32] {
         &self.erases
     }

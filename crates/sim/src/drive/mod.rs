@@ -101,10 +101,6 @@ impl ElementPart<'_> {
 impl Drive {
     /// A new drive. Its tables take [`Spec::memory_bytes`] once all pages have been written; they
     /// are granted lazily by most systems, so that a large drive starts at once.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a drive that cannot work, [`Error::Memory`] for one that needs more
-    /// than `available_bytes`.
     pub fn new(spec: &Spec, available_bytes: u64) -> Result<Self, Error> {
         spec.check_memory(available_bytes)?;
         let shape = Shape::of(spec);
@@ -125,23 +121,17 @@ impl Drive {
         })
     }
 
-    /// Its specification.
-    #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
     /// The element of a page, and its number there.
     #[inline]
-    #[must_use]
     pub fn place(&self, page: Page) -> Place {
         self.shape.place(page)
     }
 
     /// Programs a page; returns how long its element is busy, picoseconds.
-    ///
-    /// # Errors
-    /// [`Error::WornOut`] when no block is left to write to.
     #[inline]
     pub fn write(&mut self, place: Place) -> Result<u64, Error> {
         let element = &mut self.elements[place.element as usize];
@@ -149,7 +139,6 @@ impl Drive {
         element.write(&self.shape, &mut mapping, &self.costs, place.local).ok_or_else(|| self.worn_out(place.element))
     }
 
-    /// Where pages are.
     pub(crate) fn placement(&self) -> Placement {
         self.shape.placement
     }
@@ -283,13 +272,10 @@ impl Drive {
     }
 
     /// The counters of all elements together.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters()))
     }
 
-    /// The elements.
-    #[must_use]
     pub fn elements(&self) -> &[Element] {
         &self.elements
     }

@@ -10,7 +10,6 @@ use crate::policy::Page;
 /// The location of a logical page: its element, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The element.
     pub element: u32,
     /// Number of the page within it.
     pub local: u32,
@@ -45,7 +44,6 @@ impl Placement {
 
 pub(super) struct Shape {
     pub planes: u32,
-    /// Blocks of a plane.
     pub rows: u32,
     /// Blocks of a plane that hold exported pages initially.
     pub usable_rows: u32,

@@ -131,7 +131,6 @@ impl Drive {
     }
 
     /// Share of the SLC region that can be written now; `None` without a region.
-    #[must_use]
     pub fn slc_free_share(&self) -> Option<f64> {
         let (most, free) = self.translation.as_ref()?.slc_pages()?;
         Some(free as f64 / most as f64)

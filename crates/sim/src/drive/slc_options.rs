@@ -39,7 +39,6 @@ impl SlcOptions {
     }
 }
 
-/// One time, or none.
 fn one_time(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
     match times(name, values)?.as_slice() {
         [] => Ok(None),

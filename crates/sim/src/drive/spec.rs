@@ -56,14 +56,11 @@ pub struct Spec {
     pub elements: u32,
     /// Dies of an element; divides `planes`.
     pub dies: u32,
-    /// Planes of an element.
     pub planes: u32,
-    /// Blocks of a plane.
     pub blocks_per_plane: u32,
     /// Pages of a block; the last of them holds a summary, the others data. Without a summary in a
     /// drive with a controller.
     pub pages_per_block: u32,
-    /// Bytes of a page.
     pub page_bytes: u32,
     /// Over-provisioned share of a plane's blocks: spare blocks over all blocks. (Over-provisioning as
     /// usually quoted is spare capacity over exported capacity.)
@@ -90,7 +87,6 @@ pub struct Spec {
     pub pool: Pool,
     /// Which block is the victim of garbage collection.
     pub gc_policy: GcPolicy,
-    /// How erasures are spread.
     pub wear_levelling: WearLevelling,
     /// What may work in parallel.
     pub overlap: Overlap,
@@ -134,9 +130,6 @@ impl Default for Spec {
 
 impl Spec {
     /// Checks that such a drive can work.
-    ///
-    /// # Errors
-    /// [`Error::Option`] with the name of the first thing that cannot be.
     pub fn check(&self) -> Result<(), Error> {
         self.check_counts()?;
         self.check_reserve()?;
@@ -149,9 +142,6 @@ impl Spec {
     }
 
     /// Checks that such a drive can work and fits into memory.
-    ///
-    /// # Errors
-    /// As [`Spec::check`]; [`Error::Memory`].
     pub fn check_memory(&self, available_bytes: u64) -> Result<(), Error> {
         self.check()?;
         let needed_bytes = self.memory_bytes();
@@ -264,37 +254,30 @@ impl Spec {
     }
 
     /// Over-provisioned blocks of a plane.
-    #[must_use]
     pub fn reserved_blocks(&self) -> u32 {
         (self.reserve * f64::from(self.blocks_per_plane)) as u32
     }
 
     /// Blocks of a plane that are exported.
-    #[must_use]
     pub fn usable_blocks(&self) -> u32 {
         self.blocks_per_plane - self.reserved_blocks()
     }
 
     /// Free blocks of a plane at or below which it needs garbage collection.
-    #[must_use]
     pub fn low_blocks(&self) -> u32 {
         (self.min_free * f64::from(self.blocks_per_plane)) as u32
     }
 
     /// Pages of a block that hold data: a drive with a controller has no summaries.
-    #[must_use]
     pub fn data_pages(&self) -> u32 {
         self.pages_per_block - u32::from(self.controller.is_none())
     }
 
-    /// Blocks of an element.
-    #[must_use]
     pub fn blocks_per_element(&self) -> u32 {
         self.planes * self.blocks_per_plane
     }
 
     /// Pages that an element exports.
-    #[must_use]
     pub fn pages_per_element(&self) -> u32 {
         self.usable_blocks() * self.planes * self.data_pages()
     }
@@ -307,19 +290,16 @@ impl Spec {
     }
 
     /// Pages that the drive exports.
-    #[must_use]
     pub fn pages(&self) -> u32 {
         self.pages_wide() as u32
     }
 
     /// Bytes that the drive exports.
-    #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.pages_wide() * u64::from(self.page_bytes)
     }
 
     /// Memory that a simulation of the drive takes, bytes, once all of it has been written.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
         let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
@@ -329,8 +309,6 @@ impl Spec {
         4 * self.pages_wide() + blocks * per_block + index + cached * CACHED_ENTRY_BYTES
     }
 
-    /// Sectors of a page.
-    #[must_use]
     pub fn page_sectors(&self) -> u32 {
         self.page_bytes / SECTOR_BYTES
     }

@@ -31,7 +31,6 @@ pub(super) enum State {
     Free,
     Open,
     Sealed,
-    /// Being collected.
     Victim,
     Dead,
 }
@@ -43,7 +42,6 @@ pub(super) struct Superblock {
     pub opened: u32,
     erases: u32,
     pub state: State,
-    /// Written in SLC mode.
     pub slc: bool,
 }
 
@@ -56,7 +54,6 @@ pub(super) struct Open {
     pub units_left: u32,
 }
 
-/// Elements that superblocks span.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Group {
     pub free: VecDeque<u32>,
@@ -78,7 +75,6 @@ pub(crate) struct Position {
     pub flash_page: u32,
     /// Number of the flash page within its block, or of the unit where a unit has one page type.
     pub in_block: u32,
-    /// Written in SLC mode.
     pub slc: bool,
 }
 
@@ -89,7 +85,6 @@ pub(crate) struct UnitPlace {
     pub pages: u32,
     /// Number of the unit within its block.
     pub row: u32,
-    /// Written in SLC mode.
     pub slc: bool,
 }
 
@@ -111,10 +106,8 @@ pub(crate) struct Translation {
     /// A program unit has pages of one type.
     typed_units: bool,
     pub unit_pages: u32,
-    /// Elements of a group.
     pub span: u32,
     rows: u32,
-    /// Superblocks of a group.
     pub(super) group_superblocks: u32,
     usable_superblocks: u32,
     pub superblock_pages: u32,

@@ -70,9 +70,6 @@ impl Drive {
     }
 
     /// Takes a group's best superblock as its victim.
-    ///
-    /// # Errors
-    /// [`Error::WornOut`] when none would gain space.
     pub(crate) fn take_victim(&mut self, group: u32) -> Result<u32, Error> {
         let span = self.translation.as_ref().map_or(1, |layer| layer.span);
         let translation = self.translation.as_mut();
@@ -95,9 +92,6 @@ impl Drive {
 
     /// Overwrites pages, unit by unit over the elements in turn, with garbage collection and without
     /// time, beside the SLC region. Returns false when it is not a drive with a controller.
-    ///
-    /// # Errors
-    /// [`Error::WornOut`].
     pub(crate) fn overwrite(&mut self, pages: &[Page]) -> Result<bool, Error> {
         let Some(translation) = &self.translation else {
             return Ok(false);

@@ -12,10 +12,8 @@ pub(super) struct Transfer {
     pub sectors: u32,
 }
 
-/// What waits its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Waiting {
-    /// A write's data.
     Write(Transfer),
     /// A read, which takes no channel before its data are there.
     Read(u32),
@@ -53,7 +51,6 @@ pub(super) enum ChannelStep {
     Completes(u32),
     /// It is a read's turn: its pages on this channel go to their elements.
     Admits(u32),
-    /// A transfer has started.
     Started,
     /// Nothing waits, or the channel is busy.
     Idle,

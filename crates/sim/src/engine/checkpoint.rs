@@ -31,7 +31,6 @@ use crate::state::{ensure, put, take};
 /// What a drive has between two runs, beside its tables.
 #[derive(Default)]
 pub struct Settled {
-    /// Its write buffer.
     pub buffer: Option<WriteBuffer>,
     /// What its controller has, if it has one and this is not its first run.
     controller: Option<Idle>,
@@ -52,9 +51,6 @@ impl Settled {
 
 /// As [`run`](super::run()), from a state that was saved (`from`) and into one (`to`), or on a drive
 /// that has `settled`.
-///
-/// # Errors
-/// As `run`, and [`Error::State`].
 pub fn run_between(
     drive: &mut Drive,
     source: &mut dyn Source,
@@ -84,9 +80,6 @@ pub fn run_between(
 }
 
 /// Loads a drive and its buffer, and lets all requests that were in flight complete.
-///
-/// # Errors
-/// [`Error::State`], [`Error::WornOut`].
 pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Read) -> Result<Settled, Error> {
     let options = RunOptions::default();
     let mut nothing: &[ioassay_block::Request] = &[];

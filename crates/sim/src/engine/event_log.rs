@@ -6,37 +6,30 @@ use crate::policy::Page;
 /// An event. Requests have the numbers that [`OnlineDrive::submit`](super::OnlineDrive::submit) gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A request is complete.
     Complete {
-        /// Its number.
         request: u64,
-        /// When, picoseconds.
         at_ps: u64,
     },
     /// A written page is in the write buffer, and replaces an older version there.
     Buffered {
         /// The request that wrote it.
         request: u64,
-        /// The page.
         page: Page,
     },
     /// The buffer dropped a page: it was discarded, or a write that bypasses the buffer replaces it.
     Dropped {
-        /// The page.
         page: Page,
     },
     /// A page was queued at its element; its content at this time will be programmed.
     ProgramIssued {
         /// The request that wrote it; `None` for an eviction of the buffer.
         request: Option<u64>,
-        /// The page.
         page: Page,
     },
     /// Such a page is programmed: it survives a power loss.
     Programmed {
         /// As in `ProgramIssued`. Evictions of one page are programmed in the order of issue.
         request: Option<u64>,
-        /// The page.
         page: Page,
     },
 }

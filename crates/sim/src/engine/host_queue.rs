@@ -8,7 +8,6 @@ use crate::state::ensure;
 /// In which order requests leave the host's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
-    /// First come, first served.
     Fcfs,
     /// C-LOOK: the nearest at or above the last address, then again from the lowest.
     Clook,
@@ -17,7 +16,6 @@ pub enum Scheduler {
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Order {
     Fcfs(VecDeque<u32>),
-    /// (sector, sequence) -> request.
     Clook(BTreeMap<(u64, u64), u32>),
 }
 

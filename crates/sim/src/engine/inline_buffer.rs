@@ -113,7 +113,6 @@ impl InlineBuffer {
         }
     }
 
-    /// Evicts all pages.
     pub fn drain(&mut self, tally: &mut Tally) {
         let before = self.evicted.len();
         self.policy.drain(&mut self.evicted);

@@ -5,7 +5,6 @@ use crate::policy::Page;
 /// Receives events of requests, by the engine's own numbers, and of pages. All methods do nothing by
 /// default, so that a run over a trace pays nothing for them.
 pub(super) trait Listener {
-    /// A request was issued.
     fn issued(&mut self, _request: u32) {}
 
     /// A request is complete; its number will be used again.
@@ -24,7 +23,6 @@ pub(super) trait Listener {
     fn programmed(&mut self, _request: Option<u32>, _page: Page) {}
 }
 
-/// Listens to nothing.
 pub(super) struct NoListener;
 
 impl Listener for NoListener {}

@@ -49,7 +49,6 @@ use crate::Error;
 use crate::drive::Spec;
 use crate::policy::Policy;
 
-/// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// When all requests are complete.
@@ -69,9 +68,6 @@ pub enum BufferMode {
 
 impl BufferMode {
     /// Checks that a drive can have a buffer there: one with a controller has a write cache instead.
-    ///
-    /// # Errors
-    /// [`Error::Option`].
     pub fn check(self, spec: &Spec) -> Result<(), Error> {
         if self == Self::Inline && spec.controller.is_some() {
             return Err(Error::option(
@@ -88,7 +84,6 @@ impl BufferMode {
 pub struct WriteBuffer {
     /// Which pages it keeps and which it evicts.
     pub policy: Box<dyn Policy + Send>,
-    /// Where it is.
     pub mode: BufferMode,
     /// Whether the drive does the reads that pad blocks; else they are only counted.
     pub pad_reads: bool,
@@ -99,13 +94,11 @@ pub struct WriteBuffer {
 /// How a run issues its load and when it ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOptions {
-    /// When requests are issued.
     pub issue_mode: IssueMode,
     /// Requests that the drive holds at most (queue depth); `None`: any number.
     pub window: Option<u32>,
     /// Order of the host's queue, for requests beyond the window.
     pub scheduler: Scheduler,
-    /// When the run ends.
     pub end: End,
     /// Outstanding requests beyond which the run is given up as saturated.
     pub max_outstanding: usize,
@@ -131,9 +124,6 @@ impl Default for RunOptions {
 
 impl RunOptions {
     /// Checks that a run with these options is possible.
-    ///
-    /// # Errors
-    /// [`Error::Option`].
     pub fn check(&self) -> Result<(), Error> {
         let at_least_one = |name, value: u64| match value {
             0 => Err(Error::option(name, value, "at least 1")),

@@ -31,9 +31,6 @@ pub struct OnlineDrive {
 
 impl OnlineDrive {
     /// A drive at time 0, with its inline write buffer, if it has one.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for a buffer in front of the drive, or one in a drive with a controller.
     pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Result<Self, Error> {
         if buffer.as_ref().is_some_and(|buffer| buffer.mode != BufferMode::Inline) {
             return Err(Error::option("mode", "reshape", "inline, to be served"));
@@ -66,17 +63,11 @@ impl OnlineDrive {
 
     /// Issues a request at `at_ps`, or at the time of the latest event if that is later; its time stamp does not
     /// matter. Returns its number, counted from 0. Nothing happens until [`OnlineDrive::advance_to`].
-    ///
-    /// # Errors
-    /// [`Error::Request`] for a range beyond the drive, or a time after 100 days.
     pub fn submit(&mut self, at_ps: u64, request: &Request) -> Result<u64, Error> {
         self.submit_at(at_ps, request, false)
     }
 
     /// As [`OnlineDrive::submit`], for a write that bypasses the buffer: it completes when it is programmed.
-    ///
-    /// # Errors
-    /// As [`OnlineDrive::submit`].
     pub fn submit_bypass(&mut self, at_ps: u64, request: &Request) -> Result<u64, Error> {
         self.submit_at(at_ps, request, true)
     }
@@ -98,21 +89,16 @@ impl OnlineDrive {
     }
 
     /// Time of the next event; `None` if there is none without a further request.
-    #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
         Some(self.engine.next_ps()).filter(|&next_ps| next_ps != u64::MAX)
     }
 
     /// Time of the latest event, before which nothing can be submitted.
-    #[must_use]
     pub fn now_ps(&self) -> u64 {
         self.engine.now_ps()
     }
 
     /// Advances to `to_ps`, and appends the events up to and including then to `events`, in order.
-    ///
-    /// # Errors
-    /// [`Error::WornOut`]: then only [`OnlineDrive::cut_power`] may follow, and no write after that.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
         std::mem::swap(events, &mut self.engine.log_mut().events);
         let done = self.engine.advance_to(to_ps);
@@ -141,37 +127,30 @@ impl OnlineDrive {
     }
 
     /// Requests submitted and not complete.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.engine.in_flight() + self.engine.arrivals().len()
     }
 
     /// Whether the buffer can serve a read of the page.
-    #[must_use]
     pub fn is_buffered(&self, page: Page) -> bool {
         self.engine.is_buffered(page)
     }
 
-    /// Pages in the buffer.
-    #[must_use]
     pub fn buffered_pages(&self) -> u64 {
         self.engine.buffered_pages()
     }
 
     /// Pages that the buffer can hold; 0 without one.
-    #[must_use]
     pub fn buffer_capacity_pages(&self) -> u64 {
         self.engine.buffer_capacity_pages()
     }
 
     /// Estimated time at which each element will have finished its queue.
-    #[must_use]
     pub fn free_at_ps(&self) -> &[u64] {
         self.engine.free_at_ps()
     }
 
     /// The drive: its elements and their counters.
-    #[must_use]
     pub fn drive(&self) -> &Drive {
         self.engine.drive()
     }
@@ -192,7 +171,6 @@ impl OnlineDrive {
     }
 
     /// What was counted since [`OnlineDrive::take_tally`], without busy times and what is in progress.
-    #[must_use]
     pub fn tally(&self) -> &Tally {
         self.engine.tally()
     }

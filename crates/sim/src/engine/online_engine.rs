@@ -41,7 +41,6 @@ pub(super) trait OnlineEngine: Send {
     fn drive_mut(&mut self) -> &mut Drive;
     /// Whether the buffer can serve a read of the page.
     fn is_buffered(&self, page: Page) -> bool;
-    /// Pages in the buffer.
     fn buffered_pages(&self) -> u64;
     /// Pages that the buffer can hold; 0 without one.
     fn buffer_capacity_pages(&self) -> u64;

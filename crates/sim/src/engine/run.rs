@@ -20,10 +20,6 @@ use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
-///
-/// # Errors
-/// [`Error::Option`] for impossible options, [`Error::Trace`] and [`Error::Request`] for a trace that
-/// cannot be read or does not fit the drive, [`Error::WornOut`].
 pub fn run(
     drive: &mut Drive,
     source: &mut dyn Source,
@@ -34,9 +30,6 @@ pub fn run(
 }
 
 /// As [`run`], with the same results, by several threads where elements do not depend on each other.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with(
     drive: &mut Drive,
     source: &mut dyn Source,

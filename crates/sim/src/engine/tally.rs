@@ -11,11 +11,9 @@ const BATCH: usize = 512;
 pub struct Responses {
     /// From issue to completion, nanoseconds.
     pub response_ns: Histogram,
-    /// Their exact sum, picoseconds.
     pub response_ps: u128,
     /// From dispatch to completion, summed up, picoseconds.
     pub device_ps: u128,
-    /// Sectors transferred.
     pub sectors: u64,
     recent_ns: Vec<u64>,
 }
@@ -44,26 +42,20 @@ impl Responses {
         self.recent_ns.clear();
     }
 
-    /// Requests that completed.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.response_ns.count()
     }
 
     /// Mean response time, picoseconds; `None` without a request.
-    #[must_use]
     pub fn mean_response_ps(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.response_ps as f64 / self.count() as f64)
     }
 
     /// Mean time in the drive, without the wait in the host's queue, picoseconds.
-    #[must_use]
     pub fn mean_device_ps(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.device_ps as f64 / self.count() as f64)
     }
 
-    /// The sum of both.
-    #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
         sum.response_ns.merge(&other.response_ns);
@@ -74,16 +66,12 @@ impl Responses {
     }
 }
 
-/// Counts of a run.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
-    /// Reads that completed.
     pub reads: Responses,
-    /// Writes that completed.
     pub writes: Responses,
     /// Trims and flushes that completed.
     pub others: Responses,
-    /// Requests issued.
     pub issued: u64,
     /// Requests issued that did not complete before the end.
     pub unfinished: u64,
@@ -91,15 +79,12 @@ pub struct Tally {
     pub gave_up: bool,
     /// When the last request was issued, picoseconds after the first.
     pub last_issue_ps: u64,
-    /// When the last completed.
     pub last_completion_ps: u64,
     /// Page writes to the buffer.
     pub buffered_writes: u64,
-    /// Hits among them.
     pub write_hits: u64,
     /// Page reads that looked in the buffer.
     pub buffered_reads: u64,
-    /// Hits among them.
     pub read_hits: u64,
     /// Pages evicted by the buffer.
     pub evicted_pages: u64,
@@ -117,9 +102,7 @@ pub struct Tally {
     pub mapping_hits: u64,
     /// Pages read whose entry it had not.
     pub mapping_misses: u64,
-    /// Translation pages read.
     pub translation_reads: u64,
-    /// Translation pages written.
     pub translation_writes: u64,
     /// Busy time of each element, picoseconds.
     pub busy_ps: Vec<u64>,
@@ -142,14 +125,11 @@ impl Tally {
         }
     }
 
-    /// Reads and writes together.
-    #[must_use]
     pub fn transfers(&self) -> Responses {
         self.reads.plus(&self.writes)
     }
 
     /// Hit ratio of page writes; `None` without a buffer.
-    #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.buffered_writes > 0).then(|| self.write_hits as f64 / self.buffered_writes as f64)
     }

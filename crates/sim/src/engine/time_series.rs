@@ -7,15 +7,12 @@ use crate::state::ensure;
 /// One row: what happened in an interval of time.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct TimeSlice {
-    /// Requests issued.
     pub issued: u64,
-    /// Requests completed.
     pub completed: u64,
     /// Sum of their response times, picoseconds.
     pub response_ps: u128,
     /// Requests outstanding at its end.
     pub outstanding: u64,
-    /// The drive's counters.
     pub counters: Counters,
     /// Work started at each element, picoseconds.
     pub busy_ps: Vec<u64>,
@@ -39,7 +36,6 @@ impl TimeSlice {
 pub struct TimeSeries {
     /// Width of a row, picoseconds.
     pub width_ps: u64,
-    /// The rows.
     pub rows: Vec<TimeSlice>,
     max_rows: usize,
     elements: usize,
@@ -67,7 +63,6 @@ impl TimeSeries {
         TimeSlice { busy_ps: vec![0; self.elements], ..TimeSlice::default() }
     }
 
-    /// The current row.
     #[inline]
     pub(super) fn current_row(&mut self) -> &mut TimeSlice {
         let last = self.rows.len() - 1;
@@ -129,7 +124,6 @@ impl TimeSeries {
         sums
     }
 
-    /// Ends the series.
     pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
         let row = self.current_row();
         row.outstanding = outstanding;

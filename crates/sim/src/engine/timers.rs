@@ -31,7 +31,6 @@ impl Timers {
         self.order.get(self.first).copied().unwrap_or((NEVER, 0))
     }
 
-    /// Sets a timer.
     #[inline]
     pub fn set(&mut self, timer: u32, at_ps: u64) {
         if self.next().1 == timer && self.is_set[timer as usize] {

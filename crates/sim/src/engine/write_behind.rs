@@ -52,9 +52,6 @@ pub struct Destaging {
 impl Destaging {
     /// What destages for a buffer of `slots` pages over `elements`; `None` for a buffer that does
     /// not write behind. `eager`: its policy is made for write-behind.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for values that cannot be, and for options of a write-behind that is off.
     pub fn destager(
         &self,
         mode: BufferMode,
@@ -112,7 +109,6 @@ impl Destaging {
     }
 }
 
-/// A watermark in pages.
 fn pages_of(name: &'static str, share: Option<f64>, slots: usize) -> Result<Option<usize>, Error> {
     match share {
         None => Ok(None),

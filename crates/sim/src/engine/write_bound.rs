@@ -12,9 +12,6 @@ use crate::policy::belady::OfflineOptimum;
 ///
 /// A trimmed page is discarded, and a flush empties the buffer. The order is that of the trace: a
 /// buffer inside the drive sees another one where the host's queue reorders.
-///
-/// # Errors
-/// [`Error::Trace`] and [`Error::Request`] for a trace that cannot be read or does not fit the drive.
 pub fn write_bound(
     source: &mut dyn Source,
     drive: &Spec,

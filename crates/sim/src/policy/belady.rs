@@ -33,7 +33,6 @@ pub struct OfflineOptimum {
 
 impl OfflineOptimum {
     /// For a buffer of `capacity` pages, and a drive of `pages`.
-    #[must_use]
     pub fn new(capacity: usize, pages: u32) -> Self {
         Self { capacity, free_since: BTreeSet::new(), written: vec![0; pages as usize], writes: 0, hits: 0, flushed: 0 }
     }
@@ -44,7 +43,6 @@ impl OfflineOptimum {
         self.written.len() as Page - 1
     }
 
-    /// A page is written.
     pub fn write(&mut self, page: Page) {
         self.writes += 1;
         let begin = std::mem::replace(&mut self.written[page as usize], self.writes);
@@ -73,14 +71,11 @@ impl OfflineOptimum {
         self.flushed = self.writes;
     }
 
-    /// Page writes so far.
-    #[must_use]
     pub fn writes(&self) -> u64 {
         self.writes
     }
 
     /// The most hits among them.
-    #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
     }

@@ -6,7 +6,6 @@ use std::num::NonZeroU32;
 use super::{Action, BlockBy, Eviction, Page, Settings, slots::Slots};
 use crate::divide::Divisor;
 
-/// How pages make blocks.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Cut {
     by: BlockBy,
@@ -101,7 +100,6 @@ impl Blocks {
         self.slots.capacity()
     }
 
-    /// Pages held.
     pub(super) fn len(&self) -> usize {
         self.pages
     }

@@ -15,7 +15,6 @@ use super::{
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Epo {
     held: PerElementLru,
-    /// Whose turn it is.
     turn: u32,
 }
 

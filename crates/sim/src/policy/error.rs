@@ -6,43 +6,25 @@ pub enum Error {
     /// No policy has that name.
     #[error("no policy is called `{name}`; {near}")]
     Unknown {
-        /// The name.
         name: String,
         /// The names that come near, or all of them.
         near: String,
     },
     /// An option that the policy does not know.
     #[error("policy `{policy}` knows no option `{option}`; it knows {known}")]
-    Option {
-        /// The policy.
-        policy: &'static str,
-        /// The option.
-        option: &'static str,
-        /// What it knows.
-        known: String,
-    },
+    Option { policy: &'static str, option: &'static str, known: String },
     /// Fewer pages than the policy can work with.
     #[error("policy `{policy}` needs a buffer of at least {wanted} pages ({why}), not of {seen}")]
     TooSmall {
-        /// The policy.
         policy: &'static str,
-        /// Pages that it needs.
         wanted: usize,
-        /// What for.
         why: &'static str,
         /// Pages that it was to have.
         seen: usize,
     },
     /// A setting that no policy can have.
     #[error("{name} of a buffer is {seen}, expected {wanted}")]
-    Impossible {
-        /// The setting.
-        name: &'static str,
-        /// Its value.
-        seen: String,
-        /// What it may be.
-        wanted: String,
-    },
+    Impossible { name: &'static str, seen: String, wanted: String },
 }
 
 impl Error {

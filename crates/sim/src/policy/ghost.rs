@@ -37,7 +37,6 @@ impl Ghost {
         (page.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    /// A page leaves.
     #[inline]
     pub(super) fn remember(&mut self, page: u32, mark: bool) {
         // 31 bits that wrap: after two thousand million departures an entry that nothing has

@@ -39,7 +39,6 @@ const NEVER_READY: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Kind {
-    /// Written once.
     Recent,
     /// Written again while it was buffered, or remembered.
     Frequent,

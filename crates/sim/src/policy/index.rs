@@ -31,7 +31,6 @@ impl Index {
         Self { entries: vec![EMPTY; 1 << bits].into_boxed_slice(), shift: 32 - bits }
     }
 
-    /// The slot of `key`.
     #[inline]
     pub(super) fn find(&self, key: u32) -> Option<u32> {
         let entry = self.entries[self.seek(key)];

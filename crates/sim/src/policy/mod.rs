@@ -54,7 +54,6 @@ pub struct Layout {
 /// The state of the drive, as far as policies may know it.
 #[derive(Debug, Clone, Copy)]
 pub struct DriveState<'a> {
-    /// Now, picoseconds.
     pub now_ps: u64,
     /// For each element the time at which it finishes its queue; an idle one has a time up to `now_ps`.
     pub free_at_ps: &'a [u64],
@@ -89,11 +88,8 @@ pub enum Action {
 /// joined to the one before them go to the drive with it, as one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Eviction {
-    /// First page.
     pub first: Page,
-    /// How many.
     pub pages: u32,
-    /// What the drive does.
     pub action: Action,
     /// Part of the same request as the eviction before it.
     pub joined: bool,
@@ -126,7 +122,6 @@ pub trait Policy: Stored {
     /// Returns whether it was there.
     fn discard(&mut self, page: Page) -> bool;
 
-    /// Pages held.
     fn len(&self) -> usize;
 
     /// Whether no page is held.
@@ -175,9 +170,7 @@ pub trait Policy: Stored {
 
 type Constructor = fn(&Settings) -> Result<Box<dyn Policy + Send>, Error>;
 
-/// An entry of [`POLICIES`].
 pub struct Entry {
-    /// What it is called.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
@@ -191,10 +184,6 @@ impl Entry {
         Self { name, about, options, make }
     }
 
-    /// Makes the buffer.
-    ///
-    /// # Errors
-    /// An option that the policy does not know, a buffer smaller than it needs, a layout that cannot be.
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
         settings.check()?;
         if let Some(option) = settings.chosen().find(|option| !self.options.contains(option)) {
@@ -208,7 +197,6 @@ impl Entry {
     }
 }
 
-/// Every policy there is.
 pub const POLICIES: &[Entry] = &[
     Entry::new("none", "no buffer: every page goes straight to the drive", &[], none::make),
     Entry::new("fifo", "the page that came first leaves first", &[], fifo::make),
@@ -240,9 +228,6 @@ pub const POLICIES: &[Entry] = &[
 ];
 
 /// Makes the buffer of a policy.
-///
-/// # Errors
-/// A name that is in no entry of [`POLICIES`], and all that [`Entry::build`] refuses.
 pub fn make(name: &str, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     if let Some(entry) = POLICIES.iter().find(|entry| entry.name == name) {
         return entry.build(settings);

@@ -37,7 +37,6 @@ impl Segments {
         self.slots.key(slot)
     }
 
-    /// Pages in a queue.
     #[inline]
     pub(super) fn len(&self, queue: u8) -> usize {
         self.lengths[queue as usize]
@@ -74,7 +73,6 @@ impl Segments {
         self.lists.renew(queue.into(), slot);
     }
 
-    /// Frees a taken slot.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         self.lists.unlink(slot);

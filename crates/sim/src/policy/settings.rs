@@ -40,7 +40,6 @@ pub struct Settings {
 impl Settings {
     /// A buffer of `capacity_pages` with nothing switched on; a page takes the 308,984 ns that
     /// one with its share of summary pages takes in the reference drive.
-    #[must_use]
     pub fn new(layout: Layout, capacity_pages: usize) -> Self {
         Self {
             layout,

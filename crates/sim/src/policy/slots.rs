@@ -11,7 +11,6 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// `slots` free slots.
     pub(super) fn new(slots: usize) -> Self {
         Self {
             index: Index::new(slots),
@@ -50,13 +49,11 @@ impl Slots {
         key
     }
 
-    /// Slots taken.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.keys.len() - self.free.len()
     }
 
-    /// Slots in all.
     pub(super) fn capacity(&self) -> usize {
         self.keys.len()
     }

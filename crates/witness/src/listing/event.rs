@@ -7,7 +7,6 @@ pub(crate) const CALL_BYTES: usize = 88;
 pub(crate) const AIO: u32 = 0x1_0000;
 pub(crate) const URING: u32 = 0x2_0000;
 
-/// A call that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) entered_ns: u64,

@@ -12,7 +12,6 @@ use serde::Serialize;
 pub(crate) use recorder::Recorder;
 pub(crate) use text::Paths;
 
-/// Which calls to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listing {
     /// All of them, a line each, to this file.
@@ -21,7 +20,6 @@ pub enum Listing {
     Sample,
 }
 
-/// What was listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// Calls that were listed or are behind the sample: all but those that found no room.
@@ -35,7 +33,6 @@ pub struct Listed {
 pub struct ListedFile {
     /// Empty for calls that are about no file.
     pub path: String,
-    /// All calls on it.
     pub calls: u64,
     /// The first of them, as lines.
     pub first: Vec<String>,

@@ -130,7 +130,6 @@ fn arguments(name: &str, event: &Event, paths: &Paths) -> String {
     }
 }
 
-/// `3</data>`
 fn descriptor(number: u64, path: Option<&str>) -> String {
     let number = number_of(number);
     path.map_or_else(|| number.to_string(), |path| format!("{number}<{path}>"))
@@ -168,7 +167,6 @@ fn whence(number: u64) -> String {
     name.map_or_else(|| number.to_string(), |&name| name.to_owned())
 }
 
-/// `O_RDWR|O_CREAT, 0644`
 fn open_flags(flags: u64, mode: u64) -> String {
     let bits = number_of(flags);
     let mut text = match bits & libc::O_ACCMODE {

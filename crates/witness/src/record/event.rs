@@ -6,14 +6,12 @@ pub(crate) const EVENT_BYTES: usize = 40;
 /// First bytes of a recording; as long as an event, so that all is aligned.
 pub(crate) const MAGIC: &[u8; EVENT_BYTES] = b"ioassay block requests, version 1, 40 B\n";
 
-/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) start_ns: u64,
     pub(crate) sector: u64,
     /// From dispatch to completion; all ones where that was not seen.
     pub(crate) d2c_ns: u64,
-    /// From start to dispatch.
     pub(crate) q2d_ns: u32,
     pub(crate) bytes: u32,
     /// The kernel's flags, and whether the process tree issued it.

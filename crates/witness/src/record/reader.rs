@@ -59,9 +59,6 @@ struct Waiting {
 
 impl Reader {
     /// Opens a recording, and reads it once to learn its order.
-    ///
-    /// # Errors
-    /// It cannot be read, is no recording, or ends within an event.
     pub fn open(path: &Path, selection: Selection) -> Result<Self, Error> {
         let mut events = Events::open(path)?;
         let (mut first_ns, mut latest_ns, mut lateness_ns) = (u64::MAX, 0, 0);

@@ -17,10 +17,8 @@ const STATE: u32 = 0x1c;
 /// Enable, with entries of 64 and 16 bytes.
 const ENABLED: u32 = 0x0046_0001;
 
-/// An admin queue.
 #[derive(Debug)]
 pub struct Admin {
-    /// Its connection.
     pub channel: Channel,
     to: Endpoint,
     subsystem: String,
@@ -31,9 +29,6 @@ pub struct Admin {
 
 impl Admin {
     /// Connects to a subsystem; the controller is not enabled yet.
-    ///
-    /// # Errors
-    /// As the socket says, or the subsystem refuses.
     pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Result<Self> {
         let mut channel = Channel::open(to, settings)?;
         let entry = connect_entry(0, 32, settings);
@@ -45,8 +40,6 @@ impl Admin {
         Ok(Self { channel, to, subsystem, settings, controller, next_id: 1 })
     }
 
-    /// The controller's number.
-    #[must_use]
     pub fn controller(&self) -> u16 {
         self.controller
     }
@@ -57,27 +50,16 @@ impl Admin {
         entry(opcode, self.next_id)
     }
 
-    /// Carries out a command.
-    ///
-    /// # Errors
-    /// The connection is over. What the controller says to the command is in the answer.
     pub fn call(&mut self, entry: &[u8; 64], data: &[u8]) -> io::Result<Answer> {
         self.channel.command(entry, data);
         answer(&mut self.channel)
     }
 
     /// Waits for the answer to a command that was sent before.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub fn answer(&mut self) -> io::Result<Answer> {
         answer(&mut self.channel)
     }
 
-    /// Reads a property.
-    ///
-    /// # Errors
-    /// As `call`, and the controller's refusal.
     pub fn property(&mut self, offset: u32) -> io::Result<u64> {
         let mut entry = self.entry(0x7f);
         entry[4] = 4;
@@ -86,10 +68,6 @@ impl Admin {
         Ok(succeeded(self.call(&entry, &[])?)?.result)
     }
 
-    /// Sets the configuration.
-    ///
-    /// # Errors
-    /// As `property`.
     pub fn configure(&mut self, to: u32) -> io::Result<()> {
         let mut entry = self.entry(0x7f);
         entry[44..48].copy_from_slice(&CONFIGURATION.to_le_bytes());
@@ -97,10 +75,6 @@ impl Admin {
         succeeded(self.call(&entry, &[])?).map(|_| ())
     }
 
-    /// Enables the controller.
-    ///
-    /// # Errors
-    /// As `property`; and it does not become ready.
     pub fn enable(&mut self) -> io::Result<()> {
         self.configure(ENABLED)?;
         let state = self.property(STATE)?;
@@ -108,9 +82,6 @@ impl Admin {
     }
 
     /// Identifies something of the namespace, or of the controller.
-    ///
-    /// # Errors
-    /// As `property`.
     pub fn identify(&mut self, what: u8, namespace: u32) -> io::Result<Vec<u8>> {
         let mut entry = self.entry(0x06);
         entry[4..8].copy_from_slice(&namespace.to_le_bytes());
@@ -120,9 +91,6 @@ impl Admin {
     }
 
     /// A log page, from a byte on.
-    ///
-    /// # Errors
-    /// As `property`.
     pub fn log(&mut self, page: u8, offset: u64, length_bytes: u32) -> io::Result<Vec<u8>> {
         let mut entry = self.entry(0x02);
         pointer(&mut entry, length_bytes, false);
@@ -135,9 +103,6 @@ impl Admin {
     }
 
     /// Sets a feature that is a number.
-    ///
-    /// # Errors
-    /// As `property`.
     pub fn set_feature(&mut self, feature: u8, value: u32) -> io::Result<u64> {
         let mut entry = self.entry(0x09);
         entry[40] = feature;
@@ -146,26 +111,17 @@ impl Admin {
     }
 
     /// Asks for I/O queues: how many are granted.
-    ///
-    /// # Errors
-    /// As `property`.
     pub fn ask_for_queues(&mut self, queues: u16) -> io::Result<u16> {
         let less_one = u32::from(queues.saturating_sub(1));
         Ok((self.set_feature(0x07, less_one | (less_one << 16))? & 0xffff) as u16 + 1)
     }
 
     /// Connects an I/O queue, over a connection of its own.
-    ///
-    /// # Errors
-    /// As the socket says, or the controller refuses.
     pub fn queue(&mut self, number: u16) -> io::Result<Queue> {
         self.queue_of(number, 1)
     }
 
     /// The same, whose requests concern this namespace.
-    ///
-    /// # Errors
-    /// As `queue`.
     pub fn queue_of(&mut self, number: u16, namespace: u32) -> io::Result<Queue> {
         let described = self.identify(0, namespace)?;
         let exponent = described.get(130).copied().unwrap_or(0);

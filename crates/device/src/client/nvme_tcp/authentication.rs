@@ -11,7 +11,6 @@ use crate::transport::nvme::authentication::{
 };
 use crate::transport::nvme_tcp::pdu::{u16_at, u32_at};
 
-/// Room for a message.
 const ROOM_BYTES: u32 = 4096;
 
 /// What a host knows, and offers.
@@ -19,15 +18,12 @@ const ROOM_BYTES: u32 = 4096;
 pub struct Credentials {
     /// Its secret, and the controller's if it wants to know whom it talks to.
     pub secrets: HostSecrets,
-    /// Hashes.
     pub hashes: Vec<Hash>,
-    /// Groups.
     pub groups: Vec<Group>,
 }
 
 impl Credentials {
     /// With all hashes and groups.
-    #[must_use]
     pub fn new(secrets: HostSecrets) -> Self {
         Self { secrets, hashes: HASHES.to_vec(), groups: GROUPS.to_vec() }
     }
@@ -48,9 +44,6 @@ pub enum Unauthenticated {
 }
 
 /// Authenticates the host on a queue, and the controller if the host has its secret.
-///
-/// # Errors
-/// The connection ends, or one does not accept the other: [`Unauthenticated`].
 pub fn authenticate(channel: &mut Channel, credentials: &Credentials, subsystem: &str) -> io::Result<()> {
     let mut entropy = SystemEntropy::default();
     let mut drawn = |bytes: usize| -> io::Result<Vec<u8>> {
@@ -104,10 +97,6 @@ pub fn authenticate(channel: &mut Channel, credentials: &Credentials, subsystem:
     send(channel, &message::success2(id))
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// The connection is over, or the controller refuses the command.
 pub fn send(channel: &mut Channel, message: &[u8]) -> io::Result<()> {
     let mut entry = command(0x05, message.len() as u32);
     pointer(&mut entry, message.len() as u32, true);
@@ -116,9 +105,6 @@ pub fn send(channel: &mut Channel, message: &[u8]) -> io::Result<()> {
 }
 
 /// Asks for the controller's message.
-///
-/// # Errors
-/// As [`send`]; and that the controller does not accept the host.
 pub fn receive(channel: &mut Channel) -> io::Result<Vec<u8>> {
     let mut entry = command(0x06, ROOM_BYTES);
     pointer(&mut entry, ROOM_BYTES, false);

@@ -11,7 +11,6 @@ use crate::transport::socket::Endpoint;
 /// Longest unit that is believed.
 const MAX_UNIT_BYTES: usize = 64 << 20;
 
-/// An initialized connection.
 #[derive(Debug)]
 pub struct Channel {
     wire: Wire,
@@ -20,26 +19,17 @@ pub struct Channel {
     max_data_bytes: usize,
 }
 
-/// A unit that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Unit<'a> {
-    /// Its type.
     pub kind: u8,
-    /// Its flags.
     pub flags: u8,
-    /// Its header.
     pub header: &'a [u8],
-    /// Its data.
     pub data: &'a [u8],
     /// Bytes of all of it.
     pub bytes: usize,
 }
 
 impl Channel {
-    /// Connects and initializes.
-    ///
-    /// # Errors
-    /// As the socket says, or the controller refuses.
     pub fn open(to: &Endpoint, settings: &Settings) -> io::Result<Self> {
         let mut wire = Wire::connect(to, settings.waiting)?;
         let mut request = [0; IC_BYTES];
@@ -113,18 +103,11 @@ impl Channel {
         self.wire.output.extend_from_slice(bytes);
     }
 
-    /// Sends what is kept.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub fn push(&mut self) -> io::Result<()> {
         self.wire.push()
     }
 
     /// The next unit, if it is there as a whole; if not, how long it has to be.
-    ///
-    /// # Errors
-    /// It cannot be understood, or is not what its digests say.
     pub fn unit(&self) -> io::Result<Result<Unit<'_>, usize>> {
         let bytes = self.wire.pending();
         if bytes.len() < SHORT_BYTES {
@@ -156,9 +139,6 @@ impl Channel {
     }
 
     /// Waits until more has arrived of a unit of that length.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub fn more(&mut self, wants: usize) -> io::Result<()> {
         self.wire.more(wants)
     }

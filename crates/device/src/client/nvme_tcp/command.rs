@@ -14,9 +14,7 @@ pub struct Answer {
     pub id: u16,
     /// Its status field without the phase bit.
     pub status: u16,
-    /// What it gave back.
     pub result: u64,
-    /// Its data.
     pub data: Vec<u8>,
 }
 

@@ -22,17 +22,12 @@ use crate::transport::socket::Endpoint;
 /// What a host asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The host's name.
     pub host: String,
-    /// The host's identifier.
     pub host_id: [u8; 16],
-    /// Digests of headers.
     pub header_digests: bool,
-    /// Digests of data.
     pub data_digests: bool,
     /// Data are wanted at multiples of four times this and one bytes.
     pub alignment: u8,
-    /// Entries of I/O queues.
     pub entries: u16,
     /// Whether completions say how far the queue is.
     pub flow_control: bool,
@@ -62,9 +57,6 @@ impl Default for Settings {
 }
 
 /// Connects an admin queue and one I/O queue.
-///
-/// # Errors
-/// As the socket says, or the subsystem refuses.
 pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Result<(Admin, Queue)> {
     let mut admin = Admin::connect(to, subsystem, settings)?;
     admin.enable()?;
@@ -85,7 +77,6 @@ pub struct OverheadProbe {
 impl OverheadProbe {
     /// Of a subsystem that listens there, under the name of a host that may connect, if not any may, and
     /// with its secret.
-    #[must_use]
     pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>, secrets: Option<&Secrets>) -> Self {
         let known = secrets.and_then(|secrets| match host {
             Some(host) => secrets.of_host(host.as_bytes()),

@@ -17,10 +17,8 @@ struct Kept {
     data: Vec<u8>,
 }
 
-/// An I/O queue.
 #[derive(Debug)]
 pub struct Queue {
-    /// Its connection.
     pub channel: Channel,
     namespace: u32,
     size_bytes: u64,
@@ -49,7 +47,6 @@ impl Queue {
     }
 
     /// An entry that reads or writes whole blocks.
-    #[must_use]
     pub fn entry(&self, opcode: u8, id: u16, offset_bytes: u64, length_bytes: u32) -> [u8; 64] {
         let mut entry = entry(opcode, id);
         entry[4..8].copy_from_slice(&self.namespace.to_le_bytes());

@@ -10,9 +10,7 @@ pub const MINOR: u32 = 38;
 /// Node of the only file, which is the root.
 pub const ROOT: u64 = 1;
 
-/// Bytes before each request.
 pub const IN_HEADER: usize = 40;
-/// Bytes before each reply.
 pub const OUT_HEADER: usize = 16;
 /// Bytes between a write's header and its data.
 pub const WRITE_IN: usize = 40;
@@ -104,7 +102,6 @@ pub struct Request<'a> {
     /// Its number, to be repeated in the reply.
     pub unique: u64,
     body: &'a [u8],
-    /// Of a write.
     data: &'a [u8],
 }
 

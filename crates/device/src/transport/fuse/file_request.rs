@@ -11,7 +11,6 @@ pub const O_DSYNC: u32 = 0o10_000;
 /// What a program asks of the file.
 pub struct FileRequest {
     pub op: Op,
-    /// Bytes, within the file.
     pub range: Range<u64>,
     pub durable: bool,
     /// Whether it is read into the page cache.
@@ -20,9 +19,6 @@ pub struct FileRequest {
 
 impl FileRequest {
     /// Reads a request; the file has so many bytes.
-    ///
-    /// # Errors
-    /// It is shorter than its kind, or asks for what there is not.
     pub fn read(request: Request<'_>, size: u64) -> Result<Self, i32> {
         match request.opcode {
             opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(errno::INVALID),
@@ -31,7 +27,6 @@ impl FileRequest {
         }
     }
 
-    /// `fuse_read_in` and `fuse_write_in`.
     fn transfer(request: Request<'_>, size: u64) -> Option<Self> {
         let fields = request.fields();
         let (offset, length) = (fields.u64(8)?, fields.u32(16)?);

@@ -16,9 +16,6 @@ const ATTRIBUTES_HOLD_S: u64 = 1;
 const MODE: u32 = 0o100_600;
 
 /// The body of the answer to a request that is no command of the drive.
-///
-/// # Errors
-/// A number of [`errno`].
 pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, facts: &Facts) -> Result<Vec<u8>, i32> {
     let fields = request.fields();
     match request.opcode {
@@ -97,7 +94,6 @@ fn resized(fields: Fields<'_>, facts: &Facts) -> Option<()> {
     kept.then_some(())
 }
 
-/// `fuse_open_out`.
 fn open(fields: Fields<'_>, facts: &Facts) -> Result<Vec<u8>, i32> {
     let writes = fields.u32(0).ok_or(errno::INVALID)? & 0b11 != 0;
     if writes && facts.read_only {

@@ -41,7 +41,6 @@ const TURN_BYTES: usize = 4 << 20;
 /// What still comes by /dev/fuse while there is a ring has no reply: it is read once in this number of polls.
 const DEVICE_EVERY: u64 = 256;
 
-/// What requests come through.
 const OVER_RING: &str = "io_uring";
 const BY_DEVICE: &str = "/dev/fuse";
 
@@ -70,9 +69,6 @@ pub struct Fuse {
 
 impl Fuse {
     /// Mounts a namespace on `path`, a file that is empty or not there yet; `number` is the transport's.
-    ///
-    /// # Errors
-    /// As `mount(2)`, with the remedy.
     pub fn new(number: u32, path: &Path, namespace: u32) -> io::Result<Self> {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mount = Mount::new(path)?;
@@ -213,7 +209,6 @@ impl Fuse {
 }
 
 /// Memory that requests of one mount take at most: that of a ring, where there is to be one. `root` is `/`.
-#[must_use]
 pub fn memory_bytes(root: &Path) -> u64 {
     Layout::of_machine(root).map_or(0, |layout| layout.memory_bytes() as u64)
 }

@@ -20,7 +20,6 @@ const HELPER: &str = "fusermount3";
 /// this one is killed: else all who look at the file would be told of a lost connection for ever.
 pub struct Mount {
     path: PathBuf,
-    /// /dev/fuse, non-blocking.
     pub device: OwnedFd,
     root: bool,
     made: bool,
@@ -31,9 +30,6 @@ pub struct Mount {
 
 impl Mount {
     /// Mounts on a file that is empty or not there yet.
-    ///
-    /// # Errors
-    /// The path is something else, or mounting is not possible: with what to do about it.
     pub fn new(path: &Path) -> io::Result<Self> {
         let made = prepare(path)?;
         let undo = |error| {
@@ -55,7 +51,6 @@ impl Mount {
         self.root || self.abort.is_some()
     }
 
-    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -24,7 +24,6 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// Ranges that the page cache may hold.
 #[derive(Debug, Default)]
 pub struct CachedRanges {
-    /// Read in this period.
     young: Vec<Range<u64>>,
     /// Read in the one before.
     old: Vec<Range<u64>>,
@@ -43,7 +42,6 @@ impl CachedRanges {
     }
 
     /// Whether any of a range may be held.
-    #[must_use]
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
         let mut ranges = self.young.iter().chain(&self.old).chain(&self.leaving);
         ranges.any(|held| held.start < range.end && range.start < held.end)
@@ -68,8 +66,6 @@ impl CachedRanges {
         self.leaving.clear();
     }
 
-    /// Whether nothing is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.young.is_empty() && self.old.is_empty() && self.leaving.is_empty()
     }
@@ -89,7 +85,6 @@ impl Invalidator {
     ///
     /// While it waits for a page it cannot be killed. Of a process that is killed then only the descriptors of this
     /// thread stay open, so that whoever waits for the others to be closed learns of it, and may abort the mount.
-    #[must_use]
     pub fn start(device: &OwnedFd) -> Option<Self> {
         let device = File::from(device.try_clone().ok()?);
         let (ranges, receiver) = channel();
@@ -119,7 +114,6 @@ impl Invalidator {
     }
 
     /// Whether the request of this number, and all before it, are done.
-    #[must_use]
     pub fn is_done(&self, request: u64) -> bool {
         self.done.load(Ordering::Acquire) >= request
     }

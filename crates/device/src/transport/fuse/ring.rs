@@ -47,7 +47,6 @@ pub struct Layout {
 impl Layout {
     /// The layout for this machine, if the kernel has such rings, they are enabled, and its processors
     /// are few enough. `root` is `/`.
-    #[must_use]
     pub fn of_machine(root: &Path) -> Option<Self> {
         let enabled = fs::read_to_string(root.join("sys/module/fuse/parameters/enable_uring"));
         let possible = fs::read_to_string(root.join("sys/devices/system/cpu/possible"));
@@ -65,7 +64,6 @@ impl Layout {
     }
 
     /// Memory that the entries take at most.
-    #[must_use]
     pub fn memory_bytes(self) -> usize {
         self.all() as usize * (HEADER_STRIDE + PAYLOAD)
     }
@@ -159,9 +157,6 @@ pub struct Ring {
 
 impl Ring {
     /// A ring for the mount with this descriptor of /dev/fuse. Nothing comes through it before [`Ring::register`].
-    ///
-    /// # Errors
-    /// As `io_uring_setup(2)`, or there is no memory.
     pub fn new(device: &OwnedFd, layout: Layout) -> io::Result<Self> {
         let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder()
             .setup_single_issuer()
@@ -177,9 +172,6 @@ impl Ring {
 
     /// Gives all entries to the kernel, which uses them as soon as each queue has one. To be called
     /// once it was told of the ring by the answer to INIT.
-    ///
-    /// # Errors
-    /// The kernel refuses an entry before each queue has one. It uses /dev/fuse then.
     pub fn register(&mut self) -> io::Result<()> {
         let Layout { queues, entries } = self.memory.layout;
         for turn in 0..entries {
@@ -223,9 +215,6 @@ impl Ring {
     }
 
     /// Gives replies to the kernel and takes requests, if there is anything of either.
-    ///
-    /// # Errors
-    /// As `io_uring_enter(2)`.
     pub fn exchange(&mut self) -> io::Result<()> {
         let queue = self.shared.submission();
         let idle = queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
@@ -261,16 +250,12 @@ impl Ring {
     }
 
     /// Header and payload of an entry with a request.
-    #[must_use]
     pub fn entry(&self, number: u32) -> (&[u8], &[u8]) {
         self.memory.entry(number)
     }
 
     /// Replies to the request of an entry: a header, and parts of what follows it. They leave with the
     /// next [`Ring::exchange`].
-    ///
-    /// # Errors
-    /// As `io_uring_enter(2)`.
     pub fn reply(&mut self, number: u32, header: &[u8; abi::OUT_HEADER], parts: [&[u8]; 2]) -> io::Result<()> {
         let entries = self.memory.layout.entries;
         let (into, payload) = self.memory.entry_mut(number);

@@ -49,7 +49,6 @@ pub enum Reply {
     Content([u8; abi::OUT_HEADER], Range<u64>),
 }
 
-/// One mounted file.
 pub struct Session {
     transport: u32,
     owner: (u32, u32),
@@ -66,7 +65,6 @@ pub struct Session {
 
 impl Session {
     /// A file of the transport with this number; `owner` are a user and a group.
-    #[must_use]
     pub fn new(transport: u32, owner: (u32, u32)) -> Self {
         Self {
             transport,
@@ -81,13 +79,11 @@ impl Session {
     }
 
     /// Commands that the drive has and did not answer.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Whether the page cache waits for this command of its.
-    #[must_use]
     pub fn caches(&self, command: &Command) -> bool {
         let place = usize::try_from(command.tag.command).ok();
         let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
@@ -95,7 +91,6 @@ impl Session {
     }
 
     /// How the request of this command came.
-    #[must_use]
     pub fn origin(&self, command: &Command) -> Origin {
         let place = usize::try_from(command.tag.command).ok();
         let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
@@ -304,7 +299,6 @@ fn widen(range: &Range<u64>, block: u64) -> Range<u64> {
     range.start / block * block..range.end.div_ceil(block) * block
 }
 
-/// `fuse_write_out`.
 fn written(bytes: u32) -> [u8; 8] {
     let mut body = [0; 8];
     body[..4].copy_from_slice(&bytes.to_ne_bytes());

@@ -39,33 +39,16 @@ pub enum CertificateError {
         "cannot read {}: {source}; expected a folder with ca-cert.pem, server-cert.pem and server-key.pem",
         path.display()
     )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A private key that is no secret.
     #[error(
         "{} may be read by other users (mode {mode:04o}), expected a private file: chmod 600 {}",
         path.display(), path.display()
     )]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    Exposed { path: PathBuf, mode: u32 },
     /// A file with something else in it.
     #[error("{} holds {found}, expected {wanted}", path.display())]
-    Broken {
-        /// The file.
-        path: PathBuf,
-        /// What is in it.
-        found: String,
-        /// What should be.
-        wanted: &'static str,
-    },
+    Broken { path: PathBuf, found: String, wanted: &'static str },
 }
 
 /// How connections are encrypted, and whose are taken.
@@ -76,10 +59,6 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Of a folder.
-    ///
-    /// # Errors
-    /// A file is missing, is no certificate or key, does not fit the others, or is a key that other users may read.
     pub fn read(folder: &Path) -> Result<Self, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let authority = authority(folder, &provider)?;
@@ -106,14 +85,11 @@ impl Certificates {
         Ok(Self { server: Arc::new(server), probe: Arc::new(probe) })
     }
 
-    /// For the server's connections.
-    #[must_use]
     pub fn server(&self) -> Arc<ServerConfig> {
         self.server.clone()
     }
 
     /// For a client of the server's own process, which shows the server's certificate.
-    #[must_use]
     pub fn probe(&self) -> Arc<ClientConfig> {
         self.probe.clone()
     }

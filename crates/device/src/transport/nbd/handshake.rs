@@ -14,7 +14,6 @@ const MAX_OPTION_BYTES: u32 = 8 << 10;
 /// What was agreed for the transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
-    /// Replies are structured.
     pub structured: bool,
     /// The client may ask what is allocated.
     pub allocation: bool,
@@ -25,18 +24,15 @@ pub struct Agreement {
 /// Options that a client may send; real ones send about five.
 const MAX_OPTIONS: u32 = 256;
 
-/// What is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
     /// Nothing, and there are no means to.
     None,
     /// Nothing yet. The client may ask for it, or leave, and no more (mode `FORCEDTLS` of the document).
     Required,
-    /// Everything.
     Tls,
 }
 
-/// A client that negotiates.
 #[derive(Debug)]
 pub struct Handshake {
     encryption: Encryption,
@@ -48,14 +44,12 @@ pub struct Handshake {
     options: u32,
 }
 
-/// What became of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// How many of them are done with.
     pub consumed: usize,
     /// What follows, unless it was agreed.
     pub then: Then,
-    /// The transmission begins.
     pub agreed: Option<Agreement>,
 }
 
@@ -68,7 +62,6 @@ enum Step {
 }
 
 impl Handshake {
-    /// Greets the client.
     pub fn new(encryption: Encryption, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
         out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());

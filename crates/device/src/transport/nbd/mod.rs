@@ -35,7 +35,6 @@ pub struct Export {
     /// The name of the first namespace's export; the empty name always works too. The others have their
     /// numbers behind it: `drive-2`.
     pub name: String,
-    /// Clients at a time.
     pub connections: usize,
     /// Whose clients it takes, all with TLS; without certificates everybody's, in the clear.
     pub certificates: Option<Certificates>,
@@ -48,21 +47,16 @@ impl Default for Export {
 }
 
 /// Serves a drive by NBD. `transport` is the number that its commands carry.
-///
-/// # Errors
-/// The place cannot be listened at.
 pub fn serve(export: Export, transport: u32, at: &Endpoint) -> Result<Server<Nbd>, ListenError> {
     let limit = export.connections;
     Server::bind(Nbd::new(export), transport, at, limit)
 }
 
-/// The protocol.
 #[derive(Debug)]
 pub struct Nbd {
     export: Export,
 }
 
-/// One client.
 #[derive(Debug)]
 pub struct Session {
     transport: u32,
@@ -78,8 +72,6 @@ enum Phase {
 }
 
 impl Nbd {
-    /// Of this export.
-    #[must_use]
     pub fn new(export: Export) -> Self {
         Self { export }
     }

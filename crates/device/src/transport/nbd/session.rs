@@ -34,29 +34,24 @@ pub struct Transmission {
 enum Meaning {
     /// A command for the drive.
     Command(Op, bool),
-    /// Nothing to do.
     Done,
     /// What is allocated is told at once.
     Extents,
-    /// It is refused.
     Refused(u32),
 }
 
 impl Transmission {
     /// For a client that agreed on this.
-    #[must_use]
     pub fn new(transport: u32, queue: u32, agreement: Agreement) -> Self {
         Self { transport, queue, agreement, in_flight: 0, reading_bytes: 0 }
     }
 
     /// The namespace that it reads and writes.
-    #[must_use]
     pub fn namespace(&self) -> u32 {
         self.agreement.namespace
     }
 
     /// Commands that the drive has.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -157,7 +152,6 @@ impl Transmission {
         out.content((offset_bytes, length_bytes), false, drive);
     }
 
-    /// Forgets an answered command.
     pub fn dropped(&mut self, answer: Answer) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if answer.command.op == Op::Read {

@@ -28,9 +28,7 @@ pub mod hello {
     pub const NO_ZEROES: u16 = 2;
 }
 
-/// Options.
 pub mod option {
-    #![allow(missing_docs)] // the document's own names
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
     pub const LIST: u32 = 3;
@@ -44,7 +42,6 @@ pub mod option {
 
 /// Types of answers to options.
 pub mod reply {
-    #![allow(missing_docs)]
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
@@ -57,16 +54,13 @@ pub mod reply {
 
 /// What an answer of type [`reply::INFO`] is about.
 pub mod info {
-    #![allow(missing_docs)]
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
     pub const DESCRIPTION: u16 = 2;
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// Transmission flags.
 pub mod can {
-    #![allow(missing_docs)]
     pub const HAS_FLAGS: u16 = 1;
     pub const READ_ONLY: u16 = 1 << 1;
     pub const FLUSH: u16 = 1 << 2;
@@ -79,9 +73,7 @@ pub mod can {
     pub const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Commands.
 pub mod command {
-    #![allow(missing_docs)]
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
     pub const DISC: u16 = 2;
@@ -92,9 +84,7 @@ pub mod command {
     pub const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of commands.
 pub mod flag {
-    #![allow(missing_docs)]
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 2;
     pub const DF: u16 = 4;
@@ -102,9 +92,7 @@ pub mod flag {
     pub const FAST_ZERO: u16 = 16;
 }
 
-/// Errors of replies.
 pub mod error {
-    #![allow(missing_docs)]
     pub const PERM: u32 = 1;
     pub const IO: u32 = 5;
     pub const INVALID: u32 = 22;
@@ -114,9 +102,7 @@ pub mod error {
     pub const SHUTDOWN: u32 = 108;
 }
 
-/// Chunks of structured replies.
 pub mod chunk {
-    #![allow(missing_docs)]
     pub const DONE: u16 = 1;
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
@@ -126,7 +112,6 @@ pub mod chunk {
 
 /// The context in which clients may ask what is allocated, and what its numbers mean.
 pub mod allocation {
-    /// Its name.
     pub const NAME: &[u8] = b"base:allocation";
     /// The beginning of the names of its family, which stands for all of them in lists.
     pub const FAMILY: &[u8] = b"base:";
@@ -141,12 +126,10 @@ pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map_or(0, u16::from_be_bytes)
 }
 
-/// As [`u16_at`].
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// As [`u16_at`].
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
@@ -154,15 +137,11 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// A request without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Flags of [`flag`].
     pub flags: u16,
-    /// One of [`command`].
     pub kind: u16,
     /// The client's own number, which the reply gives back.
     pub cookie: u64,
-    /// First byte.
     pub offset_bytes: u64,
-    /// How many.
     pub length_bytes: u32,
 }
 
@@ -178,7 +157,6 @@ impl Request {
         })
     }
 
-    /// Appends it.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());

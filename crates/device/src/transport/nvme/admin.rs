@@ -11,12 +11,10 @@ use crate::command::Drive;
 pub const NOT_ABORTED: u64 = 1;
 
 /// What the data of a command have to be, before they are waited for.
-#[must_use]
 pub fn data_bytes(command: &Submission) -> usize {
     if command.opcode() == opcode::SET_FEATURES { features::data_bytes(command) } else { 0 }
 }
 
-/// Carries a command out.
 pub fn execute(
     controller: &mut Controller,
     command: &Submission,
@@ -43,13 +41,11 @@ pub fn execute(
 }
 
 /// Whether a command is an Abort, which completes another one too.
-#[must_use]
 pub fn aborts(command: &Submission) -> bool {
     command.opcode() == opcode::ABORT
 }
 
 /// Whether a command is held for as long as nothing happens.
-#[must_use]
 pub fn is_event_request(command: &Submission) -> bool {
     command.opcode() == opcode::ASYNCHRONOUS_EVENT_REQUEST
 }

@@ -16,7 +16,6 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Properties (NVM Express Base Specification 2.0, section 3.1.3).
 pub mod property {
-    #![allow(missing_docs)] // the specification's own names
     pub const CAP: u32 = 0x00;
     pub const VS: u32 = 0x08;
     pub const CC: u32 = 0x14;
@@ -43,12 +42,9 @@ const SHUTDOWN_OCCURS: u32 = 1 << 2;
 const SHUTDOWN_COMPLETE: u32 = 2 << 2;
 const NORMAL_SHUTDOWN: u32 = 1;
 
-/// Who connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
     pub name: Vec<u8>,
-    /// Its identifier.
     pub id: [u8; 16],
 }
 
@@ -57,32 +53,23 @@ pub struct Host {
 pub struct LoggedError {
     /// Its number among all errors of the controller.
     pub count: u64,
-    /// The queue.
     pub queue: u16,
-    /// The command.
     pub command: u16,
-    /// How it ended.
     pub status: Status,
     /// The first block of it.
     pub block: u64,
-    /// Its namespace.
     pub namespace: u32,
 }
 
-/// One controller.
 #[derive(Debug)]
 pub struct Controller {
-    /// Its number.
     pub id: u16,
     /// Whether it only tells of subsystems.
     pub discovers: bool,
-    /// Its host.
     pub host: Host,
-    /// Its features.
     pub features: Features,
     /// The numbers of the connections of I/O queues, by the queues' numbers.
     pub queues: Vec<Option<u32>>,
-    /// Connections of it.
     pub connections: usize,
     /// It is over: all its connections end.
     pub is_over: bool,
@@ -92,7 +79,6 @@ pub struct Controller {
     pub events: Events,
     /// The latest errors, newest first.
     pub errors: VecDeque<LoggedError>,
-    /// Errors at all.
     pub error_count: u64,
     configuration: u32,
     state: u32,
@@ -102,7 +88,6 @@ pub struct Controller {
 
 impl Controller {
     /// A controller for a host; `queues` I/O queues may be connected.
-    #[must_use]
     pub fn new(id: u16, discovers: bool, host: Host, queues: u16, keep_alive_ms: u32) -> Self {
         Self {
             id,
@@ -124,7 +109,6 @@ impl Controller {
     }
 
     /// Whether it takes commands other than those of fabrics.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state & (READY | FATAL) == READY
     }
@@ -135,13 +119,11 @@ impl Controller {
     }
 
     /// Whether it is enabled, ready or not.
-    #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.configuration & ENABLE != 0
     }
 
     /// A property's value; `None` if there is no such.
-    #[must_use]
     pub fn property(&self, offset: u32, entries: u16) -> Option<u64> {
         match offset {
             // Contiguous queues required, and the NVM command set.
@@ -159,7 +141,6 @@ impl Controller {
 
     /// Changes the configuration: enables or disables at once. Whether a shutdown begins, which is
     /// complete when all that was answered is durable.
-    #[must_use]
     pub fn configure(&mut self, to: u32) -> bool {
         let before = std::mem::replace(&mut self.configuration, to);
         if before & ENABLE == 0 && to & ENABLE != 0 {
@@ -199,7 +180,6 @@ impl Controller {
     }
 
     /// The critical warnings of its health log.
-    #[must_use]
     pub fn warnings(&self, drive: &dyn Drive) -> u8 {
         warnings(drive.trouble(), self.features.warns_of_temperature())
     }

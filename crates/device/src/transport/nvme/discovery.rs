@@ -9,7 +9,6 @@ pub const NAME: &str = "nqn.2014-08.org.nvmexpress.discovery";
 const RECORD_BYTES: usize = 1024;
 
 /// The log page, for a host of this name.
-#[must_use]
 pub fn log(subsystem: &Subsystem, host: &[u8]) -> Vec<u8> {
     let mut log = vec![0; 2 * RECORD_BYTES];
     let (header, entry) = log.split_at_mut(RECORD_BYTES);

@@ -9,7 +9,6 @@ pub const SUBMISSION_BYTES: usize = 64;
 /// The opcode of all commands of fabrics.
 pub const FABRICS: u8 = 0x7f;
 
-/// A submission queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submission {
     bytes: [u8; SUBMISSION_BYTES],
@@ -21,22 +20,13 @@ pub struct Submission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pointer {
     /// In the capsule, from this byte on.
-    InCapsule {
-        /// First byte.
-        offset_bytes: u64,
-        /// How many.
-        length_bytes: u32,
-    },
+    InCapsule { offset_bytes: u64, length_bytes: u32 },
     /// They come or go in units of their own.
-    Transport {
-        /// How many.
-        length_bytes: u32,
-    },
+    Transport { length_bytes: u32 },
 }
 
 impl Submission {
     /// The entry in a capsule's header; what is missing is zero.
-    #[must_use]
     pub fn read(header: &[u8]) -> Self {
         let mut bytes = [0; SUBMISSION_BYTES];
         if let Some(entry) = header.get(8..8 + SUBMISSION_BYTES) {
@@ -46,77 +36,59 @@ impl Submission {
     }
 
     /// An entry of a queue in the host's memory, whose data are in physical region pages.
-    #[must_use]
     pub fn with_pages(bytes: [u8; SUBMISSION_BYTES]) -> Self {
         Self { bytes, has_pages: true }
     }
 
     /// The same with another number.
-    #[must_use]
     pub fn numbered(mut self, id: u16) -> Self {
         self.bytes[2..4].copy_from_slice(&id.to_le_bytes());
         self
     }
 
     /// Its physical region pages: the first, and the second or a list of those behind it.
-    #[must_use]
     pub fn pages(&self) -> (u64, u64) {
         (u64_at(&self.bytes, 24), u64_at(&self.bytes, 32))
     }
 
     /// What is to be done.
-    #[must_use]
     pub fn opcode(&self) -> u8 {
         self.bytes[0]
     }
 
-    /// Which command of fabrics.
-    #[must_use]
     pub fn fabrics_type(&self) -> u8 {
         self.bytes[4]
     }
 
     /// Whether it is one half of a fused pair.
-    #[must_use]
     pub fn is_fused(&self) -> bool {
         self.bytes[1] & 3 != 0
     }
 
     /// The host's number of it.
-    #[must_use]
     pub fn id(&self) -> u16 {
         u16_at(&self.bytes, 2)
     }
 
-    /// The namespace.
-    #[must_use]
     pub fn namespace(&self) -> u32 {
         u32_at(&self.bytes, 4)
     }
 
-    /// Word 10 to 15.
-    #[must_use]
     pub fn word(&self, number: usize) -> u32 {
         u32_at(&self.bytes, 4 * number)
     }
 
     /// Words `number` and the next as one.
-    #[must_use]
     pub fn double_word(&self, number: usize) -> u64 {
         u64_at(&self.bytes, 4 * number)
     }
 
     /// Whether data come from the host: the lowest bits of the opcode say so.
-    #[must_use]
     pub fn takes_data(&self) -> bool {
         let direction = if self.opcode() == FABRICS { self.fabrics_type() } else { self.opcode() };
         direction & 3 == 1
     }
 
-    /// Where its data are.
-    ///
-    /// # Errors
-    /// A pointer that a host must not use here (NVMe/TCP 1.0, section 3.3.2: no PRPs, no keyed or chained descriptors).
     pub fn pointer(&self) -> Result<Pointer, Status> {
         if !matches!(self.bytes[1] >> 6, 1 | 2) {
             return Err(status::INVALID_FIELD);
@@ -130,9 +102,6 @@ impl Submission {
     }
 
     /// How many bytes the host has room for, as far as it says.
-    ///
-    /// # Errors
-    /// As `pointer`; and data to the host have no place in its capsule.
     pub fn room(&self) -> Result<usize, Status> {
         if self.has_pages {
             let is_list = self.bytes[1] >> 6 != 0;
@@ -145,32 +114,24 @@ impl Submission {
     }
 
     /// Checks that the host has room for this number of bytes, and for no more where it says how many.
-    ///
-    /// # Errors
-    /// As `room`; and another length.
     pub fn check_room(&self, bytes: u64) -> Result<(), Status> {
         if self.room()? as u64 == bytes || self.has_pages { Ok(()) } else { Err(status::SGL_LENGTH_INVALID) }
     }
 }
 
-/// A completion queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// What the command gives back.
     pub result: u64,
     /// How far the submission queue is.
     pub head: u16,
-    /// The queue.
     pub queue: u16,
     /// The host's number of the command.
     pub id: u16,
-    /// How it ended.
     pub status: Status,
 }
 
 impl Completion {
-    /// As it is sent.
-    #[must_use]
     pub fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[0..8].copy_from_slice(&self.result.to_le_bytes());
@@ -191,7 +152,6 @@ pub enum Outcome {
     Data(Vec<u8>),
     /// It is refused, with a result.
     Refused(Status, u64),
-    /// It is completed later.
     Later,
 }
 

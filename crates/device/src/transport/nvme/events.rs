@@ -25,7 +25,6 @@ mod warning {
 }
 
 /// The critical warnings of the health log.
-#[must_use]
 pub fn warnings(trouble: Trouble, temperature: bool) -> u8 {
     let of = |is: bool, warning: u8| if is { warning } else { 0 };
     of(trouble.worn_out, warning::SPARE | warning::READ_ONLY)
@@ -108,7 +107,6 @@ impl Events {
     }
 
     /// Changes of zones that the host has read.
-    #[must_use]
     pub fn zones_read(&self) -> usize {
         self.zones_read
     }
@@ -120,7 +118,6 @@ impl Events {
 
     /// Whether a request with this number is held. SPDK's host reuses such a number for property commands
     /// when it shuts down, and expects answers to them.
-    #[must_use]
     pub fn holds(&self, id: u16) -> bool {
         self.requests.contains(&id)
     }
@@ -148,7 +145,6 @@ impl Events {
     }
 
     /// Whether the namespace changed since the host last read the log of that.
-    #[must_use]
     pub fn namespace_changed(&self) -> bool {
         self.changed
     }
@@ -158,7 +154,6 @@ impl Events {
         (self.namespace, self.changed) = (Notice::default(), false);
     }
 
-    /// The controller was reset.
     pub fn reset(&mut self) {
         self.dropped.extend(self.requests.drain(..));
         (self.namespace, self.health) = (Notice::default(), Notice::default());

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::u64_at;
 
-/// Identifiers.
 pub(super) mod id {
     pub const ARBITRATION: u8 = 0x01;
     pub const POWER_MANAGEMENT: u8 = 0x02;
@@ -22,13 +21,10 @@ pub(super) mod id {
 
 /// Events of the health log's critical warnings, each at its bit.
 const HEALTH_NOTICES: u32 = 0xff;
-/// Events of changed namespaces.
 const NAMESPACE_NOTICES: u32 = 1 << 8;
 
-/// Events of changed zones.
 const ZONE_NOTICES: u32 = 1 << 27;
 
-/// Six bytes.
 const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
 
 /// What the drive's temperature is said to be, and from which on it warns at first (Identify's WCTEMP):
@@ -36,7 +32,6 @@ const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
 pub const KELVIN: u16 = 313;
 pub const WARNING_KELVIN: u16 = 343;
 
-/// Values that hosts set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// How long a host may be silent; 0 for ever.
@@ -59,7 +54,6 @@ pub struct Features {
 
 impl Features {
     /// As they are before a host sets any.
-    #[must_use]
     pub fn new(keep_alive_ms: u32) -> Self {
         Self {
             keep_alive_ms,
@@ -78,25 +72,21 @@ impl Features {
     }
 
     /// Whether the host wants to know of changed namespaces.
-    #[must_use]
     pub fn wants_namespace_notices(&self) -> bool {
         self.event_configuration & NAMESPACE_NOTICES != 0
     }
 
     /// Whether the host wants to know of zones that changed by themselves.
-    #[must_use]
     pub fn wants_zone_notices(&self) -> bool {
         self.event_configuration & ZONE_NOTICES != 0
     }
 
     /// Critical warnings that the host wants to know of.
-    #[must_use]
     pub fn wanted_warnings(&self) -> u8 {
         (self.event_configuration & HEALTH_NOTICES) as u8
     }
 
     /// Whether the temperature is at one of the thresholds, or beyond.
-    #[must_use]
     pub fn warns_of_temperature(&self) -> bool {
         let is = u32::from(KELVIN);
         is >= self.warm || is <= self.cold

@@ -12,7 +12,6 @@ const SUPPORTED_CAPABILITIES: u32 = 3;
 const CHANGEABLE: u64 = 1 << 2;
 
 /// Bytes that the host has to send with Set Features.
-#[must_use]
 pub fn data_bytes(command: &Submission) -> usize {
     match command.word(10) as u8 {
         id::TIMESTAMP => 8,
@@ -59,7 +58,6 @@ fn granted(queues: u16) -> u64 {
     less_one | (less_one << 16)
 }
 
-/// Set Features.
 pub fn set(controller: &mut Controller, command: &Submission, data: &[u8], facts: &Facts, most_queues: u16) -> Outcome {
     let (id, value) = (command.word(10) as u8, command.word(11));
     if command.word(10) >> 31 != 0 {

@@ -11,7 +11,6 @@ use super::{IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem, discovery};
 use crate::command::{Drive, Facts};
 use crate::namespace::{FIRST, Namespace};
 
-/// Bytes of every answer.
 pub const IDENTIFY_BYTES: usize = 4096;
 
 /// The critical temperature of the controller, in kelvin: 85 °C.
@@ -30,7 +29,6 @@ mod what {
     pub const COMMAND_SETS: u8 = 0x1c;
 }
 
-/// Answers an Identify command.
 pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
     match command.room() {
         Ok(room) if room >= IDENTIFY_BYTES => {}

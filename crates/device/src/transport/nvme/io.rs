@@ -10,7 +10,6 @@ use super::{u32_at, u64_at};
 use crate::command::{Answer, Drive, Facts, Op, Status as Ended, Tag};
 use crate::namespace::NamespaceDrive;
 
-/// All namespaces.
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// Bytes of one range of a Dataset Management command.
@@ -24,7 +23,6 @@ const DEALLOCATE: u32 = 1 << 25;
 pub enum Part {
     /// It is the whole command.
     Whole,
-    /// One range of several.
     Range,
     /// What is read is compared.
     Compare,
@@ -36,18 +34,14 @@ pub enum Part {
     Append,
 }
 
-/// All of them.
 pub const PARTS: [Part; 6] = [Part::Whole, Part::Range, Part::Compare, Part::Verify, Part::Shutdown, Part::Append];
 
 impl Part {
     /// The tag of such a part of a command.
-    #[must_use]
     pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
         Tag { transport, queue, command: u64::from(id) | ((self as u64) << 16) }
     }
 
-    /// Of this answer.
-    #[must_use]
     pub fn of(answer: &Answer) -> Self {
         PARTS[(answer.command.tag.command >> 16) as usize % PARTS.len()]
     }
@@ -65,11 +59,8 @@ pub struct Ranges {
 /// What is wanted of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// What.
     pub op: Op,
-    /// First byte.
     pub offset_bytes: u64,
-    /// How many.
     pub length_bytes: u64,
     /// Durable before it is answered.
     pub fua: bool,
@@ -93,21 +84,16 @@ pub trait IoQueue {
     fn ranges(&mut self) -> &mut BTreeMap<u16, Ranges>;
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completed {
     /// A part of the content is its answer: first byte and number of bytes.
     Content(u64, u64),
     /// An append: its first block.
     Appended(u64),
-    /// With this status.
     Status(Status),
 }
 
 /// What a command's data have to be, before they are waited for.
-///
-/// # Errors
-/// The command is refused without them.
 pub fn data_bytes(command: &Submission, drive: &dyn Drive) -> Result<usize, Status> {
     let facts = || match drive.namespace(command.namespace()) {
         Some(namespace) => Ok(namespace.facts),

@@ -8,7 +8,6 @@ use super::{MAX_TRANSFER_BYTES, Subsystem, discovery, status, zones};
 use crate::command::Drive;
 use crate::namespace::FIRST;
 
-/// Identifiers.
 mod id {
     pub const SUPPORTED: u8 = 0x00;
     pub const ERRORS: u8 = 0x01;
@@ -22,7 +21,6 @@ mod id {
 /// Bytes of a line of the error log.
 const ERROR_BYTES: usize = 64;
 
-/// Answers Get Log Page.
 pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
     let words = ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
     let (length, offset) = (words * 4, command.double_word(12));

@@ -33,9 +33,6 @@ use status::Status;
 use crate::command::Drive;
 
 /// What the data of a command of an I/O queue have to be, before they are waited for.
-///
-/// # Errors
-/// The command is refused without them.
 pub fn io_data_bytes(command: &Submission, drive: &dyn Drive) -> Result<usize, Status> {
     match zone_commands::data_bytes(command, drive) {
         Some(bytes) => bytes,

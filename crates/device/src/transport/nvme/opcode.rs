@@ -1,5 +1,4 @@
 //! Opcodes of the commands that the controller supports.
-#![allow(missing_docs)] // the specification's own names
 
 /// Of the admin queue (NVM Express Base Specification 2.0, section 5).
 pub mod admin {
@@ -32,7 +31,6 @@ pub mod io {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     pub const VERIFY: u8 = 0x0c;
 
-    /// All of them.
     pub const ALL: [u8; 7] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY];
 
     // Zoned Namespace Command Set Specification 1.1, section 3.4.

@@ -10,7 +10,6 @@ const MAX_NAME_BYTES: usize = 223;
      nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"
 )]
 pub struct NameError {
-    /// What was written.
     pub name: String,
 }
 

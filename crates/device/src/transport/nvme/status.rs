@@ -24,7 +24,6 @@ const fn specific(code: u16) -> Status {
     Status((1 << 8) | code | DO_NOT_RETRY)
 }
 
-/// As it was wanted.
 pub const SUCCESS: Status = Status(0);
 /// The controller does not know the command.
 pub const INVALID_OPCODE: Status = generic(0x01);
@@ -40,7 +39,6 @@ pub const POWER_LOST: Status = Status(0x05);
 pub const INTERNAL_ERROR: Status = Status(0x06);
 /// Aborted, because the host asked for it.
 pub const ABORT_REQUESTED: Status = generic(0x07);
-/// No such namespace.
 pub const INVALID_NAMESPACE: Status = generic(0x0b);
 /// The command does not belong here now.
 pub const SEQUENCE_ERROR: Status = generic(0x0c);
@@ -60,7 +58,6 @@ pub const TRANSIENT_TRANSPORT_ERROR: Status = Status(0x22);
 pub const LBA_OUT_OF_RANGE: Status = generic(0x80);
 /// The backing file's disk is full.
 pub const CAPACITY_EXCEEDED: Status = generic(0x81);
-/// No such completion queue.
 pub const COMPLETION_QUEUE_INVALID: Status = specific(0x00);
 /// No such queue, or there is one of that number already.
 pub const QUEUE_IDENTIFIER_INVALID: Status = specific(0x01);
@@ -68,9 +65,7 @@ pub const QUEUE_IDENTIFIER_INVALID: Status = specific(0x01);
 pub const QUEUE_SIZE_INVALID: Status = specific(0x02);
 /// More asynchronous event requests than the controller holds.
 pub const TOO_MANY_EVENT_REQUESTS: Status = specific(0x05);
-/// No such interrupt.
 pub const INTERRUPT_VECTOR_INVALID: Status = specific(0x08);
-/// No such log page.
 pub const INVALID_LOG_PAGE: Status = specific(0x09);
 /// A completion queue that submission queues use cannot be deleted.
 pub const QUEUE_DELETION_INVALID: Status = specific(0x0c);
@@ -90,11 +85,9 @@ pub const CONNECT_HOST: Status = specific(0x84);
 pub const AUTHENTICATION_REQUIRED: Status = specific(0x91);
 /// A write goes beyond the capacity of its zone.
 pub const ZONE_BOUNDARY: Status = specific(0xb8);
-/// The zone is full.
 pub const ZONE_FULL: Status = specific(0xb9);
 /// The zone can only be read.
 pub const ZONE_READ_ONLY: Status = specific(0xba);
-/// The zone is offline.
 pub const ZONE_OFFLINE: Status = specific(0xbb);
 /// A write does not begin at the write pointer.
 pub const ZONE_INVALID_WRITE: Status = specific(0xbc);
@@ -108,11 +101,9 @@ pub const ZONE_INVALID_TRANSITION: Status = specific(0xbf);
 pub const WRITE_FAULT: Status = Status((2 << 8) | 0x80);
 /// Flash or the backing file could not be read.
 pub const READ_ERROR: Status = Status((2 << 8) | 0x81);
-/// What is there differs.
 pub const COMPARE_FAILURE: Status = Status((2 << 8) | 0x85 | DO_NOT_RETRY);
 
 /// How a command ended that the zones refused.
-#[must_use]
 pub fn of_zone(error: ZoneError) -> Status {
     match error {
         ZoneError::Boundary => ZONE_BOUNDARY,

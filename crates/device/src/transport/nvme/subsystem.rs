@@ -23,7 +23,6 @@ pub struct Subsystem {
     pub io_queues: u16,
     /// Controllers, which is hosts and discoveries, at a time.
     pub controllers: u16,
-    /// Connections at a time.
     pub connections: usize,
     /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
     /// hosts from the wrong drive, and is no protection from hostile ones.
@@ -38,22 +37,17 @@ pub struct Subsystem {
 
 impl Subsystem {
     /// Of this name. The namespaces' identifiers follow from it, so that the same drive has the same.
-    ///
-    /// # Errors
-    /// The name is too long, is the discovery service's, or does not begin as names do.
     pub fn new(name: &str) -> Result<Self, NameError> {
         checked(name).map(Self::named)
     }
 
     /// Of a name that follows from the place where it will listen, so that hosts find the same drive
     /// again where it was.
-    #[must_use]
     pub fn unnamed() -> Self {
         Self::named(String::new())
     }
 
     /// Of a name that is made of some text, such as the drive's serial number.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let id = identifier(text.as_bytes());
         let digits = format!("{:032x}", u128::from_be_bytes(id));
@@ -97,18 +91,12 @@ impl Subsystem {
     }
 
     /// Lets a host of this name connect, and none that has no such name.
-    ///
-    /// # Errors
-    /// As [`Subsystem::new`].
     pub fn allow(&mut self, host: &str) -> Result<(), NameError> {
         self.hosts.push(checked(host)?);
         Ok(())
     }
 
     /// Lets only hosts connect that have a secret here, and show that they know it.
-    ///
-    /// # Errors
-    /// A host that was allowed by name has none.
     pub fn authenticate(&mut self, secrets: Secrets) -> Result<(), SecretsError> {
         secrets.cover(&self.hosts)?;
         self.secrets = Some(secrets);

@@ -23,7 +23,6 @@ const COMMAND_SET_PROFILE: u8 = 0x19;
 const MOST_CHANGED: usize = 511;
 
 /// What CAP says of command sets.
-#[must_use]
 pub fn capability(drive: &dyn Drive) -> u64 {
     if drive.zones().is_some() { 1 << 43 } else { 0 }
 }
@@ -109,7 +108,6 @@ pub fn feature(command: &Submission, drive: &dyn Drive) -> Option<Outcome> {
 }
 
 /// The log of supported pages, with that of changed zones.
-#[must_use]
 pub fn with_supported(mut page: Vec<u8>, drive: &dyn Drive) -> Vec<u8> {
     if drive.zones().is_some() {
         page[usize::from(CHANGED_ZONES) * 4] = 1;
@@ -118,7 +116,6 @@ pub fn with_supported(mut page: Vec<u8>, drive: &dyn Drive) -> Vec<u8> {
 }
 
 /// The log of commands, of the set that is asked for; `None` for one that there is not.
-#[must_use]
 pub fn with_commands(mut page: Vec<u8>, command: &Submission, drive: &dyn Drive) -> Option<Vec<u8>> {
     const SUPPORTED: u8 = 1;
     const CHANGES_CONTENT: u8 = 2;
@@ -136,7 +133,6 @@ pub fn with_commands(mut page: Vec<u8>, command: &Submission, drive: &dyn Drive)
 }
 
 /// The log of zones that changed by themselves since the host read it; more than it has room for are not listed.
-#[must_use]
 pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
     let zones = drive.zones()?;
     let block = u64::from(drive.facts().block_bytes.max(1));

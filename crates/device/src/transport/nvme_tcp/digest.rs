@@ -1,11 +1,9 @@
 //! Digests of headers and data: CRC-32C, sent with its least significant byte first (NVMe/TCP
 //! Transport Specification 1.0, section 3.3.1).
 
-/// Bytes of a digest.
 pub const DIGEST_BYTES: usize = 4;
 
 /// The digest of some bytes as it is sent.
-#[must_use]
 pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     crc32c::crc32c(bytes).to_le_bytes()
 }

@@ -7,15 +7,12 @@ use super::queue::Opening;
 use super::status::{self, Status};
 use super::{NvmeTcp, numbered};
 
-/// Types of commands.
 pub mod kind {
-    #![allow(missing_docs)] // the specification's own names
     pub const PROPERTY_SET: u8 = 0x00;
     pub const CONNECT: u8 = 0x01;
     pub const PROPERTY_GET: u8 = 0x04;
 }
 
-/// Bytes of Connect's data.
 pub const CONNECT_BYTES: usize = 1024;
 
 /// The controller number with which a host asks for any.
@@ -35,7 +32,6 @@ fn in_data(at: u64) -> Outcome {
     Outcome::Refused(status::CONNECT_PARAMETER, at | (1 << 16))
 }
 
-/// Connect's data.
 struct Request<'a> {
     host: Host,
     controller: u16,
@@ -134,7 +130,6 @@ impl NvmeTcp {
 }
 
 /// Whether a command reads or sets a property.
-#[must_use]
 pub fn is_property(command: &Submission) -> bool {
     command.opcode() == FABRICS && matches!(command.fabrics_type(), kind::PROPERTY_GET | kind::PROPERTY_SET)
 }

@@ -6,20 +6,14 @@ use super::pdu::{Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES,
 use crate::command::Drive;
 use crate::transport::socket::Output;
 
-/// An initialized connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Which digests there are.
     pub digests: Digests,
     /// Data to the host begin at a multiple of so many bytes.
     alignment: usize,
 }
 
 impl Link {
-    /// Answers an initialization request.
-    ///
-    /// # Errors
-    /// What it asks for does not exist.
     pub fn open(request: &Pdu<'_>, out: &mut Vec<u8>) -> Result<Self, Fatal> {
         let header = request.header;
         if u16_at(header, 8) != 0 {
@@ -40,7 +34,6 @@ impl Link {
         Ok(Self { digests, alignment: (usize::from(alignment) + 1) * 4 })
     }
 
-    /// Appends a completion.
     pub fn complete(&self, completion: Completion, out: &mut Vec<u8>) {
         let mut header = short(kind::CAPSULE_RESP, 0);
         header[8..24].copy_from_slice(&completion.bytes());

@@ -38,9 +38,6 @@ use status::Status;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves a drive by NVMe over TCP. `transport` is the number that its commands carry.
-///
-/// # Errors
-/// The place cannot be listened at, or is no TCP address.
 pub fn serve(subsystem: Subsystem, transport: u32, at: &Endpoint) -> Result<Server<NvmeTcp>, ListenError> {
     if let Endpoint::Unix(_) = at {
         let source = Error::new(ErrorKind::InvalidInput, "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420");
@@ -50,7 +47,6 @@ pub fn serve(subsystem: Subsystem, transport: u32, at: &Endpoint) -> Result<Serv
     Server::bind(NvmeTcp::new(subsystem), transport, at, limit)
 }
 
-/// The protocol.
 #[derive(Debug)]
 pub struct NvmeTcp {
     subsystem: Subsystem,
@@ -61,21 +57,16 @@ pub struct NvmeTcp {
 }
 
 impl NvmeTcp {
-    /// Of this subsystem.
-    #[must_use]
     pub fn new(subsystem: Subsystem) -> Self {
         Self::with_entropy(subsystem, Box::new(SystemEntropy::default()))
     }
 
     /// The same with challenges from elsewhere than the system.
-    #[must_use]
     pub fn with_entropy(subsystem: Subsystem, entropy: Box<dyn Entropy>) -> Self {
         let controllers = (0..subsystem.controllers).map(|_| None).collect();
         Self { subsystem, controllers, attention: false, entropy }
     }
 
-    /// The subsystem.
-    #[must_use]
     pub fn subsystem(&self) -> &Subsystem {
         &self.subsystem
     }

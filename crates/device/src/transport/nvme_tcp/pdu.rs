@@ -4,9 +4,7 @@
 use super::digest::{DIGEST_BYTES, digest};
 pub use crate::transport::nvme::{IN_CAPSULE_BYTES, u16_at, u32_at, u64_at};
 
-/// Types.
 pub mod kind {
-    #![allow(missing_docs)] // the specification's own names
     pub const IC_REQ: u8 = 0;
     pub const IC_RESP: u8 = 1;
     pub const H2C_TERM_REQ: u8 = 2;
@@ -20,7 +18,6 @@ pub mod kind {
 
 /// Flags of the common header.
 pub mod flag {
-    #![allow(missing_docs)]
     pub const HEADER_DIGEST: u8 = 1;
     pub const DATA_DIGEST: u8 = 2;
     pub const LAST: u8 = 4;
@@ -44,7 +41,6 @@ const MAX_TERM_BYTES: usize = SHORT_BYTES + 128;
 /// Why a connection cannot go on (section 3.6.2.4), and where in the header it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fatal {
-    /// The fatal error status.
     pub status: u16,
     /// The offset of the field that is wrong, or the digest that came.
     pub information: u32,
@@ -52,7 +48,6 @@ pub struct Fatal {
 
 impl Fatal {
     /// A field of the header has a value that is not allowed.
-    #[must_use]
     pub fn field(at: u32) -> Self {
         Self { status: 1, information: at }
     }
@@ -64,7 +59,6 @@ impl Fatal {
     /// More data at a time than was agreed on.
     pub const LIMIT: Self = Self { status: 5, information: 0 };
     /// A parameter that is not supported, at its offset.
-    #[must_use]
     pub fn unsupported(at: u32) -> Self {
         Self { status: 6, information: at }
     }
@@ -73,22 +67,16 @@ impl Fatal {
 /// Which digests were agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digests {
-    /// Of headers.
     pub header: bool,
-    /// Of data.
     pub data: bool,
 }
 
-/// One unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pdu<'a> {
-    /// One of [`kind`].
     pub kind: u8,
-    /// Of [`flag`].
     pub flags: u8,
     /// The whole header without its digest.
     pub header: &'a [u8],
-    /// Its data.
     pub data: &'a [u8],
     /// Whether its data are what their digest says.
     pub intact: bool,
@@ -97,9 +85,6 @@ pub struct Pdu<'a> {
 }
 
 /// Reads the unit at the beginning of `bytes`; if it is not there as a whole, how long it has to be.
-///
-/// # Errors
-/// Why the connection cannot go on.
 pub fn frame(bytes: &[u8], digests: Digests) -> Result<Result<Pdu<'_>, usize>, Fatal> {
     if bytes.len() < COMMON_BYTES {
         return Ok(Err(COMMON_BYTES));

@@ -16,14 +16,12 @@ const MAX_READING_BYTES: u64 = 8 << 20;
 /// Commands that the drive may have of one queue: more than entries, because one of the host's may be of 256 ranges.
 const MAX_IN_FLIGHT: usize = 4096;
 
-/// One queue.
 #[derive(Debug)]
 pub struct Queue {
     transport: u32,
     number: u32,
     /// 0 for the admin queue.
     pub id: u16,
-    /// The controller.
     pub controller: u16,
     entries: u16,
     head: u16,
@@ -46,9 +44,7 @@ pub struct Queue {
 pub struct Opening {
     /// 0 for the admin queue.
     pub id: u16,
-    /// The controller.
     pub controller: u16,
-    /// Entries.
     pub entries: u16,
     /// Whether the host is told how far its queue is.
     pub flow_control: bool,
@@ -56,7 +52,6 @@ pub struct Opening {
 
 impl Queue {
     /// A queue whose commands carry these numbers.
-    #[must_use]
     pub fn new(transport: u32, number: u32, opening: Opening, memory: Share) -> Self {
         let Opening { id, controller, entries, flow_control } = opening;
         Self {
@@ -78,21 +73,16 @@ impl Queue {
     }
 
     /// Commands that the drive has.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Whether the drive has so much to do for it that more is to wait.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.reading_bytes >= MAX_READING_BYTES || self.in_flight >= MAX_IN_FLIGHT || self.transfers.copies_are_full()
     }
 
     /// A command came: whether the queue has an entry for it. Its number must not be another's.
-    ///
-    /// # Errors
-    /// The number is in use; such a command does not become outstanding.
     pub fn begin(&mut self, id: u16) -> Result<bool, Status> {
         self.head = (self.head + 1) % self.entries;
         let (word, bit) = (usize::from(id / 64), 1u64 << (id % 64));
@@ -135,7 +125,6 @@ impl Queue {
         link.complete(self.completion(id, status, result), out);
     }
 
-    /// Completes a command.
     pub fn complete(&mut self, id: u16, status: Status, result: u64, link: &Link, out: &mut Vec<u8>) {
         self.end(id);
         link.complete(self.completion(id, status, result), out);

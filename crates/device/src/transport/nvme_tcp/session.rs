@@ -21,13 +21,11 @@ use crate::transport::socket::{End, Received, SharedMemory, Then};
 /// for a long log page.
 const MAX_ANSWERS_BYTES: usize = 256 << 10;
 
-/// A connection's state.
 #[derive(Debug)]
 pub struct Session {
     transport: u32,
     number: u32,
     memory: SharedMemory,
-    /// Once it is initialized.
     pub(super) link: Option<Link>,
     /// Once a queue is connected.
     pub(super) queue: Option<Queue>,

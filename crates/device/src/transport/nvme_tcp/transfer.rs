@@ -23,7 +23,6 @@ struct Transfer {
     intact: bool,
 }
 
-/// All of a connection.
 #[derive(Debug)]
 pub struct Transfers {
     /// By the number that the host is told.
@@ -40,17 +39,13 @@ pub struct Transfers {
 /// A copy of a command's data.
 #[derive(Debug)]
 pub struct Copied {
-    /// They.
     pub data: Vec<u8>,
     shared: bool,
 }
 
-/// Data that are complete.
 #[derive(Debug)]
 pub struct Complete {
-    /// Of this command.
     pub command: Submission,
-    /// They.
     pub data: Vec<u8>,
     /// Whether all their digests agreed.
     pub intact: bool,
@@ -61,17 +56,12 @@ pub struct Complete {
 /// What the host is to be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// The command's number.
     pub command: u16,
-    /// The transfer's number.
     pub transfer: u16,
-    /// How many bytes.
     pub length_bytes: u32,
 }
 
 impl Transfers {
-    /// None yet.
-    #[must_use]
     pub fn new(memory: Share) -> Self {
         Self {
             active: Vec::new(),
@@ -117,11 +107,6 @@ impl Transfers {
         Some(Ask { command: command.id(), transfer: at as u16, length_bytes: length_bytes as u32 })
     }
 
-    /// Data arrived.
-    ///
-    /// # Errors
-    /// They are not what was asked for (section 3.3.2 of the transport specification: in order, and
-    /// marked where they end).
     pub fn received(&mut self, pdu: &Pdu<'_>) -> Result<Option<Complete>, Fatal> {
         let at = usize::from(u16_at(pdu.header, 10));
         let (offset, length) = (u32_at(pdu.header, 12) as usize, u32_at(pdu.header, 16) as usize);
@@ -191,13 +176,11 @@ impl Transfers {
     }
 
     /// Whether the copies leave no room for another: no command is taken until some are forgotten.
-    #[must_use]
     pub fn copies_are_full(&self) -> bool {
         self.copied_bytes + IN_CAPSULE_BYTES > OWN_BYTES
     }
 
     /// Whether it has memory that is shared.
-    #[must_use]
     pub fn holds_memory(&self) -> bool {
         self.memory.held_bytes() > 0
     }

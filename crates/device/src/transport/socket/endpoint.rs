@@ -8,7 +8,6 @@ use std::str::FromStr;
 /// A place to listen at, or to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A Unix socket: `unix:PATH`.
     Unix(PathBuf),
     /// An address and a port, `127.0.0.1:4420` or `[::1]:4420`; port 0 lets the kernel choose.
     Tcp(SocketAddr),
@@ -17,25 +16,15 @@ pub enum Endpoint {
 /// An endpoint that cannot be read or is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Neither form.
     #[error("{text:?} is no place to listen at: write unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420")]
-    Unreadable {
-        /// What was written.
-        text: String,
-    },
+    Unreadable { text: String },
     /// Others than this machine's programs could connect.
     #[error("{address} is beyond this machine: expected a loopback address, such as 127.0.0.1:{}", address.port())]
-    NotLoopback {
-        /// What was asked for.
-        address: SocketAddr,
-    },
+    NotLoopback { address: SocketAddr },
 }
 
 impl Endpoint {
     /// Allows only what this machine's programs alone can reach.
-    ///
-    /// # Errors
-    /// An address that is not loopback.
     pub fn local(self) -> Result<Self, EndpointError> {
         match self {
             Endpoint::Tcp(address) if !address.ip().is_loopback() => Err(EndpointError::NotLoopback { address }),

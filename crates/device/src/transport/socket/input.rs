@@ -8,7 +8,6 @@ const USUAL_BYTES: usize = 256 << 10;
 /// Least room that is worth a system call.
 const LEAST_ROOM_BYTES: usize = 64 << 10;
 
-/// Bytes that arrived.
 #[derive(Debug, Default)]
 pub struct Input {
     bytes: Vec<u8>,
@@ -21,7 +20,6 @@ pub struct Input {
 pub enum Filled {
     /// So many bytes; whether there may be more.
     Bytes(usize),
-    /// Nothing for now.
     Nothing,
     /// The other side sends no more.
     Over,
@@ -29,12 +27,10 @@ pub enum Filled {
 
 impl Input {
     /// What arrived and was not consumed.
-    #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Forgets the first bytes.
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
@@ -44,14 +40,12 @@ impl Input {
 
     /// Room to be made for a message of this length: all of it only when the usual room is full, so
     /// that an announced length alone takes nothing.
-    #[must_use]
     pub fn room_for(&self, message_bytes: usize) -> usize {
         let is_full = self.pending().len() >= USUAL_BYTES;
         if is_full { message_bytes } else { message_bytes.min(USUAL_BYTES) }
     }
 
     /// Memory that such room takes beyond the usual.
-    #[must_use]
     pub fn extra_bytes(room_bytes: usize) -> u64 {
         room_bytes.saturating_sub(USUAL_BYTES) as u64
     }
@@ -73,9 +67,6 @@ impl Input {
     }
 
     /// Reads once, into the room that there is.
-    ///
-    /// # Errors
-    /// As the socket says, apart from its having nothing.
     pub fn fill(&mut self, from: &mut impl Read) -> io::Result<Filled> {
         match from.read(&mut self.bytes[self.end..]) {
             Ok(0) => Ok(Filled::Over),

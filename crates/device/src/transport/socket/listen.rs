@@ -24,32 +24,16 @@ const BACKLOG: i32 = 128;
 /// Why a transport cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody listens there.
     #[error("{endpoint} is taken by a program that listens there: end it, or choose another place")]
-    Taken {
-        /// The place.
-        endpoint: Endpoint,
-    },
+    Taken { endpoint: Endpoint },
     /// A file that is no socket.
     #[error("{} exists and is no socket: remove it, or choose another path", path.display())]
-    NotASocket {
-        /// The file.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// A port that is not everybody's.
     #[error("{endpoint} is a port at which only root may listen: choose one from 1024 on")]
-    Privileged {
-        /// The place.
-        endpoint: Endpoint,
-    },
-    /// Anything else.
+    Privileged { endpoint: Endpoint },
     #[error("cannot listen at {endpoint}: {source}")]
-    Failed {
-        /// The place.
-        endpoint: Endpoint,
-        /// What the kernel says.
-        source: io::Error,
-    },
+    Failed { endpoint: Endpoint, source: io::Error },
 }
 
 /// A socket that listens. Its file, if it has one, goes with it.
@@ -70,9 +54,6 @@ enum Socket {
 impl Listener {
     /// Listens. A Unix socket is its owner's alone (mode 0600) from its first moment on; one that
     /// nobody listens at any more is replaced.
-    ///
-    /// # Errors
-    /// The place is taken or cannot be used.
     pub fn bind(endpoint: &Endpoint) -> Result<Self, ListenError> {
         match endpoint {
             Endpoint::Unix(path) => Self::bind_unix(path),
@@ -106,24 +87,16 @@ impl Listener {
     }
 
     /// Where it listens, the port that the kernel chose included.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// Whether a client waits to be accepted. Who hung up before it connected can be seen from then on.
-    ///
-    /// # Errors
-    /// The kernel has no memory to tell.
     pub fn has_client(&self) -> io::Result<bool> {
         is_ready(self, PollFlags::IN)
     }
 
     /// The next client, if one waits.
-    ///
-    /// # Errors
-    /// The listening socket itself fails. What befell one client, and having no descriptors left,
-    /// count as nobody waiting: it may get better.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
             Socket::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
@@ -163,20 +136,15 @@ impl Drop for Listener {
 /// again only when three quarters are read (`unix_writable`, `net/unix/af_unix.c`).
 const UNIX_SEND_BYTES: usize = 1 << 20;
 
-/// One client's socket.
 #[derive(Debug)]
 pub enum Stream {
-    /// From a Unix socket.
     Unix(UnixStream),
-    /// From TCP.
     Tcp(TcpStream),
-    /// Either, with TLS.
     Tls(Box<TlsStream>),
 }
 
 impl Stream {
     /// The same stream with TLS, once `plain` was sent.
-    #[must_use]
     pub fn encrypted(self, connection: rustls::Connection, plain: Vec<u8>) -> Self {
         Stream::Tls(Box::new(TlsStream::new(self, connection, plain)))
     }
@@ -190,21 +158,16 @@ impl Stream {
     }
 
     /// Whether there are bytes to be read that no descriptor tells of.
-    #[must_use]
     pub fn has_plaintext(&self) -> bool {
         matches!(self, Stream::Tls(stream) if stream.has_plaintext())
     }
 
     /// Whether bytes that were taken to be sent wait for the socket.
-    #[must_use]
     pub fn is_unsent(&self) -> bool {
         matches!(self, Stream::Tls(stream) if stream.is_unsent())
     }
 
     /// Sends what was taken to be sent and waits for the socket; whether that was all.
-    ///
-    /// # Errors
-    /// As the socket says, apart from its being full.
     pub fn settle(&mut self) -> io::Result<bool> {
         match self {
             Stream::Tls(stream) => stream.settle(),
@@ -227,9 +190,6 @@ impl Stream {
     }
 
     /// Makes reading and writing wait, or not.
-    ///
-    /// # Errors
-    /// As the kernel says.
     pub fn set_nonblocking(&self, to: bool) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(to),
@@ -297,9 +257,6 @@ impl AsFd for Stream {
 
 impl Stream {
     /// Whether its client hung up. What it sent before may still be there to be read.
-    ///
-    /// # Errors
-    /// As [`Listener::has_client`].
     pub fn is_hung_up(&self) -> io::Result<bool> {
         is_ready(self, PollFlags::RDHUP)
     }
@@ -318,9 +275,6 @@ impl AsRawFd for Stream {
 }
 
 /// Connects as a client. The stream waits until [`Stream::set_nonblocking`] says otherwise.
-///
-/// # Errors
-/// As the kernel says.
 pub fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     match endpoint {
         Endpoint::Unix(path) => UnixStream::connect(path).map(Stream::Unix),

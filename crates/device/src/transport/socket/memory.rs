@@ -37,27 +37,21 @@ impl Default for SharedMemory {
 }
 
 impl SharedMemory {
-    /// So much.
-    #[must_use]
     pub fn new(bytes: u64) -> Self {
         let state = State { limit_bytes: bytes, taken_bytes: 0, waiting: VecDeque::new(), tickets: 0 };
         Self { state: Arc::new(Mutex::new(state)), changes: Arc::default() }
     }
 
     /// A connection's share, of which it has nothing yet.
-    #[must_use]
     pub fn share(&self) -> Share {
         Share { memory: self.clone(), held_bytes: 0, ticket: None }
     }
 
     /// Another number than before: somebody who waited may try again.
-    #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits.
-    #[must_use]
     pub fn is_short(&self) -> bool {
         !self.state().waiting.is_empty()
     }
@@ -109,7 +103,6 @@ impl Share {
         self.memory.state().taken_bytes += bytes;
     }
 
-    /// Gives so much back.
     pub fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.held_bytes);
         if bytes == 0 {
@@ -136,14 +129,10 @@ impl Share {
         }
     }
 
-    /// How much it has.
-    #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Whether it waits.
-    #[must_use]
     pub fn waits(&self) -> bool {
         self.ticket.is_some()
     }

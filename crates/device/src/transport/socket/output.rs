@@ -34,7 +34,6 @@ struct Part {
 }
 
 impl Part {
-    /// With its digest.
     fn whole_bytes(&self) -> usize {
         self.length_bytes as usize + self.digest.map_or(0, |_| size_of::<u32>())
     }
@@ -84,13 +83,11 @@ impl Output {
     }
 
     /// How many bytes are left to send.
-    #[must_use]
     pub fn left(&self) -> usize {
         self.kept() + self.parts_bytes
     }
 
     /// How many of them are kept in memory of this connection.
-    #[must_use]
     pub fn kept(&self) -> usize {
         self.begun.len() + self.bytes.len() - self.sent
     }
@@ -104,9 +101,6 @@ impl Output {
     }
 
     /// Sends what the socket takes; whether that was all.
-    ///
-    /// # Errors
-    /// As the socket says, apart from its being full.
     pub fn send(&mut self, to: &mut impl Write, drive: &dyn Drive) -> io::Result<bool> {
         while self.left() > 0 {
             match self.send_once(to, drive) {
@@ -154,7 +148,6 @@ impl Output {
         to.write_vectored(&slices[..count])
     }
 
-    /// This much was sent.
     fn advance(&mut self, mut bytes: usize, drive: &dyn Drive) {
         let of_begun = bytes.min(self.begun.len());
         self.begun.drain(..of_begun);

@@ -9,7 +9,6 @@ use super::{Endpoint, Output, SharedMemory};
 use crate::command::{Answer, Drive};
 use crate::transport::Probe;
 
-/// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// As soon as what is to be sent was: the client did what it must not, or is done.
@@ -27,7 +26,6 @@ pub enum Then {
     Blocked,
     /// Everything after what is to be sent now is encrypted, in both directions, as [`Protocol::tls`] says.
     Encrypts,
-    /// Nothing more is read.
     Ends(End),
 }
 
@@ -36,7 +34,6 @@ pub enum Then {
 pub struct Received {
     /// How many of them are done with.
     pub consumed: usize,
-    /// What follows.
     pub then: Then,
 }
 
@@ -44,7 +41,6 @@ pub struct Received {
 ///
 /// It sees bytes and no sockets, and the time only as an argument.
 pub trait Protocol {
-    /// One connection's state.
     type Session;
 
     /// What it is called, such as `nbd`.
@@ -58,7 +54,6 @@ pub trait Protocol {
         None
     }
 
-    /// It is listened there.
     fn bound(&mut self, _at: &Endpoint) {}
 
     /// How connections are encrypted that come to [`Then::Encrypts`].
@@ -111,7 +106,6 @@ pub trait Protocol {
         false
     }
 
-    /// The connection is gone.
     fn closed(&mut self, session: &mut Self::Session);
 
     /// A client that measures how long the transport takes.

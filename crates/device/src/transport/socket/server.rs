@@ -55,9 +55,6 @@ pub struct Server<P: Protocol> {
 
 impl<P: Protocol> Server<P> {
     /// Listens. `transport` is the number that its commands carry; further clients than `limit` are turned away.
-    ///
-    /// # Errors
-    /// The place cannot be listened at.
     pub fn bind(mut protocol: P, transport: u32, endpoint: &Endpoint, limit: usize) -> Result<Self, ListenError> {
         let listener = Listener::bind(endpoint)?;
         let epoll = watch_for_clients(&listener)
@@ -79,7 +76,6 @@ impl<P: Protocol> Server<P> {
         })
     }
 
-    /// Where it listens.
     pub fn endpoint(&self) -> &Endpoint {
         self.listener.endpoint()
     }

@@ -32,7 +32,6 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 /// How far a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is read from.
     Open,
     /// It is not read from any more; what is due is still sent.
     Ending(End),
@@ -65,14 +64,12 @@ pub(super) struct Slot<S> {
     pub(super) hot_until: u64,
     pub(super) hot: bool,
     pub(super) dirty: bool,
-    /// Bytes that arrived.
     received: u64,
     /// Since when nothing arrived, and how much had then.
     silence: Option<(Instant, u64)>,
     consumed: u64,
     /// Since when no message was finished, and how much was consumed then.
     waits: Option<(Instant, u64)>,
-    /// Since when it ends.
     ended: Option<Instant>,
 }
 
@@ -111,9 +108,6 @@ impl<S> Slot<S> {
     }
 
     /// Takes what arrived: whether anything did.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub(super) fn receive<P: Protocol<Session = S>>(
         &mut self,
         protocol: &mut P,
@@ -226,7 +220,6 @@ impl<S> Slot<S> {
         self.memory.held_bytes() > 0
     }
 
-    /// Nothing more is read.
     pub(super) fn end(&mut self, end: End) {
         if self.state == State::Open {
             self.state = State::Ending(end);
@@ -241,9 +234,6 @@ impl<S> Slot<S> {
     }
 
     /// Sends what is due. Returns true if the client is read from again, which it was not while so much waited.
-    ///
-    /// # Errors
-    /// The connection is over.
     pub(super) fn send(
         &mut self,
         in_flight: usize,

@@ -33,39 +33,30 @@ pub struct TlsStream {
 
 impl TlsStream {
     /// A connection over this socket, on which `plain` is sent first.
-    #[must_use]
     pub fn new(socket: Stream, mut connection: Connection, plain: Vec<u8>) -> Self {
         connection.set_buffer_limit(Some(UNSENT_BYTES));
         Self { socket, connection, plain, decrypted_bytes: 0 }
     }
 
-    /// The socket below.
-    #[must_use]
     pub fn socket(&self) -> &Stream {
         &self.socket
     }
 
-    /// As [`TlsStream::socket`].
     pub fn socket_mut(&mut self) -> &mut Stream {
         &mut self.socket
     }
 
     /// Whether there is plaintext that no descriptor tells of.
-    #[must_use]
     pub fn has_plaintext(&self) -> bool {
         self.decrypted_bytes > 0
     }
 
     /// Whether anything waits for the socket.
-    #[must_use]
     pub fn is_unsent(&self) -> bool {
         !self.plain.is_empty() || self.connection.wants_write()
     }
 
     /// Sends what waits for the socket; whether that was all.
-    ///
-    /// # Errors
-    /// As the socket says, apart from its being full.
     pub fn settle(&mut self) -> io::Result<bool> {
         while self.is_unsent() {
             let sent = if self.plain.is_empty() {

@@ -24,7 +24,6 @@ mod feature {
 const OF_CONTROLLER: u8 = 1;
 const OF_COMMANDS: u8 = 5;
 
-/// Carries a command out.
 pub fn execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Outcome {
     match try_execute(device, command, drive) {
         Ok(outcome) => outcome,

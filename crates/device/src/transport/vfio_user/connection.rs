@@ -21,20 +21,16 @@ const MOST_UNREAD: usize = 16;
 /// How long a client may take for a message that it began.
 const MESSAGE_TIME: Duration = Duration::from_secs(60);
 
-/// A client's message.
 #[derive(Debug)]
 pub struct Received {
-    /// All of it.
     pub bytes: Vec<u8>,
     /// Its descriptors. They are closed unless they are taken.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// A client's socket.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// When it was accepted.
     pub opened: Instant,
     input: Vec<u8>,
     descriptors: Vec<OwnedFd>,
@@ -47,7 +43,6 @@ pub struct Connection {
 
 impl Connection {
     /// Of a stream that does not wait.
-    #[must_use]
     pub fn new(stream: Stream, now: Instant) -> Self {
         Self {
             stream,
@@ -61,16 +56,12 @@ impl Connection {
     }
 
     /// Its descriptor, to be waited for.
-    #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
     /// The next message, if it is there as a whole. Only the bytes of one message are read at a time, so that
     /// descriptors belong to the message with which they come.
-    ///
-    /// # Errors
-    /// The client is gone, or sends what it must not.
     pub fn receive(&mut self) -> io::Result<Option<Received>> {
         if self.output.len() >= MOST_UNREAD {
             return Ok(None);
@@ -141,18 +132,12 @@ impl Connection {
     }
 
     /// Sends a message, now or when the client reads.
-    ///
-    /// # Errors
-    /// The client is gone.
     pub fn send(&mut self, message: Message) -> io::Result<()> {
         self.output.push_back(message);
         self.flush().map(|_| ())
     }
 
     /// Sends what is left; whether there was anything.
-    ///
-    /// # Errors
-    /// As [`Connection::send`].
     pub fn flush(&mut self) -> io::Result<bool> {
         let mut any = false;
         while let Some(message) = self.output.front_mut() {
@@ -184,7 +169,6 @@ impl Connection {
     }
 
     /// Whether it takes too long for a message that it began.
-    #[must_use]
     pub fn is_late(&self, now: Instant) -> bool {
         let begun = self.begun;
         begun.is_some_and(|begun| now.saturating_duration_since(begun) > MESSAGE_TIME)

@@ -32,7 +32,6 @@ const NO_COMMAND: u16 = u16::MAX;
 
 /// Regions that are not empty (linux/vfio.h).
 pub mod region {
-    #![allow(missing_docs)]
     pub const BAR: u32 = 0;
     pub const CONFIGURATION: u32 = 7;
     pub const COUNT: u32 = 9;
@@ -49,7 +48,6 @@ pub struct Device {
     pub(super) subsystem: Subsystem,
     pub(super) controller: Controller,
     configuration: Configuration,
-    /// The client's memory.
     pub memory: ClientMemory,
     /// The page that the client may map.
     pub doorbells: Doorbells,
@@ -59,7 +57,6 @@ pub struct Device {
     interrupt_mask: u32,
     admin_attributes: u32,
     admin_addresses: [u64; 2],
-    /// By their numbers.
     pub(super) submissions: Vec<Option<SubmissionQueue>>,
     pub(super) completions: Vec<Option<CompletionQueue>>,
     /// Numbers of the submission queues that there are.
@@ -79,9 +76,6 @@ pub struct Device {
 
 impl Device {
     /// A device whose commands carry the transport's number, and those of the admin queue are carried out so.
-    ///
-    /// # Errors
-    /// As the system says.
     pub fn new(transport: u32, subsystem: &Subsystem, execute: Execute) -> Result<Self, Errno> {
         let host = Host { name: Vec::new(), id: [0; 16] };
         let queues = usize::from(MOST_QUEUES) + 1;
@@ -112,21 +106,15 @@ impl Device {
     }
 
     /// Requests that the drive has.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Whether its doorbells may ring at any time.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.controller.is_ready() && !self.active.is_empty()
     }
 
-    /// Reads a region.
-    ///
-    /// # Errors
-    /// `EINVAL` for what is not all within one.
     pub fn read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
         let at = place(region, offset, into.len())?;
         into.fill(0);
@@ -167,9 +155,6 @@ impl Device {
     }
 
     /// Writes a region: registers and doorbells in whole words.
-    ///
-    /// # Errors
-    /// `EINVAL` for what is not all within one, or not words.
     pub fn write(&mut self, region: u32, offset: u64, from: &[u8], drive: &mut dyn Drive) -> Result<(), Errno> {
         let at = place(region, offset, from.len())?;
         if region == region::CONFIGURATION {
@@ -469,7 +454,6 @@ impl Device {
         }
     }
 
-    /// The drive answered.
     pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let id = answer.command.tag.queue as u16;
@@ -572,7 +556,6 @@ fn copy_overlap(part: &[u8], part_at: usize, at: usize, into: &mut [u8]) {
 
 /// Bytes that one client takes at most, in addition to its own memory: tables of commands and completions, the
 /// longest write, and messages.
-#[must_use]
 pub const fn memory_bytes() -> u64 {
     let replies = 17 * MOST_MESSAGE_BYTES as u64;
     (MOST_QUEUES as u64 + 5) * (1024 * 200) + (1 << 20) + replies

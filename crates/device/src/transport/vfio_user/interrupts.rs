@@ -30,10 +30,6 @@ impl Default for Interrupts {
 
 impl Interrupts {
     /// Sets vectors from `start` on; those without a descriptor are off.
-    ///
-    /// # Errors
-    /// `EINVAL` for a vector that is not there, and for a descriptor that is none of events: writing to
-    /// anything else could take any time.
     pub fn set(&mut self, start: usize, descriptors: Vec<Option<OwnedFd>>) -> Result<(), Errno> {
         let end = start.checked_add(descriptors.len()).ok_or(Errno::INVAL)?;
         let vectors = self.vectors.get_mut(start..end).ok_or(Errno::INVAL)?;
@@ -46,7 +42,6 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Turns all off.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -58,10 +53,6 @@ impl Interrupts {
         }
     }
 
-    /// Signals what was raised.
-    ///
-    /// # Errors
-    /// The client made a descriptor such that signalling might wait for it.
     pub fn send(&mut self) -> Result<(), Errno> {
         let mut raised = std::mem::take(&mut self.raised);
         while raised != 0 {

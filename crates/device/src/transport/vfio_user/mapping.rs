@@ -45,7 +45,6 @@ static LOSSES: AtomicU64 = AtomicU64::new(0);
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 /// Mappings of this process that were lost so far: a number that changes tells to look at [`Mapping::is_lost`].
-#[must_use]
 pub fn losses() -> u64 {
     LOSSES.load(Ordering::Relaxed)
 }
@@ -65,10 +64,6 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps a part of a file: whole pages.
-    ///
-    /// # Errors
-    /// `EINVAL` for a part that is not all in the file, `ENOSPC` beyond the number of mappings, and what
-    /// the kernel says.
     pub fn new(file: impl AsFd, offset_bytes: u64, length_bytes: u64, is_writable: bool) -> Result<Self, Errno> {
         let file = file.as_fd();
         let end = offset_bytes.checked_add(length_bytes).ok_or(Errno::INVAL)?;
@@ -107,13 +102,11 @@ impl Mapping {
     }
 
     /// Whether its file ended before it did: zeroed memory of this process is in its place.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         GUARDS[self.guard].is_lost.load(Ordering::Relaxed)
     }
 
     /// Copies from it; false for what is not all within it.
-    #[must_use]
     pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
         let Some(from) = self.place(at, into.len()) else {
             return false;
@@ -125,7 +118,6 @@ impl Mapping {
     }
 
     /// Copies to it; false for what is not all within it, and for one that is only read.
-    #[must_use]
     pub fn write(&self, at: usize, from: &[u8]) -> bool {
         let Some(to) = self.place(at, from.len()).filter(|_| self.is_writable) else {
             return false;
@@ -136,7 +128,6 @@ impl Mapping {
     }
 
     /// The word at a place; what its writer wrote before it is there, too.
-    #[must_use]
     pub fn load(&self, at: usize) -> Option<u32> {
         let word = self.word(at)?;
         // SAFETY: aligned, and within the mapping, which is there as long as `self` is. Every other access
@@ -145,7 +136,6 @@ impl Mapping {
     }
 
     /// Writes a word, after all that was written before; false as for [`Mapping::write`].
-    #[must_use]
     pub fn store(&self, at: usize, value: u32) -> bool {
         let Some(word) = self.word(at).filter(|_| self.is_writable) else {
             return false;

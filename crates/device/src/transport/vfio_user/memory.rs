@@ -25,9 +25,7 @@ pub struct Unmapped;
 /// A region that a client maps.
 #[derive(Debug)]
 pub struct Region {
-    /// Its first address.
     pub address: u64,
-    /// Bytes of it.
     pub length_bytes: u64,
     /// Whether the device may read and write it.
     pub access: (bool, bool),
@@ -49,7 +47,6 @@ impl Mapped {
     }
 }
 
-/// All regions.
 #[derive(Debug, Default)]
 pub struct ClientMemory {
     /// In the order of their addresses.
@@ -60,17 +57,10 @@ pub struct ClientMemory {
 }
 
 impl ClientMemory {
-    /// None yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { losses: mapping::losses(), ..Self::default() }
     }
 
-    /// Maps a region.
-    ///
-    /// # Errors
-    /// `EINVAL` for what cannot be, `EEXIST` where another one is, `ENOSPC` for too many, `ENOTSUP` for a
-    /// file that is not in memory alone, and what the kernel says.
     pub fn map(&mut self, region: Region) -> Result<(), Errno> {
         let Region { address, length_bytes, access: (may_read, may_write), file } = region;
         let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
@@ -103,9 +93,6 @@ impl ClientMemory {
     }
 
     /// Unmaps all regions within a range.
-    ///
-    /// # Errors
-    /// `EINVAL` if one is only in part in it, `ENOENT` if there is none.
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> Result<(), Errno> {
         let end = address.checked_add(length_bytes).ok_or(Errno::INVAL)?;
         let is_within = |region: &Mapped| region.address >= address && region.address - address < length_bytes;
@@ -125,7 +112,6 @@ impl ClientMemory {
         Ok(())
     }
 
-    /// Unmaps all.
     pub fn clear(&mut self) {
         self.regions.clear();
     }
@@ -141,9 +127,6 @@ impl ClientMemory {
     }
 
     /// Copies from it, over the bounds of regions that lie side by side.
-    ///
-    /// # Errors
-    /// [`Unmapped`].
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unmapped> {
         let mut done = 0;
         while done < into.len() {
@@ -155,10 +138,6 @@ impl ClientMemory {
         Ok(())
     }
 
-    /// Copies to it.
-    ///
-    /// # Errors
-    /// [`Unmapped`].
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Unmapped> {
         let mut done = 0;
         while done < from.len() {
@@ -171,9 +150,6 @@ impl ClientMemory {
     }
 
     /// Writes a word, after all that was written before.
-    ///
-    /// # Errors
-    /// [`Unmapped`].
     pub fn store(&self, address: u64, value: u32) -> Result<(), Unmapped> {
         let (mapping, at, _) = self.find(address)?;
         if mapping.store(at, value) { Ok(()) } else { Err(Unmapped) }

@@ -7,7 +7,6 @@ use rustix::io::Errno;
 
 use crate::transport::nvme::{u16_at, u32_at};
 
-/// Bytes of the header.
 pub const HEADER_BYTES: usize = 16;
 
 /// Data of the longest access to a region: clients are told so.
@@ -19,12 +18,9 @@ pub const MOST_MESSAGE_BYTES: usize = HEADER_BYTES + MOST_DATA_BYTES + 256;
 /// Descriptors that may come with a message: clients are told so.
 pub const MOST_DESCRIPTORS: usize = 64;
 
-/// The version, 0.1.
 pub const MINOR_VERSION: u16 = 1;
 
-/// Commands.
 pub mod command {
-    #![allow(missing_docs)] // the specification's own names
     pub const VERSION: u16 = 1;
     pub const DMA_MAP: u16 = 2;
     pub const DMA_UNMAP: u16 = 3;
@@ -37,32 +33,25 @@ pub mod command {
     pub const DEVICE_RESET: u16 = 13;
 }
 
-/// Flags of the header.
 pub mod flag {
-    #![allow(missing_docs)]
     pub const TYPE: u32 = 0xf;
     pub const REPLY: u32 = 1;
     pub const NO_REPLY: u32 = 1 << 4;
     pub const ERROR: u32 = 1 << 5;
 }
 
-/// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The client's number of the message.
     pub id: u16,
-    /// Which command.
     pub command: u16,
-    /// Bytes of it all.
     pub bytes: usize,
-    /// Of [`flag`].
     pub flags: u32,
 }
 
 impl Header {
     /// The header at the beginning of a message; `None` for one that no client may send: too short, too
     /// long, or a reply.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let header = Self {
             id: u16_at(bytes, 0),
@@ -78,7 +67,6 @@ impl Header {
 /// A message to be sent.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// All of it.
     pub bytes: Vec<u8>,
     /// A descriptor that goes with it.
     pub descriptor: Option<OwnedFd>,
@@ -86,7 +74,6 @@ pub struct Message {
 
 impl Message {
     /// The reply to a message: what it came to.
-    #[must_use]
     pub fn reply(to: &Header, done: Result<Payload, Errno>) -> Self {
         let (payload, flags, error) = match done {
             Ok(payload) => (payload, flag::REPLY, 0),
@@ -106,15 +93,12 @@ impl Message {
 /// What a reply has behind its header.
 #[derive(Debug, Default)]
 pub struct Payload {
-    /// The structure.
     pub bytes: Vec<u8>,
     /// A descriptor that goes with it.
     pub descriptor: Option<OwnedFd>,
 }
 
 impl Payload {
-    /// Of words.
-    #[must_use]
     pub fn words(words: &[u32]) -> Self {
         Self::from(words.iter().copied().flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
     }

@@ -61,7 +61,6 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(200);
 /// The name of the socket in a folder, where SPDK's clients look for it.
 const SOCKET_NAME: &str = "cntrl";
 
-/// The transport.
 pub struct VfioUser {
     transport: u32,
     subsystem: Subsystem,
@@ -81,9 +80,6 @@ struct Client {
 
 impl VfioUser {
     /// Listens at a path, or at `cntrl` in it if it is a folder.
-    ///
-    /// # Errors
-    /// The place cannot be listened at.
     pub fn bind(transport: u32, path: &Path) -> Result<Self, ListenError> {
         let path = if path.is_dir() { path.join(SOCKET_NAME) } else { path.to_owned() };
         let mut subsystem = Subsystem::of(&path.to_string_lossy());

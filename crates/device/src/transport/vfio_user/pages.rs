@@ -21,9 +21,6 @@ impl From<Unmapped> for Status {
 /// Visits the parts of a command's data in their order: the address and the length of each. Entries for
 /// more than `length_bytes` are not looked at. A list cannot lead in circles, because each of its pages
 /// but the first is whole, and so has entries of data.
-///
-/// # Errors
-/// Entries with offsets where none may be, a list that is not in the client's memory, and what `visit` says.
 pub fn visit(
     command: &Submission,
     length_bytes: u64,
@@ -88,9 +85,6 @@ fn visit_list(
 }
 
 /// Copies a command's data from the client.
-///
-/// # Errors
-/// As [`visit`]; memory that is not the client's.
 pub fn read(command: &Submission, memory: &ClientMemory, into: &mut [u8]) -> Result<(), Status> {
     let mut done = 0;
     visit(command, into.len() as u64, memory, |address, length| {
@@ -101,9 +95,6 @@ pub fn read(command: &Submission, memory: &ClientMemory, into: &mut [u8]) -> Res
 }
 
 /// Copies a command's data to the client.
-///
-/// # Errors
-/// As [`read`].
 pub fn write(command: &Submission, memory: &ClientMemory, from: &[u8]) -> Result<(), Status> {
     let mut done = 0;
     visit(command, from.len() as u64, memory, |address, length| {

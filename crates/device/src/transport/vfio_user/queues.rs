@@ -12,7 +12,6 @@ use crate::transport::nvme::io::{IoQueue, Part, Ranges, Wanted};
 /// Bytes of an entry of a completion queue.
 const COMPLETION_BYTES: u64 = 16;
 
-/// Where a queue lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its number; 0 for the admin queue.
@@ -23,12 +22,9 @@ pub struct Place {
     pub entries: u16,
 }
 
-/// A submission queue.
 #[derive(Debug)]
 pub struct SubmissionQueue {
-    /// Where.
     pub place: Place,
-    /// Its completion queue.
     pub completions: u16,
     /// The admin command that deletes it, while commands of it are in flight.
     pub deletion: Option<u16>,
@@ -45,7 +41,6 @@ pub struct SubmissionQueue {
 
 impl SubmissionQueue {
     /// An empty queue, whose commands carry the number of the transport.
-    #[must_use]
     pub fn new(place: Place, completions: u16, transport: u32) -> Self {
         Self {
             place,
@@ -62,22 +57,17 @@ impl SubmissionQueue {
     }
 
     /// How far it was read.
-    #[must_use]
     pub fn head(&self) -> u16 {
         self.head
     }
 
     /// Commands, and parts of them, that the drive has.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Takes the next command, with the number that it has here in the place of its own. `None` if as many
     /// as there are entries are not completed.
-    ///
-    /// # Errors
-    /// The queue does not lie in the client's memory.
     pub fn take(&mut self, memory: &ClientMemory) -> Result<Option<Submission>, Unmapped> {
         let Some(&number) = self.free.last() else {
             return Ok(None);
@@ -93,13 +83,11 @@ impl SubmissionQueue {
     }
 
     /// The command of this number here, as it came.
-    #[must_use]
     pub fn command(&self, number: u16) -> Option<&Submission> {
         self.commands.get(usize::from(number))?.as_ref()
     }
 
     /// The number here of the client's command.
-    #[must_use]
     pub fn number_of(&self, id: u16) -> Option<u16> {
         let is_it = |command: &Option<Submission>| command.is_some_and(|it| it.id() == id);
         self.commands.iter().position(is_it).map(|at| at as u16)
@@ -133,9 +121,7 @@ impl SubmissionQueue {
 
 /// A submission queue and the memory in which its data lie.
 pub struct Bound<'a> {
-    /// The queue.
     pub queue: &'a mut SubmissionQueue,
-    /// The memory.
     pub memory: &'a ClientMemory,
 }
 
@@ -184,10 +170,8 @@ impl IoQueue for Bound<'_> {
     }
 }
 
-/// A completion queue.
 #[derive(Debug)]
 pub struct CompletionQueue {
-    /// Where.
     pub place: Place,
     /// The interrupt that tells of completions.
     pub vector: Option<u16>,
@@ -199,22 +183,16 @@ pub struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// An empty queue.
-    #[must_use]
     pub fn new(place: Place, vector: Option<u16>) -> Self {
         Self { place, vector, tail: 0, head: 0, phase: true, waiting: VecDeque::new() }
     }
 
     /// Whether completions wait for room, so that no further command is to be taken.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Appends a completion when there is room; whether one was written.
-    ///
-    /// # Errors
-    /// The queue does not lie in the client's memory, or its client set its head where it cannot be.
     pub fn push(
         &mut self,
         completion: Completion,
@@ -230,9 +208,6 @@ impl CompletionQueue {
     }
 
     /// Writes what waited, as far as there is room; whether there was any.
-    ///
-    /// # Errors
-    /// As [`CompletionQueue::push`].
     pub fn drain(&mut self, memory: &ClientMemory, head: impl Fn() -> u32) -> Result<bool, Unmapped> {
         let mut any = false;
         while let Some(&completion) = self.waiting.front() {

@@ -12,18 +12,15 @@ pub const MOST_QUEUES: u16 = 32;
 
 /// Where doorbells are: the page that is shared.
 pub const DOORBELLS_AT: usize = 0x1000;
-/// Bytes of them.
 pub const DOORBELLS_BYTES: usize = 0x1000;
 /// Where the table of interrupt vectors is. It is kept and not used: interrupts are descriptors.
 pub const VECTOR_TABLE_AT: usize = 0x2000;
 /// Where the bits of pending interrupts are, which are never set.
 pub const PENDING_BITS_AT: usize = 0x3000;
-/// Bytes of all.
 pub const BAR_BYTES: usize = 0x4000;
 
 /// Registers of a controller that lies on a bus (NVM Express Base Specification 2.0, section 3.1.3).
 pub mod register {
-    #![allow(missing_docs)] // the specification's own names
     pub const INTMS: usize = 0x0c;
     pub const INTMC: usize = 0x10;
     pub const CC: usize = 0x14;
@@ -42,10 +39,6 @@ pub struct Doorbells {
 }
 
 impl Doorbells {
-    /// All zero.
-    ///
-    /// # Errors
-    /// As the system says.
     pub fn new() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("ioassay-doorbells", flags)?;
@@ -58,21 +51,16 @@ impl Doorbells {
     }
 
     /// A descriptor for the client.
-    ///
-    /// # Errors
-    /// As the system says.
     pub fn file(&self) -> std::io::Result<OwnedFd> {
         self.file.try_clone()
     }
 
     /// How far a client filled a submission queue.
-    #[must_use]
     pub fn tail(&self, queue: u16) -> u32 {
         self.page.load(8 * usize::from(queue)).unwrap_or(0)
     }
 
     /// How far a client read a completion queue.
-    #[must_use]
     pub fn head(&self, queue: u16) -> u32 {
         self.page.load(8 * usize::from(queue) + 4).unwrap_or(0)
     }

@@ -42,7 +42,6 @@ const UNMAP_ALL: u32 = 1 << 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Violation;
 
-/// One client.
 #[derive(Debug)]
 pub struct Session {
     /// The device that it sees.
@@ -52,35 +51,26 @@ pub struct Session {
 
 impl Session {
     /// A client whose commands carry the transport's number.
-    ///
-    /// # Errors
-    /// As the system says.
     pub fn new(transport: u32, subsystem: &Subsystem) -> Result<Self, Errno> {
         Ok(Self { device: Device::new(transport, subsystem, commands::execute)?, is_negotiated: false })
     }
 
     /// Whether versions were agreed on.
-    #[must_use]
     pub fn is_negotiated(&self) -> bool {
         self.is_negotiated
     }
 
     /// Whether commands may come at any time, without a message.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.device.is_ready()
     }
 
     /// Requests that the drive has.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.device.in_flight()
     }
 
     /// Takes a message with its descriptors: the reply, if one is wanted.
-    ///
-    /// # Errors
-    /// [`Violation`], after which the client is left.
     pub fn receive(
         &mut self,
         message: &[u8],
@@ -129,9 +119,6 @@ impl Session {
     }
 
     /// Takes what the client put into its queues; whether there was anything.
-    ///
-    /// # Errors
-    /// [`Violation`]: the client took memory away that it had mapped.
     pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Violation> {
         let any = self.device.poll(drive);
         self.device.end_reset(drive);
@@ -146,15 +133,10 @@ impl Session {
         self.device.answer(answer, drive);
     }
 
-    /// Signals interrupts.
-    ///
-    /// # Errors
-    /// [`Violation`]: a descriptor is none any more that can be written at once.
     pub fn send(&mut self) -> Result<(), Violation> {
         self.device.interrupts.send().map_err(|_| Violation)
     }
 
-    /// Some time has passed.
     pub fn tick(&mut self, drive: &dyn Drive) {
         self.device.tick(drive);
     }

@@ -141,7 +141,6 @@ impl Bench {
         self.submit(Op::Write, offset_bytes, data.len() as u64, false, data)
     }
 
-    /// An operation without data.
     pub fn ask(&mut self, op: Op, offset_bytes: u64, length_bytes: u64) -> u64 {
         self.submit(op, offset_bytes, length_bytes, false, &[])
     }

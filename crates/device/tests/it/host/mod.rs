@@ -65,7 +65,6 @@ impl Entry {
         self
     }
 
-    /// Of so many blocks.
     pub fn blocks(self, first: u64, count: u32) -> Self {
         let (low, high) = (first as u32, (first >> 32) as u32);
         self.namespace(1).word(10, low).word(11, high).word(12, count.wrapping_sub(1))
@@ -75,7 +74,6 @@ impl Entry {
         unit(4, 0, &self.0, data, digests)
     }
 
-    /// Without data and digests.
     pub fn alone(&self) -> Vec<u8> {
         self.capsule(&[], (false, false))
     }

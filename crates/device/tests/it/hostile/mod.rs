@@ -234,7 +234,6 @@ impl<P: Protocol> Crowd<P> {
     }
 }
 
-/// An export with certificates.
 fn encrypted() -> Export {
     static CERTIFICATES: OnceLock<Certificates> = OnceLock::new();
     let certificates = CERTIFICATES.get_or_init(|| {

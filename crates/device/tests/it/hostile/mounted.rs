@@ -196,13 +196,11 @@ pub fn request(opcode: u32, number: u64, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `fuse_fallocate_in` without its padding.
 pub fn allocation(offset: u64, length: u64, mode: u32) -> Vec<u8> {
     let numbers = [0, offset, length].map(u64::to_ne_bytes).concat();
     [&numbers[..], &mode.to_ne_bytes()].concat()
 }
 
-/// `fuse_read_in` and `fuse_write_in`.
 pub fn transfer(offset: u64, length: u32, flags: u32, data: &[u8]) -> Vec<u8> {
     let mut body = [&[0; 8][..], &offset.to_ne_bytes(), &length.to_ne_bytes()].concat();
     body.resize(32, 0);

@@ -141,7 +141,6 @@ impl Translation {
         true
     }
 
-    /// Pages of the drive.
     pub fn pages(&self) -> u32 {
         self.map.len() as u32
     }

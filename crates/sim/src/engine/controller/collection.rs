@@ -44,7 +44,6 @@ struct Collection {
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Job {
     group: u32,
-    /// Physical pages.
     pages: Vec<u32>,
     reads_left: u32,
     /// Pages that are programmed, for the mapping cache.
@@ -278,7 +277,6 @@ where
         Ok(())
     }
 
-    /// A job is done.
     pub(super) fn job_programmed(&mut self, id: u32) -> Result<(), Error> {
         let job = std::mem::take(&mut self.collections.jobs[id as usize]);
         self.collections.free_jobs.push(id);

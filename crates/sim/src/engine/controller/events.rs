@@ -10,7 +10,6 @@ use crate::Error;
 use crate::engine::timers::NEVER;
 use crate::state::ensure;
 
-/// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Event {
     /// A request's command time is over.
@@ -56,7 +55,6 @@ impl EventQueue {
         self.later.peek().map_or(NEVER, |Reverse((at_ps, ..))| *at_ps)
     }
 
-    /// That event.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         self.later.pop().map(|Reverse((.., event))| event)

@@ -43,7 +43,6 @@ impl HostIdle {
         self.is_idle
     }
 
-    /// A request has arrived.
     #[inline]
     pub fn end(&mut self) {
         self.is_idle = false;

@@ -51,7 +51,6 @@ pub(super) struct MappingCache {
     known: Vec<u32>,
     /// Translation page -> its entries that have changed.
     dirty: BTreeMap<u32, Vec<u32>>,
-    /// By translation page.
     fetches: BTreeMap<u32, Fetch>,
 }
 

@@ -539,7 +539,6 @@ where
 
 /// Pages of a request that one operation of an element reads.
 struct FlashRun {
-    /// Of the first.
     at: Position,
     pages: u32,
     sectors: u32,

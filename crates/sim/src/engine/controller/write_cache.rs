@@ -16,7 +16,6 @@ const NONE: u32 = u32::MAX;
 enum Stage {
     /// Waits for a program unit.
     Staged,
-    /// In a program unit.
     Placed,
     /// Programmed before an older version.
     Programmed,

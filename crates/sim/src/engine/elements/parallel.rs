@@ -28,7 +28,6 @@ enum Unit {
     Sensing(PageJob, u64),
 }
 
-/// What crosses the pins.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 enum Crossing {
     /// A page to a unit, and for how long the unit then works, picoseconds.

@@ -9,7 +9,6 @@ use crate::engine::timers::{NEVER, Timers, after};
 
 #[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 struct Queue {
-    /// In progress.
     current: Option<PageJob>,
     waiting: VecDeque<PageJob>,
     /// Reads, where they have priority.

@@ -23,7 +23,6 @@ pub(in crate::engine) trait Arrivals {
     fn held_pages(&self) -> u64;
 }
 
-/// Requests that were submitted.
 impl Arrivals for VecDeque<DriveRequest> {
     fn peek(&self) -> Option<&DriveRequest> {
         self.front()

@@ -11,7 +11,6 @@ use crate::engine::load::requests::DriveRequest;
 pub enum Unaligned {
     /// It is rounded out to whole sectors.
     Round,
-    /// It is an error.
     Refuse,
 }
 

@@ -11,7 +11,6 @@ pub(crate) struct DriveRequest {
     pub at_ps: u64,
     pub first: Page,
     pub pages: u32,
-    /// Sectors to transfer.
     pub sectors: u32,
     /// Sectors of the first page in front of it.
     pub skip: u32,
@@ -34,7 +33,6 @@ impl DriveRequest {
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct InFlight {
     pub request: DriveRequest,
-    /// When it was issued.
     pub issued_ps: u64,
     /// When it left the host's queue.
     pub dispatched_ps: u64,
@@ -75,7 +73,6 @@ impl Slab {
         self.entries.len() - self.free.len()
     }
 
-    /// A request in flight.
     pub fn at(&self, id: u32) -> &InFlight {
         &self.entries[id as usize]
     }

@@ -7,7 +7,6 @@ use crate::engine::load::paging::{Paging, Unaligned};
 use crate::engine::load::requests::DriveRequest;
 use crate::{Error, error};
 
-/// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum IssueMode {
     /// Open loop: at the trace's time stamps.
@@ -18,7 +17,6 @@ pub enum IssueMode {
     ClosedLoop(u32),
     /// `size` requests at once, bursts `gap_ps` apart. Time stamps do not matter.
     Bursts {
-        /// Requests of a burst.
         size: u32,
         /// Picoseconds from the beginning of one burst to that of the next.
         gap_ps: u64,

@@ -8,15 +8,10 @@ use crypto_bigint::{BoxedUint, Odd};
 pub enum Group {
     /// Nothing: who sees the exchange can try secrets on it.
     Null,
-    /// ffdhe2048.
     Ffdhe2048,
-    /// ffdhe3072.
     Ffdhe3072,
-    /// ffdhe4096.
     Ffdhe4096,
-    /// ffdhe6144.
     Ffdhe6144,
-    /// ffdhe8192.
     Ffdhe8192,
 }
 
@@ -53,26 +48,20 @@ const E: &str = "\
 const E_BITS: u32 = 8064;
 
 impl Group {
-    /// Of this identifier.
-    #[must_use]
     pub fn of(id: u8) -> Option<Self> {
         GROUPS.get(usize::from(id)).copied()
     }
 
-    /// Its identifier.
-    #[must_use]
     pub fn id(self) -> u8 {
         self as u8
     }
 
     /// Bytes of a public value.
-    #[must_use]
     pub fn public_bytes(self) -> usize {
         self.shape().0 as usize / 8
     }
 
     /// Bytes of a private exponent. RFC 7919, appendix A, wants 225 to 400 bits. Short ones take less time, which other clients wait for.
-    #[must_use]
     pub fn private_bytes(self) -> usize {
         self.shape().2
     }
@@ -90,7 +79,6 @@ impl Group {
     }
 
     /// The prime, most significant byte first.
-    #[must_use]
     pub fn prime(self) -> Vec<u8> {
         let (bits, x, _) = self.shape();
         if bits == 0 {
@@ -112,7 +100,6 @@ impl Group {
     }
 
     /// The public value of a private exponent.
-    #[must_use]
     pub fn public(self, private: &[u8]) -> Vec<u8> {
         if self == Group::Null {
             return Vec::new();
@@ -122,7 +109,6 @@ impl Group {
 
     /// What both sides know: the other's public value to the power of one's own exponent. `None` for a
     /// value that is none, or that everybody knows the powers of.
-    #[must_use]
     pub fn shared(self, public: &[u8], private: &[u8]) -> Option<Vec<u8>> {
         if public.len() != self.public_bytes() {
             return None;

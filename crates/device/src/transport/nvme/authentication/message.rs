@@ -10,7 +10,6 @@ mod kind {
     pub const DH_HMAC_CHAP: u8 = 1;
 }
 
-/// Numbers of messages.
 mod id {
     pub const NEGOTIATE: u8 = 0x00;
     pub const CHALLENGE: u8 = 0x01;
@@ -57,13 +56,10 @@ pub enum Failure {
 /// A message of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FromHost<'a> {
-    /// What it can do.
     Negotiate(Offer<'a>),
-    /// Its response.
     Reply(Reply<'a>),
     /// It accepts the controller's response.
     Success2 {
-        /// The transaction.
         transaction: u16,
     },
     /// It does not, or gives up.
@@ -73,7 +69,6 @@ pub enum FromHost<'a> {
 /// What a host can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer<'a> {
-    /// The transaction.
     pub transaction: u16,
     /// Whether a secure channel is to follow.
     pub concatenates: bool,
@@ -84,23 +79,15 @@ pub struct Offer<'a> {
 /// A host's response, and its own challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// The transaction.
     pub transaction: u16,
-    /// The response.
     pub response: &'a [u8],
     /// The challenge, where there is one.
     pub challenge: Option<&'a [u8]>,
-    /// The challenge's number.
     pub sequence: u32,
-    /// The host's public value.
     pub public: &'a [u8],
 }
 
 impl<'a> FromHost<'a> {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// It is none, or has values that cannot be.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Failure> {
         let head = bytes.get(..OFFER_BYTES).ok_or(Failure::Payload)?;
         match (head[0], head[1]) {
@@ -113,7 +100,6 @@ impl<'a> FromHost<'a> {
     }
 
     /// The transaction, as far as it is known.
-    #[must_use]
     pub fn transaction(bytes: &[u8]) -> u16 {
         bytes.get(4..6).map_or(0, |two| u16_at(two, 0))
     }
@@ -138,13 +124,11 @@ impl<'a> Offer<'a> {
     }
 
     /// Whether a hash is offered.
-    #[must_use]
     pub fn has_hash(&self, hash: Hash) -> bool {
         self.hashes.contains(&hash.id())
     }
 
     /// Whether a group is offered.
-    #[must_use]
     pub fn has_group(&self, group: Group) -> bool {
         self.groups.contains(&group.id())
     }
@@ -173,8 +157,6 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// The controller's challenge.
-#[must_use]
 pub fn challenge(
     transaction: u16,
     (hash, group): (Hash, Group),
@@ -191,7 +173,6 @@ pub fn challenge(
 }
 
 /// The controller accepts the host's response, and gives its own to the host's challenge if there was one.
-#[must_use]
 pub fn success1(transaction: u16, hash: Hash, response: Option<&[u8]>) -> Vec<u8> {
     let mut message = head(id::SUCCESS1, transaction);
     message[6] = hash.bytes() as u8;
@@ -200,7 +181,6 @@ pub fn success1(transaction: u16, hash: Hash, response: Option<&[u8]>) -> Vec<u8
 }
 
 /// The controller does not accept the host.
-#[must_use]
 pub fn failure1(transaction: u16, why: Failure) -> Vec<u8> {
     let mut message = head(id::FAILURE1, transaction)[..OFFER_BYTES].to_vec();
     (message[6], message[7]) = (1, why as u8);
@@ -219,7 +199,6 @@ pub mod host {
     use super::{DH_HMAC_CHAP, Group, HEAD_BYTES, Hash, OFFER_BYTES, OFFERED, PROTOCOL_BYTES, head, id, kind};
 
     /// Its offer of hashes and groups, at most 30 each.
-    #[must_use]
     pub fn negotiate(transaction: u16, hashes: &[Hash], groups: &[Group]) -> Vec<u8> {
         let mut message = vec![0; OFFER_BYTES + PROTOCOL_BYTES];
         (message[0], message[1], message[7]) = (kind::COMMON, id::NEGOTIATE, 1);
@@ -237,7 +216,6 @@ pub mod host {
     }
 
     /// Its response, and its own challenge with a number.
-    #[must_use]
     pub fn reply(transaction: u16, response: &[u8], challenge: Option<(&[u8], u32)>, public: &[u8]) -> Vec<u8> {
         let mut message: [u8; HEAD_BYTES] = head(id::REPLY, transaction);
         message[6] = response.len() as u8;
@@ -250,13 +228,10 @@ pub mod host {
     }
 
     /// It accepts the controller's response.
-    #[must_use]
     pub fn success2(transaction: u16) -> Vec<u8> {
         head(id::SUCCESS2, transaction).to_vec()
     }
 
-    /// It does not.
-    #[must_use]
     pub fn failure2(transaction: u16) -> Vec<u8> {
         let mut message = head(id::FAILURE2, transaction)[..OFFER_BYTES].to_vec();
         (message[6], message[7]) = (1, 1);
@@ -264,19 +239,15 @@ pub mod host {
     }
 
     /// Whether a message is the controller's challenge, or its acceptance.
-    #[must_use]
     pub fn is_challenge(message: &[u8]) -> bool {
         message.len() >= HEAD_BYTES && message[..2] == [kind::DH_HMAC_CHAP, id::CHALLENGE]
     }
 
-    /// As [`is_challenge`].
-    #[must_use]
     pub fn is_success1(message: &[u8]) -> bool {
         message.len() >= HEAD_BYTES && message[..2] == [kind::DH_HMAC_CHAP, id::SUCCESS1]
     }
 
     /// Why the controller did not accept the host, if that is what it says.
-    #[must_use]
     pub fn failure1(message: &[u8]) -> Option<u8> {
         let fails = message.len() >= OFFER_BYTES && message[..2] == [kind::DH_HMAC_CHAP, id::FAILURE1];
         fails.then(|| message[7])

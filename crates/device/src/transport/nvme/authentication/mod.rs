@@ -25,7 +25,6 @@ use message::{Failure, FromHost, Offer, Reply};
 /// Bit of Connect's result (`ATR`): the host has to authenticate itself before anything else.
 pub const REQUIRED: u64 = 1 << 17;
 
-/// Types of commands.
 const SEND: u8 = 0x05;
 const RECEIVE: u8 = 0x06;
 
@@ -45,14 +44,9 @@ const PREFERRED_GROUPS: [Group; 6] =
 
 /// Where challenges and exponents come from.
 pub trait Entropy: fmt::Debug + Send {
-    /// Fills all of it.
-    ///
-    /// # Errors
-    /// There is none.
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-/// The system's.
 #[derive(Debug, Default)]
 pub struct SystemEntropy(SystemRandomness);
 
@@ -75,15 +69,11 @@ impl Entropy for SystemEntropy {
 }
 
 /// Whether a command is one of authentication.
-#[must_use]
 pub fn concerns(command: &Submission) -> bool {
     command.opcode() == FABRICS && matches!(command.fabrics_type(), SEND | RECEIVE)
 }
 
 /// What the data of such a command have to be.
-///
-/// # Errors
-/// It is of another protocol, or too long.
 pub fn data_bytes(command: &Submission) -> Result<usize, Status> {
     if !concerns(command) || command.fabrics_type() != SEND {
         return Ok(0);
@@ -98,7 +88,6 @@ pub fn data_bytes(command: &Submission) -> Result<usize, Status> {
 /// What the connection does after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// It goes on.
     Goes(Outcome),
     /// It ends once the command was answered.
     Ends(Outcome),
@@ -107,9 +96,7 @@ pub enum Step {
 /// Who talks to whom, and with what.
 #[derive(Debug, Clone, Copy)]
 pub struct Parties<'a> {
-    /// The host.
     pub host: &'a HostSecrets,
-    /// The subsystem's name.
     pub subsystem: &'a [u8],
 }
 
@@ -148,7 +135,6 @@ struct Transaction {
     private: Private,
 }
 
-/// An exponent.
 struct Private(Vec<u8>);
 
 impl fmt::Debug for Private {
@@ -159,7 +145,6 @@ impl fmt::Debug for Private {
 
 impl Authentication {
     /// Whether the queue takes other commands.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_done
     }

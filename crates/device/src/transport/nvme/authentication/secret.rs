@@ -14,14 +14,10 @@ const TRANSFORMED: &[u8] = b"NVMe-over-Fabrics";
 /// Bytes of the CRC behind a secret.
 const CRC_BYTES: usize = 4;
 
-/// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-256.
     Sha256,
-    /// SHA-384.
     Sha384,
-    /// SHA-512.
     Sha512,
 }
 
@@ -29,20 +25,15 @@ pub enum Hash {
 pub const HASHES: [Hash; 3] = [Hash::Sha256, Hash::Sha384, Hash::Sha512];
 
 impl Hash {
-    /// Of this identifier.
-    #[must_use]
     pub fn of(id: u8) -> Option<Self> {
         HASHES.get(usize::from(id).checked_sub(1)?).copied()
     }
 
-    /// Its identifier.
-    #[must_use]
     pub fn id(self) -> u8 {
         self as u8 + 1
     }
 
     /// Bytes of what it computes.
-    #[must_use]
     pub fn bytes(self) -> usize {
         match self {
             Hash::Sha256 => 32,
@@ -80,16 +71,10 @@ pub struct Secret {
 /// A text that is no secret. It does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// It is something else.
     #[error("is no secret, expected DHHC-1:HH:BASE64: as nvme gen-dhchap-key prints it")]
     Form,
-    /// It has another length.
     #[error("has {bytes} bytes, expected 32, 48 or 64 and a CRC of 4")]
-    Length {
-        /// Bytes with the CRC.
-        bytes: usize,
-    },
-    /// It was changed.
+    Length { bytes: usize },
     #[error("has a CRC that does not fit: a character was lost or changed")]
     Crc,
 }
@@ -130,42 +115,31 @@ impl fmt::Debug for Secret {
 /// Who responds to a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The host.
     Host,
-    /// The controller.
     Controller,
 }
 
 /// A challenge, and what else a response to it is computed over.
 #[derive(Debug, Clone, Copy)]
 pub struct Challenge<'a> {
-    /// Who responds.
     pub side: Side,
-    /// How.
     pub hash: Hash,
-    /// The challenge.
     pub value: &'a [u8],
     /// What the exchange came to; empty without one.
     pub shared: &'a [u8],
-    /// The challenge's number.
     pub sequence: u32,
-    /// The transaction.
     pub transaction: u16,
-    /// The host's name.
     pub host: &'a [u8],
-    /// The subsystem's name.
     pub subsystem: &'a [u8],
 }
 
 impl Secret {
     /// The response to a challenge.
-    #[must_use]
     pub fn response(&self, to: &Challenge<'_>) -> Vec<u8> {
         hmac::sign(&self.key_of(to), &text_of(to)).as_ref().to_vec()
     }
 
     /// Whether a response is right; takes the same time wherever it is wrong.
-    #[must_use]
     pub fn accepts(&self, response: &[u8], to: &Challenge<'_>) -> bool {
         hmac::verify(&self.key_of(to), &text_of(to), response).is_ok()
     }

@@ -18,82 +18,31 @@ const MOST_BYTES: u64 = 1 << 20;
 pub enum SecretsError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}; expected a file with lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The file is no secret.
     #[error("{} may be read by other users (mode {mode:04o}), expected a private file: chmod 600 {}", path.display(), path.display())]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    Exposed { path: PathBuf, mode: u32 },
     /// A line with too few words or too many.
     #[error("{} line {line}: {words} words, expected HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
-    Words {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Its words.
-        words: usize,
-    },
+    Words { path: PathBuf, line: usize, words: usize },
     /// A name that cannot be.
     #[error("{} line {line}: {source}", path.display())]
-    Name {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Why.
-        source: NameError,
-    },
+    Name { path: PathBuf, line: usize, source: NameError },
     /// A text that is no secret.
     #[error("{} line {line}: word {word} {source}", path.display())]
-    Secret {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// Which word of it.
-        word: usize,
-        /// Why.
-        source: SecretError,
-    },
-    /// A host twice.
+    Secret { path: PathBuf, line: usize, word: usize, source: SecretError },
     #[error("{} line {line}: {host} has a secret already, expected one line for each host", path.display())]
-    Twice {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: usize,
-        /// The host.
-        host: String,
-    },
-    /// No host at all.
+    Twice { path: PathBuf, line: usize, host: String },
     #[error("{} has no secret, expected lines HOSTNQN SECRET [CONTROLLER-SECRET]", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// A host that may connect and could not.
     #[error("host {host} has no secret in {}", path.display())]
-    Without {
-        /// The file.
-        path: PathBuf,
-        /// The host.
-        host: String,
-    },
+    Without { path: PathBuf, host: String },
 }
 
 /// The secrets of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSecrets {
-    /// Its name.
     pub host: String,
     /// With which it shows who it is.
     pub secret: Secret,
@@ -109,10 +58,6 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Of a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, may be read by other users, or has a line that is none.
     pub fn read(path: &Path) -> Result<Self, SecretsError> {
         let unreadable = |source| SecretsError::Unreadable { path: path.to_owned(), source };
         let file = fs::metadata(path).map_err(unreadable)?;
@@ -127,9 +72,6 @@ impl Secrets {
     }
 
     /// Of the text of a file.
-    ///
-    /// # Errors
-    /// As [`Secrets::read`].
     pub fn of(text: &str, path: &Path) -> Result<Self, SecretsError> {
         let path = path.to_owned();
         let mut hosts: Vec<HostSecrets> = Vec::new();
@@ -151,22 +93,15 @@ impl Secrets {
         Ok(Self { path, hosts })
     }
 
-    /// Those of a host.
-    #[must_use]
     pub fn of_host(&self, name: &[u8]) -> Option<&HostSecrets> {
         self.hosts.iter().find(|host| host.host.as_bytes() == name)
     }
 
-    /// All of them.
-    #[must_use]
     pub fn hosts(&self) -> &[HostSecrets] {
         &self.hosts
     }
 
     /// Whether all of these hosts have secrets.
-    ///
-    /// # Errors
-    /// One has none.
     pub fn cover(&self, hosts: &[String]) -> Result<(), SecretsError> {
         let mut hosts = hosts.iter();
         match hosts.find(|host| self.of_host(host.as_bytes()).is_none()) {
