@@ -393,7 +393,7 @@ def stated_claim(text: str) -> Claim:
         try:
             found[field] = read(value)
         except (ValueError, UsageError) as error:
-            raise UsageError(f"--claim {text}: {key}={value}: {error}; expected such as {key}={example}") from None
+            raise UsageError(f"--claim {text}: {key}={value}: {error}; an example: {key}={example}") from None
     if not found.keys() & _JUDGED:
         wanted = "bytes, ops, seconds, rate, latency, working_set, or pattern"
         raise UsageError(f"--claim {text}: claims no number; expected one of {wanted}")

@@ -28,7 +28,7 @@ REQUIREMENTS = ("true", "confirmed")
 Command = Annotated[list[str] | None, syntax.argument("COMMAND…", "The benchmark and its arguments, after --.")]
 _LEVEL = "counters (free), block (free), syscalls (half a µs per call), or explain (some µs per operation)."
 _BACKENDS = ("auto", "bpf", "counters", *listed("observers", {}))
-_BACKEND = "auto, bpf, counters, or strace (exact, but slows the command down)."
+_BACKEND = "What observes: " + ", ".join(_BACKENDS) + "."
 _CLAIM = "What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"
 _PATTERN = "Read claims from the output, one a match: (?P<bytes>…), ops, seconds, rate, latency, unit, kind …"
 _TWINS = "Run it N times more with the witness and N times without it."
