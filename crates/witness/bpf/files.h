@@ -38,12 +38,13 @@ struct {
     MAP_FIELD_TYPE(value, struct path_words);
 } read_path SEC(".maps");
 
-/* A global function, verified once: a known file is opened by this path, which may be another one. */
-__attribute__((noinline)) int file_opened_by(u32 id, u64 path) {
+/* A global function, verified once: a known file is opened by this path, which may be another one. True, and nothing is
+ * kept, where it was `made` by another path: then it is another file. */
+__attribute__((noinline)) int file_opened_by(u32 id, u64 path, u32 made) {
     u32 first = 0;
     struct file_seen *seen = map_lookup(&files, &id);
     struct path_words *read = map_lookup(&read_path, &first);
-    if (!seen || !read)
+    if (!seen || !read || !seen->path[0])
         return 0;
     struct path_words *known = (struct path_words *)seen->path, *other = (struct path_words *)seen->other_path;
     u64 differs = 0;
@@ -53,6 +54,8 @@ __attribute__((noinline)) int file_opened_by(u32 id, u64 path) {
         return 0;
     for (u32 i = 0; i < PATH_BYTES / 8; i++)
         differs |= read->word[i] ^ known->word[i];
+    if (differs && made)
+        return 1;
     for (u32 i = 0; differs && i < PATH_BYTES / 8; i++)
         other->word[i] = read->word[i];
     return 0;
@@ -74,10 +77,15 @@ INLINE int is_on_disk(u64 address) {
     return inode && has_offsets(FIELD(inode, i_mode));
 }
 
-/* Id of the file behind `inode`, NONE where there is no room for another one. `path` is the caller's pointer or 0. */
-INLINE u32 file_id(struct inode *inode, const void *path) {
+/* Id of the file behind `inode`, NONE where there is no room for another one. `path` is the caller's pointer or 0, `made`
+ * whether this open made the file: without generations (overlay, FUSE) nothing else tells it from a deleted one. */
+INLINE u32 file_id(struct inode *inode, const void *path, u32 made) {
     struct file_key key = key_of(inode);
     u32 *known = map_lookup(&file_ids, &key);
+    if (known && path && file_opened_by(*known, (u64)path, made && !key.generation)) {
+        map_delete(&file_ids, &key);
+        known = 0;
+    }
     u32 id = known ? *known : count(NEXT_FILE);
     struct file_seen *seen = map_lookup(&files, &id);
     if (!known && seen && map_update(&file_ids, &key, &id, UPDATE_NEW)) {
@@ -98,7 +106,5 @@ INLINE u32 file_id(struct inode *inode, const void *path) {
     }
     if (seen && path && !seen->path[0])
         read_user_text(seen->path, PATH_BYTES, path);
-    else if (path)
-        file_opened_by(id, (u64)path);
     return id;
 }

@@ -93,7 +93,7 @@ typedef struct {
     atomic64_t refcnt;
 } CORE file_ref_t;
 struct file {
-    u32 f_flags;
+    u32 f_flags, f_mode;
     struct inode *f_inode;
     s64 f_pos;
     file_ref_t f_ref;

@@ -42,13 +42,15 @@ INLINE struct session *session_at(u32 slot) {
 /* The kernel forgets that a file was to be made or emptied once that is done; these flags are the caller's. */
 #define MAKING_FLAGS (0100 | 01000) /* O_CREAT, O_TRUNC */
 
+#define FMODE_CREATED (1 << 20) /* include/linux/fs.h */
+
 /* A global function, verified once: opening is rare. Slot of a new session; `path` as in `file_id`. */
 __attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path, u32 flags) {
     struct file *file = (struct file *)address;
     struct inode *inode = FIELD(file, f_inode);
     if (!inode)
         return NONE;
-    u32 id = file_id(inode, (const void *)path);
+    u32 id = file_id(inode, (const void *)path, FIELD(file, f_mode) & FMODE_CREATED);
     u32 slot = id == NONE ? NONE : count(NEXT_SESSION);
     struct session *session = session_at(slot);
     if (session) {
