@@ -56,6 +56,22 @@ def test_terse_lines_give_the_same_kind_of_metrics(terse: int) -> None:
     assert "trim.bw" not in found
 
 
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        ("--name=a --numjobs=2 --name=b --stonewall --numjobs=4 --group_reporting", "aab"),
+        ("--group_reporting --name=a --numjobs=2 --name=b --name=c --new_group --name=d", "ac"),
+        ("--name=a --group_reporting --name=b --numjobs=2", "abb"),
+        ("jobs.fio", "ab"),
+    ],
+)
+def test_the_last_of_several_terse_reports_counts(words: str, jobs: str) -> None:
+    line = (GOLDEN / "3.33" / "terse-3.txt").read_text().splitlines()[0].split(";")
+    lines = "".join(";".join([*line[:2], job, *line[3:]]) + "\n" for job in jobs)
+    once = fio_claims.read(lines, ["fio", *words.split()])
+    assert once == fio_claims.read(lines * 3, ["fio", "--status-interval=1", *words.split()])
+
+
 def test_json_plus_has_the_bins_of_all_three_latencies() -> None:
     write = fio_json.parse(text("write"), "it").jobs[0].directions["write"]
     assert set(write.latencies) == {"slat", "clat", "lat"}

@@ -86,12 +86,8 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         known = results = fio_json.parse(text, _SOURCE)  # which says what is wrong
     elif fio_terse.looks_like(text):
         if fio_job_options.option(words, "status-interval") is not None:
-            # Of several reports the lines of the last: one for each process or group.
-            alone = fio_job_options.option(words, "group_reporting") is not None
-            number = "1" if alone else fio_job_options.option(words, "numjobs") or "1"
             lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
-            kinds = len({line.split(";")[2] for line in lines})
-            text = "\n".join(lines[-kinds * int(number) :]) if number.isdecimal() else text
+            text = "\n".join(lines[-(_lines_of_report(words) or len({line.split(";")[2] for line in lines})) :])
         results = _with_options(fio_terse.parse(text, _SOURCE), words)
         known = replace(results, jobs=[_with_own_percentiles(job) for job in results.jobs])
     else:
@@ -100,6 +96,17 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         facts = None if known is not results else stated
     found = claims(known, _of_unnamed(results, words) or facts)
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
+
+
+def _lines_of_report(words: Sequence[str]) -> int:
+    """A line for each process; one for those of a group that is reported as a whole (`__show_run_stats`, stat.c)."""
+    lines = of_group = 0
+    for options in fio_job_options.jobs_of(words).values():
+        of_group *= not {"stonewall", "wait_for_previous", "new_group"} & options.keys()
+        clones = int(options["numjobs"]) if options.get("numjobs", "").isdecimal() else 1
+        added = clones if "group_reporting" not in options else not of_group
+        lines, of_group = lines + added, of_group + added
+    return lines
 
 
 def _with_options(results: Results, words: Sequence[str]) -> Results:
