@@ -38,7 +38,7 @@ TABLES = sorted({path.stem for path in (CORPUS / "commands").glob("*.toml")} - {
 REFUSED = (2, 3)
 TIMES = {"wall_s"}
 OF_ROWS = {"id", "needs", "thorough", "beginning", "memory", "steps"}
-OF_ROWS |= {"executable", "private", "disk", "device", "serve", "told"}
+OF_ROWS |= {"executable", "disk", "device", "serve", "told"}
 OF_STEPS = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", README.read_text(), re.M))))
 Names = Mapping[str, str]
 
@@ -111,8 +111,6 @@ def prepare(step: Mapping[str, Any], folder: Path, names: Names, row: Mapping[st
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(filled(text, names))
         (folder / name).chmod(0o755 if name in row.get("executable", ()) else 0o644)
-    for name in row.get("private", ()):
-        (folder / name).chmod(0o600)
     for pattern, change in step.get("damage", {}).items():
         found = sorted(folder.glob(pattern))
         assert found

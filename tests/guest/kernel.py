@@ -56,13 +56,6 @@ class Kernel:
         modules = {_named(path): path for path in self.modules.rglob("*.ko*")}
         return [modules[name] for name in _in_order((*ALGORITHMS, *names), modules)]
 
-    def authenticates(self) -> bool:
-        """Whether its NVMe hosts know DH-HMAC-CHAP (CONFIG_NVME_HOST_AUTH; until 6.6 CONFIG_NVME_AUTH).
-
-        Debian 12 has it switched off. What a response is computed over is in the code of those that know it.
-        """
-        return any(b"HostHost" in content(path) for path in self.files(NVME_TCP) if "nvme" in path.name)
-
 
 def _in_order(names: Iterable[str], modules: Mapping[str, Path]) -> list[str]:
     """The names of existing modules, each after those that it depends on."""

@@ -4,9 +4,7 @@ and it goes on where its drive was away."""
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -86,32 +84,6 @@ def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path, shared: Path) -> Non
     ):
         assert f"GUEST: {line}" in said, (line, said)
     assert said.count("GUEST: zeroed /dev/nvme1n1") == 2, "with digests and without"
-
-
-@pytest.mark.foreign
-def test_linux_authenticates_itself_and_the_drive_on_several_queues(tmp_path: Path, shared: Path) -> None:
-    if not found().authenticates():
-        pytest.skip("needs a kernel with CONFIG_NVME_HOST_AUTH, such as Debian 13's, in IOASSAY_GUEST_KERNEL")
-    secret, controller, wrong = (new_secret(hash_number) for hash_number in (1, 3, 1))
-    path = tmp_path / "secrets"
-    path.write_text(f"{scripts.HOST_NAME} {secret} {controller}\n")
-    path.chmod(0o600)
-    with served("--size", "128MiB", "--transport", f"{TCP},secrets={path}") as told:
-        keys = {"secret": secret, "controller": controller, "wrong": wrong}
-        said = says(scripts.text("authenticated", **scripts.place(told), **keys), tmp_path, shared)
-    for what in ("no secret", "a wrong secret", "another controller"):
-        assert f"GUEST: refused with {what}" in said, said
-    for what in ("a secret", "both secrets"):
-        assert f"GUEST: used with {what}" in said, said
-    assert "GUEST: qid 0: " in said, said
-
-
-def new_secret(hash_number: int) -> str:
-    """As nvme-cli makes it for the host, with the transformation of this number."""
-    nvme = shutil.which("nvme", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert nvme is not None, "conftest.py skips this test without it"
-    words = (nvme, "gen-dhchap-key", f"--hmac={hash_number}", f"--nqn={scripts.HOST_NAME}")
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_linux_uses_a_zoned_drive(tmp_path: Path, shared: Path) -> None:

@@ -46,9 +46,6 @@ pub enum Error {
     Name(#[from] crate::transport::nvme_tcp::NameError),
     #[error(transparent)]
     Certificates(#[from] crate::transport::nbd::CertificateError),
-    /// The secrets of NVMe hosts.
-    #[error(transparent)]
-    Secrets(#[from] crate::transport::nvme_tcp::SecretsError),
     #[error(transparent)]
     Model(#[from] ioassay_sim::Error),
 }

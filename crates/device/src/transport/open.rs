@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Transport;
 use super::fuse::{self, Fuse};
 use super::nbd::{self, Certificates};
-use super::nvme_tcp::{self, Secrets, Subsystem};
+use super::nvme_tcp::{self, Subsystem};
 use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, SHARED_BYTES, TLS_BYTES};
 use super::vfio_user::{self, VfioUser};
 use crate::Error;
@@ -38,8 +38,7 @@ pub const TRANSPORTS: &[Entry] = &[
     },
     Entry {
         name: "nvme-tcp",
-        form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME, ,host=NAME, ,secrets=FILE, ,encryption=none and \
-               ,advertise=ADDRESS as wanted",
+        form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME, ,host=NAME, ,encryption=none and ,advertise=ADDRESS as wanted",
         connections: nvme_tcp::USUAL_CONNECTIONS,
         bytes: no_bytes,
         open: open_nvme_tcp,
@@ -152,8 +151,10 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
         let address = address.or_else(|_| text.parse::<SocketAddr>());
         subsystem.address = Some(address.map_err(|_| Error::option("advertise", text, wanted))?);
     }
-    if let Some(file) = only("secrets", of(3), "one file")? {
-        subsystem.authenticate(Secrets::read(Path::new(file))?)?;
+    if let Some(file) = of(3).next() {
+        let wanted =
+            "no secrets: NVMe over TCP is without authentication; use a tunnel to loopback (ssh -L, WireGuard)";
+        return Err(Error::option("secrets", file, wanted));
     }
     let wanted = "none: data on NVMe over TCP are never encrypted";
     let in_the_clear = match only("encryption", of(4), wanted)? {
@@ -161,15 +162,8 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
         Some("none") => true,
         Some(other) => return Err(Error::option("encryption", other, wanted)),
     };
-    let protected = subsystem.secrets.is_some() && in_the_clear;
-    let remedy = match subsystem.secrets {
-        None => ",secrets=FILE with secrets of hosts, and ,encryption=none",
-        Some(_) => {
-            ",encryption=none: hosts are authenticated when they connect, and whoever sees their packets \
-             reads the data and may change them"
-        }
-    };
-    let at = endpoint(place, protected, remedy)?;
+    let remedy = ",encryption=none: any host that reaches the address then reads and writes the drive";
+    let at = endpoint(place, in_the_clear, remedy)?;
     let server = nvme_tcp::serve(subsystem, number, &at)
         .map_err(|error| Error::system("cannot serve NVMe over TCP", std::io::Error::other(error)))?;
     Ok(Box::new(server))

@@ -1,4 +1,4 @@
-//! Files that are secrets: private keys, and secrets of hosts.
+//! Files that are secrets, which private keys are.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

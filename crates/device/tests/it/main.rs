@@ -17,7 +17,6 @@ mod nbd_protocol;
 mod nbd_tls;
 mod nvme_tcp;
 mod nvme_tcp_admin;
-mod nvme_tcp_authentication;
 mod nvme_tcp_io;
 mod nvme_tcp_units;
 mod nvme_tcp_zones;

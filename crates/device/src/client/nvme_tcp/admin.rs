@@ -2,11 +2,9 @@
 
 use std::io;
 
-use super::authentication::authenticate;
 use super::channel::nonsense;
 use super::command::{Answer, answer, entry, pointer, succeeded};
 use super::{Channel, Queue, Settings};
-use crate::transport::nvme::authentication::REQUIRED;
 use crate::transport::nvme_tcp::pdu::u64_at;
 use crate::transport::socket::Endpoint;
 
@@ -35,7 +33,6 @@ impl Admin {
         channel.command(&entry, &connect_data(0xffff, subsystem, settings));
         let connected = succeeded(answer(&mut channel)?)?;
         let controller = connected.result as u16;
-        authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
         let (to, subsystem, settings) = (to.clone(), subsystem.to_owned(), settings.clone());
         Ok(Self { channel, to, subsystem, settings, controller, next_id: 1 })
     }
@@ -133,24 +130,8 @@ impl Admin {
         let mut channel = Channel::open(&self.to, &self.settings)?;
         let entry = connect_entry(number, self.settings.entries, &self.settings);
         channel.command(&entry, &connect_data(self.controller, &self.subsystem, &self.settings));
-        let connected = succeeded(answer(&mut channel)?)?;
-        let (subsystem, settings) = (&self.subsystem, &self.settings);
-        authenticate_if_asked(&mut channel, &connected, subsystem, settings)?;
+        succeeded(answer(&mut channel)?)?;
         Ok(Queue::new(channel, namespace, size_bytes, block_bytes))
-    }
-}
-
-/// Authenticates the host if the controller wants it to and it has a secret. Without one it goes on:
-/// the controller refuses what follows.
-fn authenticate_if_asked(
-    channel: &mut Channel,
-    connected: &Answer,
-    subsystem: &str,
-    settings: &Settings,
-) -> io::Result<()> {
-    match &settings.credentials {
-        Some(credentials) if connected.result & REQUIRED != 0 => authenticate(channel, credentials, subsystem),
-        _ => Ok(()),
     }
 }
 

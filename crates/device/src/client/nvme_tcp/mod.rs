@@ -1,13 +1,11 @@
 //! An initiator of NVMe over TCP: an admin queue, and I/O queues that batch.
 
 mod admin;
-pub mod authentication;
 mod channel;
 mod command;
 mod queue;
 
 pub use admin::Admin;
-pub use authentication::{Credentials, Unauthenticated};
 pub use channel::{Channel, Unit};
 pub use command::Answer;
 pub use queue::Queue;
@@ -16,7 +14,6 @@ use std::io;
 
 use super::{Waiting, overhead};
 use crate::transport::Probe;
-use crate::transport::nvme::authentication::Secrets;
 use crate::transport::socket::Endpoint;
 
 /// What a host asks for.
@@ -35,8 +32,6 @@ pub struct Settings {
     pub keep_alive_ms: u32,
     /// How answers are waited for.
     pub waiting: Waiting,
-    /// With which the host authenticates itself where it has to.
-    pub credentials: Option<Credentials>,
 }
 
 impl Default for Settings {
@@ -51,7 +46,6 @@ impl Default for Settings {
             flow_control: false,
             keep_alive_ms: 0,
             waiting: Waiting::Sleeps,
-            credentials: None,
         }
     }
 }
@@ -71,31 +65,18 @@ pub struct OverheadProbe {
     at: Endpoint,
     subsystem: String,
     host: Option<String>,
-    credentials: Option<Credentials>,
 }
 
 impl OverheadProbe {
-    /// Of a subsystem that listens there, under the name of a host that may connect, if not any may, and
-    /// with its secret.
-    pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>, secrets: Option<&Secrets>) -> Self {
-        let known = secrets.and_then(|secrets| match host {
-            Some(host) => secrets.of_host(host.as_bytes()),
-            None => secrets.hosts().first(),
-        });
-        let host = known.map_or(host, |known| Some(&known.host));
-        Self {
-            at,
-            subsystem: subsystem.to_owned(),
-            host: host.map(str::to_owned),
-            credentials: known.cloned().map(Credentials::new),
-        }
+    /// Of a subsystem that listens there, under the name of a host that may connect, if not any may.
+    pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>) -> Self {
+        Self { at, subsystem: subsystem.to_owned(), host: host.map(str::to_owned) }
     }
 }
 
 impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let mut settings =
-            Settings { waiting: Waiting::of_most(slow), credentials: self.credentials.clone(), ..Settings::default() };
+        let mut settings = Settings { waiting: Waiting::of_most(slow), ..Settings::default() };
         if let Some(host) = &self.host {
             settings.host.clone_from(host);
         }

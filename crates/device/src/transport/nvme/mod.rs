@@ -4,7 +4,6 @@
 //! of commands are, and how completions reach the host. These are of [NVMe over TCP](super::nvme_tcp).
 
 pub mod admin;
-pub mod authentication;
 mod bytes;
 pub mod controller;
 pub mod discovery;

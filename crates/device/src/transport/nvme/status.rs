@@ -81,8 +81,6 @@ pub const CONNECT_BUSY: Status = specific(0x81);
 pub const CONNECT_PARAMETER: Status = specific(0x82);
 /// The host may not use the subsystem.
 pub const CONNECT_HOST: Status = specific(0x84);
-/// The host has not shown yet that it knows its secret.
-pub const AUTHENTICATION_REQUIRED: Status = specific(0x91);
 /// A write goes beyond the capacity of its zone.
 pub const ZONE_BOUNDARY: Status = specific(0xb8);
 pub const ZONE_FULL: Status = specific(0xb9);

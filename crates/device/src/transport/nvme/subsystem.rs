@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use super::USUAL_CONNECTIONS;
-use super::authentication::{Secrets, SecretsError};
 use super::qualified_name::{NameError, checked};
 use crate::namespace::FIRST;
 
@@ -27,9 +26,6 @@ pub struct Subsystem {
     /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
     /// hosts from the wrong drive, and is no protection from hostile ones.
     pub hosts: Vec<String>,
-    /// Secrets of the hosts that may connect, without which no queue takes their commands. None is needed
-    /// if there are none.
-    pub secrets: Option<Secrets>,
     /// Where the discovery service says that it is, port 0 for the port that it listens at; where it
     /// listens, if nothing is said.
     pub address: Option<SocketAddr>,
@@ -85,7 +81,6 @@ impl Subsystem {
             controllers: 16,
             connections: USUAL_CONNECTIONS,
             hosts: Vec::new(),
-            secrets: None,
             address: None,
         }
     }
@@ -96,18 +91,9 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Lets only hosts connect that have a secret here, and show that they know it.
-    pub fn authenticate(&mut self, secrets: Secrets) -> Result<(), SecretsError> {
-        secrets.cover(&self.hosts)?;
-        self.secrets = Some(secrets);
-        Ok(())
-    }
-
     /// Whether a host of this name may connect.
     pub(crate) fn allows(&self, host: &[u8]) -> bool {
-        let named = self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host);
-        let secrets = self.secrets.as_ref();
-        named && secrets.is_none_or(|secrets| secrets.of_host(host).is_some())
+        self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host)
     }
 }
 

@@ -4,7 +4,7 @@ use super::entry::{FABRICS, Pointer, Submission};
 use super::pdu::{self, Pdu};
 use super::queue::Queue;
 use super::status::{self, Status};
-use super::{admin, authentication, opcode};
+use super::{admin, opcode};
 use crate::command::Drive;
 use crate::transport::nvme::io_data_bytes;
 
@@ -34,7 +34,7 @@ pub fn locate<'a>(queue: &Queue, command: &Submission, unit: &Pdu<'a>, drive: &d
         return Ok(Data::Here(&[]));
     }
     let wanted = match (command.opcode(), queue.id) {
-        (FABRICS, _) => authentication::data_bytes(command)?,
+        (FABRICS, _) => 0,
         (_, 0) => admin::data_bytes(command),
         _ => io_data_bytes(command, drive)?,
     };

@@ -2,8 +2,8 @@
 //!
 //! Sources: NVM Express Base Specification 2.0, NVMe over Fabrics 1.1, NVMe/TCP Transport Specification
 //! 1.0; [`nvme`](super::nvme) has the commands. Every host gets a controller of its own; a controller's
-//! queues are connections. Hosts with secrets have to show that they know them. Deliberately absent: TLS,
-//! metadata, reservations, asymmetric access, and everything about PRPs.
+//! queues are connections. Deliberately absent: authentication, TLS, metadata, reservations, asymmetric access, and
+//! everything about PRPs.
 
 mod admin;
 mod command_data;
@@ -18,15 +18,11 @@ mod transfer;
 use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-pub use super::nvme::authentication::{
-    Challenge, Entropy, GROUPS, Group, HASHES, Hash, HostSecrets, Secret, SecretError, Secrets, SecretsError, Side,
-    SystemEntropy,
-};
 pub use session::Session;
 
 use super::Probe;
 pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
-use super::nvme::{authentication, controller, discovery, entry, io, opcode, status, zones};
+use super::nvme::{controller, discovery, entry, io, opcode, status, zones};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
 use crate::command::{Answer, Drive};
 use crate::namespace;
@@ -34,7 +30,7 @@ use controller::{Controller, LoggedError};
 use io::{Completed, IoQueue, Part};
 use status::Status;
 
-/// How long a host may take from its connection to its Connect command, and until it has authenticated itself.
+/// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves a drive by NVMe over TCP. `transport` is the number that its commands carry.
@@ -53,18 +49,12 @@ pub struct NvmeTcp {
     /// By their numbers, less one.
     controllers: Vec<Option<Controller>>,
     attention: bool,
-    entropy: Box<dyn Entropy>,
 }
 
 impl NvmeTcp {
     pub fn new(subsystem: Subsystem) -> Self {
-        Self::with_entropy(subsystem, Box::new(SystemEntropy::default()))
-    }
-
-    /// The same with challenges from elsewhere than the system.
-    pub fn with_entropy(subsystem: Subsystem, entropy: Box<dyn Entropy>) -> Self {
         let controllers = (0..subsystem.controllers).map(|_| None).collect();
-        Self { subsystem, controllers, attention: false, entropy }
+        Self { subsystem, controllers, attention: false }
     }
 
     pub fn subsystem(&self) -> &Subsystem {
@@ -178,13 +168,8 @@ impl Protocol for NvmeTcp {
     }
 
     fn tick(&mut self, session: &mut Session, now: Instant, out: &mut Vec<u8>, drive: &dyn Drive) -> Option<End> {
-        if !session.is_locked() && session.queue.is_some() {
-            session.authentic_at = now;
-        } else if now.duration_since(session.authentic_at) > CONNECT_TIME {
-            return Some(End::Now);
-        }
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
-            return None;
+            return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
         };
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Some(End::Now);
@@ -229,7 +214,6 @@ impl Protocol for NvmeTcp {
             at.clone(),
             &self.subsystem.name,
             self.subsystem.hosts.first().map(String::as_str),
-            self.subsystem.secrets.as_ref(),
         )))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use super::authentication::{self, Authentication, HostSecrets, Parties, Step};
 use super::command_data::{Data, in_capsule, locate};
 use super::controller::{Controller, LoggedError};
 use super::entry::{FABRICS, Outcome, Submission};
@@ -29,28 +28,19 @@ pub struct Session {
     pub(super) link: Option<Link>,
     /// Once a queue is connected.
     pub(super) queue: Option<Queue>,
-    /// If the queue's host has to authenticate itself.
-    pub(super) authentication: Option<Authentication>,
-    /// Since when the host has nothing more to show, or when it connected.
-    pub(super) authentic_at: Instant,
+    pub(super) opened: Instant,
 }
 
 impl Session {
     pub(super) fn new(transport: u32, number: u32, opened: Instant, memory: SharedMemory) -> Self {
-        Self { transport, number, memory, link: None, queue: None, authentication: None, authentic_at: opened }
-    }
-
-    /// Whether its queue takes no other commands than those of authentication.
-    pub(super) fn is_locked(&self) -> bool {
-        let authentication = self.authentication.as_ref();
-        authentication.is_some_and(|authentication| !authentication.is_done())
+        Self { transport, number, memory, link: None, queue: None, opened }
     }
 }
 
 /// Why a connection is read no further.
 enum Stop {
     Fatal(Fatal),
-    /// The host said that it cannot go on, or was told so.
+    /// The host said that it cannot go on.
     HostLeaves,
 }
 
@@ -119,14 +109,6 @@ impl NvmeTcp {
         }
     }
 
-    /// The secrets of a controller's host, if it has to authenticate itself: not to the discovery service.
-    fn secrets_of(&mut self, controller: u16) -> Option<&HostSecrets> {
-        let controller = numbered(&mut self.controllers, controller)?;
-        let secrets = self.subsystem.secrets.as_ref()?;
-        let host = &controller.host.name;
-        secrets.of_host(host).filter(|_| !controller.discovers)
-    }
-
     /// The first command has to be Connect, with its data in the capsule.
     fn open_queue(&mut self, session: &mut Session, link: &Link, unit: &Pdu<'_>, out: &mut Vec<u8>) {
         let command = Submission::read(unit.header);
@@ -140,10 +122,7 @@ impl NvmeTcp {
             Ok(opening) => {
                 session.queue = Some(Queue::new(session.transport, session.number, opening, session.memory.share()));
                 let head = if opening.flow_control { 0 } else { u16::MAX };
-                let id = opening.controller;
-                session.authentication = self.secrets_of(id).map(|_| Authentication::default());
-                let requires = if session.is_locked() { authentication::REQUIRED } else { 0 };
-                (status::SUCCESS, u64::from(id) | requires, head)
+                (status::SUCCESS, u64::from(opening.controller), head)
             }
             Err(Outcome::Refused(status, result)) => (status, result, 0),
             Err(_) => (status::INTERNAL_ERROR, 0, 0),
@@ -160,7 +139,6 @@ impl NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Result<(), Stop> {
-        let is_locked = session.is_locked();
         let Some(queue) = &mut session.queue else {
             return Ok(());
         };
@@ -171,12 +149,7 @@ impl NvmeTcp {
         match queue.begin(command.id()) {
             Ok(true) => {}
             Ok(false) => return Err(Fatal::SEQUENCE.into()),
-            Err(_)
-                if queue.id == 0
-                    && !is_locked
-                    && controller.events.holds(command.id())
-                    && fabrics::is_property(&command) =>
-            {
+            Err(_) if queue.id == 0 && controller.events.holds(command.id()) && fabrics::is_property(&command) => {
                 controller.hear();
                 let entries = self.subsystem.queue_entries;
                 let done = change_property(controller, queue, &command, entries, drive);
@@ -189,14 +162,11 @@ impl NvmeTcp {
                 return Ok(());
             }
         }
-        let located = match admit(controller, queue, &command, is_locked) {
+        let located = match admit(controller, queue, &command) {
             Ok(()) => locate(queue, &command, unit, drive),
             Err(status) => Err(status),
         };
         let outcome = match located {
-            Ok(Data::Here(data)) if authentication::concerns(&command) => {
-                return self.authenticate(session, (&command, data), link, out);
-            }
             Ok(Data::Here(data)) => execute(controller, &self.subsystem, queue, (&command, data), link, out, drive),
             Ok(Data::Away(bytes)) => {
                 queue.transfers.want(command, bytes);
@@ -217,22 +187,16 @@ impl NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Result<(), Stop> {
-        let is_locked = session.is_locked();
         let Some(queue) = &mut session.queue else {
             return Err(Fatal::SEQUENCE.into());
         };
         let Some(complete) = queue.transfers.received(unit)? else {
             return Ok(());
         };
-        if complete.intact && authentication::concerns(&complete.command) {
-            let data = complete.data.clone();
-            queue.transfers.release(complete.data, complete.shared);
-            return self.authenticate(session, (&complete.command, &data), link, out);
-        }
         let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Err(Fatal::SEQUENCE.into());
         };
-        let outcome = match admit(controller, queue, &complete.command, is_locked) {
+        let outcome = match admit(controller, queue, &complete.command) {
             Ok(()) if complete.intact => {
                 let whole = (&complete.command, &complete.data[..]);
                 execute(controller, &self.subsystem, queue, whole, link, out, drive)
@@ -247,46 +211,10 @@ impl NvmeTcp {
     }
 }
 
-impl NvmeTcp {
-    /// Carries out a command of authentication whose data are there.
-    fn authenticate(
-        &mut self,
-        session: &mut Session,
-        (command, data): (&Submission, &[u8]),
-        link: &Link,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
-        let (Some(queue), authentication) = (&mut session.queue, &mut session.authentication) else {
-            return Ok(());
-        };
-        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
-            return Err(Fatal::SEQUENCE.into());
-        };
-        let secrets = self.subsystem.secrets.as_ref();
-        let host = secrets.and_then(|secrets| secrets.of_host(&controller.host.name));
-        let (Some(authentication), Some(host)) = (authentication, host) else {
-            let outcome = status::INVALID_OPCODE.into();
-            finish(controller, queue, command, outcome, link, out);
-            return Ok(());
-        };
-        let parties = Parties { host, subsystem: self.subsystem.name.as_bytes() };
-        let step = authentication.execute(command, data, parties, &mut *self.entropy);
-        let (outcome, ends) = match step {
-            Step::Goes(outcome) => (outcome, false),
-            Step::Ends(outcome) => (outcome, true),
-        };
-        finish(controller, queue, command, outcome, link, out);
-        if ends { Err(Stop::HostLeaves) } else { Ok(()) }
-    }
-}
-
-/// Whether a controller takes a command now. Of a locked queue it takes no more than those of authentication.
-fn admit(controller: &mut Controller, queue: &Queue, command: &Submission, is_locked: bool) -> Result<(), Status> {
+/// Whether a controller takes a command now.
+fn admit(controller: &mut Controller, queue: &Queue, command: &Submission) -> Result<(), Status> {
     if queue.id == 0 {
         controller.hear();
-    }
-    if is_locked && !authentication::concerns(command) {
-        return Err(status::AUTHENTICATION_REQUIRED);
     }
     if queue.id == 0 && command.opcode() == FABRICS {
         return Ok(());

@@ -96,22 +96,6 @@ pub fn property(offset: u32) -> Entry {
     Entry::new(0x7f, 2).namespace(4).word(11, offset)
 }
 
-/// The first message of a host that authenticates itself.
-pub fn negotiate(hashes: &[u8], groups: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; 72];
-    (message[4], message[7], message[8]) = (0x34, 1, 1);
-    (message[10], message[11]) = (hashes.len() as u8, groups.len() as u8);
-    message[12..12 + hashes.len()].copy_from_slice(hashes);
-    message[42..42 + groups.len()].copy_from_slice(groups);
-    message
-}
-
-/// Sends a message of authentication (5), or asks for one (6).
-pub fn authentication(kind: u8, length: u32) -> Entry {
-    let entry = Entry::new(0x7f, 3).word(10, 0xe901_0100);
-    entry.word(11, length).fabrics(kind)
-}
-
 pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
     let entry = Entry::new(0x7f, 0).namespace(1).pointer(0x01, 0, 1024);
     let entry = entry.word(10, u32::from(queue) << 16).word(11, u32::from(entries - 1));

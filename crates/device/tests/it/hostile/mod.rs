@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ioassay_device::command::Status;
 use ioassay_device::transport::nbd::{Certificates, Export, Nbd};
-use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Secrets, Subsystem};
+use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
 use ioassay_device::transport::socket::{Output, Protocol, SharedMemory, Then};
 use ioassay_device::zones::{ZoneGeometry, Zones};
 
@@ -314,20 +314,11 @@ fn nbd_request(bytes: &mut Bytes<'_>) -> Vec<u8> {
     request
 }
 
-/// The specification's example of a secret.
-const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
-
-/// Hosts of NVMe over TCP, which have to authenticate themselves or not.
+/// Hosts of NVMe over TCP.
 pub fn nvme_tcp(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let mut subsystem = Subsystem::new(NAME).expect("a name");
     (subsystem.controllers, subsystem.io_queues) = (2, 2);
-    let authenticates = bytes.next() % 4 == 0;
-    if authenticates {
-        let text = format!("nqn.host {SECRET} {SECRET}");
-        let secrets = Secrets::of(&text, Path::new("secrets")).expect("a secret");
-        subsystem.authenticate(secrets).expect("no other names");
-    }
     let mut crowd = Crowd::new(NvmeTcp::new(subsystem), 4);
     let mut digests = [(false, false); 4];
     let first = bytes.next();
@@ -339,11 +330,7 @@ pub fn nvme_tcp(script: &[u8]) {
     }
     while !bytes.is_over() {
         let at = usize::from(bytes.next()) % 4;
-        match bytes.next() % 13 {
-            12 => {
-                let capsule = authentication(&mut bytes, digests[at]);
-                crowd.send(at, &capsule);
-            }
+        match bytes.next() % 12 {
             0 => {
                 let wanted = bytes.next() % 5;
                 crowd.send(at, &host::initialize(bytes.next() % 40, wanted));
@@ -397,67 +384,12 @@ pub fn nvme_tcp(script: &[u8]) {
         let open = counts.implicitly_opened + counts.explicitly_opened;
         assert!(open <= 2 && open + counts.closed <= 3, "{counts:?}");
     }
-    if authenticates {
-        return challenges(&mut crowd);
-    }
     associate(&mut crowd);
     crowd.said(1);
     let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
     crowd.send(1, &read.alone());
     let data = host::fetched(&host::said(&crowd.said(1)));
     assert_eq!(data.expect("data").len(), 1024);
-}
-
-/// A host that begins to authenticate itself is given a challenge.
-fn challenges(crowd: &mut Crowd<NvmeTcp>) {
-    let plain = (false, false);
-    crowd.send(0, &host::initialize(0, 0));
-    let data = host::connect_data(0xffff, NAME, "nqn.host");
-    crowd.send(0, &host::connect(0, 32, 0).capsule(&data, plain));
-    let offer = host::negotiate(&[1], &[0]);
-    let entry = host::authentication(5, offer.len() as u32);
-    crowd.send(0, &entry.pointer(0x01, 0, 72).capsule(&offer, plain));
-    crowd.said(0);
-    let entry = host::authentication(6, 48).pointer(0x5a, 0, 48);
-    crowd.send(0, &entry.alone());
-    let challenge = host::fetched(&host::said(&crowd.said(0)));
-    assert_eq!(challenge.expect("a challenge")[..2], [1, 1]);
-}
-
-/// A message of a host that authenticates itself, or a request for the controller's.
-fn authentication(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
-    let room = bytes.pick(&[4096, 4096, 1168, 48, 8, 7, 0]);
-    if bytes.next() % 2 == 0 {
-        let entry = host::authentication(6, room).pointer(0x5a, 0, room);
-        return entry.capsule(&[], digests);
-    }
-    // An exchange takes as long as hundreds of other commands.
-    let group = u8::from(bytes.next() == 0);
-    let mut message = match bytes.next() % 5 {
-        0 | 1 => {
-            let hashes = bytes.pick(&[&[1u8][..], &[2, 3], &[3], &[9], &[]]);
-            host::negotiate(hashes, &[group])
-        }
-        2 | 3 => {
-            let (hash, public) = (bytes.pick(&[32u8, 48, 64, 0]), bytes.pick(&[0u16, 0, 256]));
-            let mut reply = vec![bytes.next(); 16 + 2 * usize::from(hash) + usize::from(public)];
-            reply[..8].copy_from_slice(&[1, 2, 0, 0, 0, 0, hash, 0]);
-            reply[8] = bytes.next() % 2;
-            reply[10..12].copy_from_slice(&public.to_le_bytes());
-            reply
-        }
-        _ => [&[1, bytes.pick(&[3, 4, 0xf0, 0xf1])][..], &[0; 14]].concat(),
-    };
-    if bytes.next() % 8 == 0 {
-        let at = usize::from(bytes.next()) % message.len();
-        message[at] = bytes.next();
-    }
-    let length = message.len() as u32;
-    let entry = host::authentication(5, length);
-    if bytes.next() % 4 == 0 {
-        return entry.pointer(0x5a, 0, length).capsule(&[], digests);
-    }
-    entry.pointer(0x01, 0, length).capsule(&message, digests)
 }
 
 /// Eight zones, of which few can be open.

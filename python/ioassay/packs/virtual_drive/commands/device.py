@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WAYS = (
     "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH, vfio-user:PATH; "
     "separated by commas or repeated. "
-    "Beyond this machine with ,tls=FOLDER (NBD), or ,secrets=FILE,encryption=none (NVMe)."
+    "Beyond this machine with ,tls=FOLDER (NBD), or ,encryption=none (NVMe)."
 )
 _DRIVE = "Drive whose options the model takes: a name (ioassay drive list) or a file; --set overrides its own."
 _STATE = "none, full (written once), steady (overwritten at random until amplification settles), or a share of it."
