@@ -17,15 +17,6 @@ pub const MOST_NAMESPACES: usize = 128;
 /// No byte of any drive lies there.
 const NOWHERE: u64 = u64::MAX;
 
-/// The number of the namespace that has this byte of a drive.
-pub fn at(drive: &dyn Drive, offset_bytes: u64) -> Option<u32> {
-    let mut ids = FIRST..=drive.namespace_count();
-    ids.find(|&id| {
-        let namespace = drive.namespace(id);
-        namespace.is_some_and(|namespace| namespace.range().contains(&offset_bytes))
-    })
-}
-
 /// How a drive is divided.
 #[derive(Debug, Clone)]
 pub struct Namespaces {

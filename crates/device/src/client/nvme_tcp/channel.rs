@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 
 use super::Settings;
 use crate::client::Wire;
-use crate::transport::nvme_tcp::digest::{DIGEST_BYTES, digest};
 use crate::transport::nvme_tcp::pdu::{COMMAND_BYTES, IC_BYTES, SHORT_BYTES, flag, kind, u16_at, u32_at};
+use crate::transport::nvme_tcp::pdu::{DIGEST_BYTES, digest};
 use crate::transport::socket::Endpoint;
 
 /// Longest unit that is believed.

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::entry::Submission;
 use super::events::{Events, warnings};
-use super::feature_values::Features;
+use super::features::Features;
 use super::status::Status;
 use crate::command::Drive;
 
@@ -68,7 +69,7 @@ pub struct Controller {
     pub discovers: bool,
     pub host: Host,
     pub features: Features,
-    /// The numbers of the connections of I/O queues, by the queues' numbers.
+    /// The numbers that I/O queues have in tags, by the queues' numbers.
     pub queues: Vec<Option<u32>>,
     pub connections: usize,
     /// It is over: all its connections end.
@@ -206,10 +207,17 @@ impl Controller {
         !limit.is_zero() && now.duration_since(since) > limit + GRACE
     }
 
-    /// Keeps an error for the log, under the next number.
-    pub fn log(&mut self, error: LoggedError) {
+    /// Keeps an error of a queue's command for the log, under the next number.
+    pub fn log(&mut self, queue: u16, command: &Submission, status: Status) {
         self.error_count += 1;
-        self.errors.push_front(LoggedError { count: self.error_count, ..error });
+        self.errors.push_front(LoggedError {
+            count: self.error_count,
+            queue,
+            command: command.id(),
+            status,
+            block: if queue > 0 { command.double_word(10) } else { 0 },
+            namespace: command.namespace(),
+        });
         self.errors.truncate(ERROR_ENTRIES);
     }
 }

@@ -1,7 +1,19 @@
-//! Submission and completion queue entries, and the data pointers that this transport knows.
+//! Submission and completion queue entries, and the little-endian numbers in them.
 
 use super::status::{self, Status};
-use super::{u16_at, u32_at, u64_at};
+
+/// A number at the place `at`, or 0 beyond the end.
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map_or(0, u16::from_le_bytes)
+}
+
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
 
 /// Bytes of a submission queue entry.
 pub const SUBMISSION_BYTES: usize = 64;
@@ -38,12 +50,6 @@ impl Submission {
     /// An entry of a queue in the host's memory, whose data are in physical region pages.
     pub fn with_pages(bytes: [u8; SUBMISSION_BYTES]) -> Self {
         Self { bytes, has_pages: true }
-    }
-
-    /// The same with another number.
-    pub fn numbered(mut self, id: u16) -> Self {
-        self.bytes[2..4].copy_from_slice(&id.to_le_bytes());
-        self
     }
 
     /// Its physical region pages: the first, and the second or a list of those behind it.

@@ -4,10 +4,10 @@
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
-use super::feature_values::WARNING_KELVIN;
+use super::features::WARNING_KELVIN;
 use super::io::EVERY_NAMESPACE;
 use super::status;
-use super::{IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem, discovery};
+use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem};
 use crate::command::{Drive, Facts};
 use crate::namespace::{FIRST, Namespace};
 
@@ -85,12 +85,8 @@ fn transfer_exponent() -> u8 {
 
 fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &dyn Drive) -> Vec<u8> {
     let facts = drive.facts();
-    let name = if controller.discovers { discovery::NAME } else { &subsystem.name };
-    let entries = subsystem.queue_entries.to_le_bytes();
-    let capsule = ((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes();
+    let name = if controller.discovers { DISCOVERY_NAME } else { &subsystem.name };
     let kind = if controller.discovers { 2 } else { 1 };
-    // Data pointers need no alignment, may be offsets, and may be the transport's.
-    let pointers = (1u32 | (1 << 20) | (1 << 21)).to_le_bytes();
     let mut described = page(&[
         (4, &padded::<20>(&facts.serial)),
         (24, &padded::<40>(&facts.model)),
@@ -104,18 +100,31 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
         (259, &[MAX_REQUESTS as u8 - 1]),
         (261, &[0b110]), // the log of commands; lengths and offsets of logs in full
         (262, &[ERROR_ENTRIES as u8 - 1]),
-        (320, &10u16.to_le_bytes()), // keep alive in steps of a second
-        (514, &entries),
-        (536, &pointers),
         (768, name.as_bytes()),
-        (1792, &capsule),
-        (1796, &1u32.to_le_bytes()), // completions of 16 bytes
-        (1803, &[1]),                // one descriptor in a capsule
     ]);
+    match subsystem.pci_vendor {
+        Some(vendor) => [0, 2].into_iter().for_each(|at| set(&mut described, at, &vendor.to_le_bytes())),
+        None => describe_fabrics(&mut described, subsystem),
+    }
     if !controller.discovers {
         describe_io(&mut described, drive);
     }
     described
+}
+
+fn set(page: &mut [u8], at: usize, bytes: &[u8]) {
+    page[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// The fields of a controller that is reached by fabrics.
+fn describe_fabrics(page: &mut [u8], subsystem: &Subsystem) {
+    set(page, 320, &10u16.to_le_bytes()); // keep alive in steps of a second
+    set(page, 514, &subsystem.queue_entries.to_le_bytes());
+    // Data pointers need no alignment, may be offsets, and may be the transport's.
+    set(page, 536, &(1u32 | (1 << 20) | (1 << 21)).to_le_bytes());
+    set(page, 1792, &((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes());
+    set(page, 1796, &1u32.to_le_bytes()); // completions of 16 bytes
+    set(page, 1803, &[1]); // one descriptor in a capsule
 }
 
 /// The fields of a controller that does I/O.
@@ -123,7 +132,7 @@ fn describe_io(page: &mut [u8], drive: &dyn Drive) {
     let (facts, namespaces) = (drive.facts(), drive.namespace_count());
     let used_bytes: u64 = (FIRST..=namespaces).filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes)).sum();
     let free_bytes = facts.size_bytes.saturating_sub(used_bytes);
-    let mut set = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    let mut set = |at: usize, bytes: &[u8]| set(page, at, bytes);
     set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
     set(258, &[3]); // Aborts at a time, less one
     set(260, &[0b11]); // one slot for firmware, read-only

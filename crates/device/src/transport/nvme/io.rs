@@ -1,13 +1,12 @@
-//! Commands of I/O queues (NVM Command Set Specification 1.0, section 3.2).
+//! Commands of I/O queues: what they ask of the drive (NVM Command Set Specification 1.0, section 3.2). Those that a zoned
+//! namespace has of its own are in `zones`; what becomes of a command later is in `command_table`.
 
-use std::collections::BTreeMap;
-
-use super::MAX_TRANSFER_BYTES;
+use super::command_table::{CommandTable, Request};
 use super::entry::{Outcome, Submission};
 use super::opcode::io as opcode;
 use super::status::{self, Status};
-use super::{u32_at, u64_at};
-use crate::command::{Answer, Drive, Facts, Op, Status as Ended, Tag};
+use super::{MAX_TRANSFER_BYTES, u32_at, u64_at, zones};
+use crate::command::{Drive, Facts, Op};
 use crate::namespace::NamespaceDrive;
 
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
@@ -18,113 +17,21 @@ const RANGE_BYTES: usize = 16;
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 const DEALLOCATE: u32 = 1 << 25;
 
-/// What an answer of the drive is a part of: bits 16 and up of its command's tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// It is the whole command.
-    Whole,
-    Range,
-    /// What is read is compared.
-    Compare,
-    /// What is read goes nowhere.
-    Verify,
-    /// A flush that a shutdown waits for; its command is complete.
-    Shutdown,
-    /// It is an append, whose place its host is told.
-    Append,
-}
-
-pub const PARTS: [Part; 6] = [Part::Whole, Part::Range, Part::Compare, Part::Verify, Part::Shutdown, Part::Append];
-
-impl Part {
-    /// The tag of such a part of a command.
-    pub fn tag(self, transport: u32, queue: u32, id: u16) -> Tag {
-        Tag { transport, queue, command: u64::from(id) | ((self as u64) << 16) }
-    }
-
-    pub fn of(answer: &Answer) -> Self {
-        PARTS[(answer.command.tag.command >> 16) as usize % PARTS.len()]
-    }
-}
-
-/// A command of several ranges.
-#[derive(Debug)]
-pub struct Ranges {
-    /// Ranges that are not answered.
-    pub left: usize,
-    /// The first that went wrong.
-    pub status: Status,
-}
-
-/// What is wanted of the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    pub op: Op,
-    pub offset_bytes: u64,
-    pub length_bytes: u64,
-    /// Durable before it is answered.
-    pub fua: bool,
-}
-
-/// The queue of commands, as far as they need one. Their numbers are the transport's.
-pub trait IoQueue {
-    /// Gives a command, or a part of it, to the drive.
-    fn submit(&mut self, number: u16, part: Part, wanted: Wanted, data: &[u8], drive: &mut dyn Drive);
-
-    /// Counts an answer off: whose it is.
-    fn answered(&mut self, answer: &Answer) -> (u16, Part);
-
-    /// Keeps what a command compares with what is read.
-    fn keep(&mut self, number: u16, data: &[u8]);
-
-    /// Whether what is read is what the command compares it with. `None` if there is no such command.
-    fn compare(&mut self, number: u16, content: &[u8]) -> Option<bool>;
-
-    /// Commands of several ranges, by their numbers.
-    fn ranges(&mut self) -> &mut BTreeMap<u16, Ranges>;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Completed {
-    /// A part of the content is its answer: first byte and number of bytes.
-    Content(u64, u64),
-    /// An append: its first block.
-    Appended(u64),
-    Status(Status),
-}
-
-/// What a command's data have to be, before they are waited for.
+/// How long a command's data have to be, before they are waited for.
 pub fn data_bytes(command: &Submission, drive: &dyn Drive) -> Result<usize, Status> {
-    let facts = || match drive.namespace(command.namespace()) {
-        Some(namespace) => Ok(namespace.facts),
-        None => Err(status::INVALID_NAMESPACE),
-    };
+    let facts =
+        || drive.namespace(command.namespace()).map(|namespace| namespace.facts).ok_or(status::INVALID_NAMESPACE);
     match command.opcode() {
-        opcode::WRITE | opcode::COMPARE => Ok(extent(command, facts()?)?.1 as usize),
-        opcode::DATASET_MANAGEMENT => {
-            facts()?;
-            Ok(((command.word(10) as usize & 0xff) + 1) * RANGE_BYTES)
-        }
+        opcode::WRITE | opcode::COMPARE | opcode::ZONE_APPEND => Ok(extent(command, facts()?)?.1 as usize),
+        opcode::DATASET_MANAGEMENT => facts().map(|_| ((command.word(10) as usize & 0xff) + 1) * RANGE_BYTES),
+        opcode::ZONE_MANAGEMENT_SEND => Ok(0),
         _ => Err(status::INVALID_OPCODE),
     }
 }
 
 /// Begins a command. `durable` makes every write so: the host turned the write cache off.
 pub fn begin(
-    queue: &mut impl IoQueue,
-    command: &Submission,
-    data: &[u8],
-    durable: bool,
-    drive: &mut dyn Drive,
-) -> Outcome {
-    match try_begin(queue, command, data, durable, drive) {
-        Ok(outcome) => outcome,
-        Err(status) => status.into(),
-    }
-}
-
-fn try_begin(
-    queue: &mut impl IoQueue,
+    table: &mut CommandTable,
     command: &Submission,
     data: &[u8],
     durable: bool,
@@ -133,58 +40,46 @@ fn try_begin(
     if command.is_fused() {
         return Err(status::INVALID_FIELD);
     }
-    match command.opcode() {
-        opcode::FLUSH if command.namespace() == EVERY_NAMESPACE => {
-            flush(queue, command.id(), Part::Whole, drive);
-            return Ok(Outcome::Later);
-        }
-        code if opcode::ALL.contains(&code) => {}
-        _ => return Err(status::INVALID_OPCODE),
+    let (code, is_zoned) = (command.opcode(), drive.zones().is_some());
+    if code == opcode::FLUSH && command.namespace() == EVERY_NAMESPACE {
+        table.submit(command.id(), Request::FLUSH, &[], drive);
+        return Ok(Outcome::Later);
+    }
+    if !(opcode::ALL.contains(&code) || is_zoned && opcode::ZONED.contains(&code)) {
+        return Err(status::INVALID_OPCODE);
     }
     // From here on no address lies beyond the namespace.
     let drive = NamespaceDrive::new(drive, command.namespace());
     let drive = &mut drive.ok_or(status::INVALID_NAMESPACE)?;
     let facts = drive.facts();
-    let whole = |op| -> Result<Wanted, Status> {
+    let whole = |op| -> Result<Request, Status> {
         let (offset_bytes, length_bytes) = extent(command, facts)?;
         let fua = op != Op::Read && (durable || command.word(12) & FORCE_UNIT_ACCESS != 0);
-        Ok(Wanted { op, offset_bytes, length_bytes, fua })
+        Ok(Request { op, offset_bytes, length_bytes, fua })
     };
-    let (part, wanted) = match command.opcode() {
-        opcode::FLUSH => {
-            flush(queue, command.id(), Part::Whole, drive);
-            return Ok(Outcome::Later);
-        }
+    let request = match code {
+        opcode::FLUSH => Request::FLUSH,
         opcode::READ => {
-            let wanted = whole(Op::Read)?;
-            command.check_room(wanted.length_bytes)?;
-            (Part::Whole, wanted)
+            let request = whole(Op::Read)?;
+            command.check_room(request.length_bytes)?;
+            request
         }
-        opcode::WRITE => (Part::Whole, whole(Op::Write)?),
-        opcode::WRITE_ZEROES if command.word(12) & DEALLOCATE != 0 => (Part::Whole, whole(Op::Trim)?),
-        opcode::WRITE_ZEROES => (Part::Whole, whole(Op::WriteZeroes)?),
-        opcode::VERIFY => (Part::Verify, whole(Op::Read)?),
-        opcode::COMPARE => {
-            let wanted = whole(Op::Read)?;
-            queue.keep(command.id(), data);
-            (Part::Compare, wanted)
-        }
-        opcode::DATASET_MANAGEMENT => return deallocate(queue, command, data, durable, drive),
-        _ => return Err(status::INVALID_OPCODE),
+        opcode::WRITE => whole(Op::Write)?,
+        // Zeroes that are deallocated do not move a write pointer.
+        opcode::WRITE_ZEROES if command.word(12) & DEALLOCATE != 0 && !is_zoned => whole(Op::Trim)?,
+        opcode::WRITE_ZEROES => whole(Op::WriteZeroes)?,
+        opcode::VERIFY | opcode::COMPARE => whole(Op::Read)?,
+        opcode::DATASET_MANAGEMENT => return deallocate(table, command, data, durable, drive),
+        opcode::ZONE_APPEND => zones::place(command, whole(Op::Write)?, drive)?,
+        opcode::ZONE_MANAGEMENT_SEND => zones::action(command, drive)?,
+        _ => return zones::report(command, drive),
     };
-    let writes = matches!(wanted.op, Op::Write | Op::WriteZeroes | Op::Trim);
-    if writes && facts.read_only {
+    if !matches!(request.op, Op::Read | Op::Flush) && facts.read_only {
         return Err(status::WRITE_PROTECTED);
     }
-    let data = if wanted.op == Op::Write { data } else { &[] };
-    queue.submit(command.id(), part, wanted, data, drive);
+    let data = if request.op == Op::Write { data } else { &[] };
+    table.submit(command.id(), request, data, drive);
     Ok(Outcome::Later)
-}
-
-/// All that was answered is to be durable.
-pub fn flush(queue: &mut impl IoQueue, id: u16, part: Part, drive: &mut dyn Drive) {
-    let wanted = Wanted { op: Op::Flush, offset_bytes: 0, length_bytes: 0, fua: false };
-    queue.submit(id, part, wanted, &[], drive);
 }
 
 /// Where a command's blocks lie within its namespace: first byte and number of bytes.
@@ -207,9 +102,9 @@ fn placed(first: u64, blocks: u64, facts: &Facts) -> Result<(u64, u64), Status> 
     Ok((first * block, blocks * block))
 }
 
-/// Every range becomes a command of its own; they are completed together.
+/// Every range becomes a request of its own.
 fn deallocate(
-    queue: &mut impl IoQueue,
+    table: &mut CommandTable,
     command: &Submission,
     data: &[u8],
     durable: bool,
@@ -233,69 +128,9 @@ fn deallocate(
     if places.is_empty() {
         return Ok(Outcome::Done(0));
     }
-    queue.ranges().insert(command.id(), Ranges { left: places.len(), status: status::SUCCESS });
     for (offset_bytes, length_bytes) in places {
-        let wanted = Wanted { op: Op::Trim, offset_bytes, length_bytes, fua: durable };
-        queue.submit(command.id(), Part::Range, wanted, &[], drive);
+        let request = Request { op: Op::Trim, offset_bytes, length_bytes, fua: durable };
+        table.submit(command.id(), request, &[], drive);
     }
     Ok(Outcome::Later)
-}
-
-/// The drive answered: which command ended and how, if one did.
-pub fn answer(queue: &mut impl IoQueue, answer: &Answer, drive: &dyn Drive) -> Option<(u16, Completed)> {
-    let (id, part) = queue.answered(answer);
-    let mut ended = status_of(answer.status, answer.command.op);
-    let (offset_bytes, length_bytes) = (answer.command.offset_bytes, answer.command.length_bytes);
-    match part {
-        Part::Whole if answer.command.op == Op::Read && ended == status::SUCCESS => {
-            return Some((id, Completed::Content(offset_bytes, length_bytes)));
-        }
-        Part::Range => {
-            let ranges = queue.ranges().get_mut(&id)?;
-            ranges.left = ranges.left.saturating_sub(1);
-            if ranges.status == status::SUCCESS {
-                ranges.status = ended;
-            }
-            if ranges.left > 0 {
-                return None;
-            }
-            ended = ranges.status;
-            queue.ranges().remove(&id);
-        }
-        Part::Compare => {
-            let alike = queue.compare(id, drive.content(offset_bytes, length_bytes))?;
-            if ended == status::SUCCESS && !alike {
-                ended = status::COMPARE_FAILURE;
-            }
-        }
-        Part::Append if ended == status::SUCCESS => {
-            let block = u64::from(drive.facts().block_bytes.max(1));
-            let at = answer.command.offset_bytes / block;
-            return Some((id, Completed::Appended(at)));
-        }
-        Part::Whole | Part::Verify | Part::Shutdown | Part::Append => {}
-    }
-    Some((id, Completed::Status(ended)))
-}
-
-fn failure(op: Op) -> Status {
-    match op {
-        Op::Read => status::READ_ERROR,
-        Op::Write | Op::WriteZeroes => status::WRITE_FAULT,
-        Op::Flush | Op::Trim | Op::Zone(..) => status::INTERNAL_ERROR,
-    }
-}
-
-fn status_of(ended: Ended, op: Op) -> Status {
-    match ended {
-        Ended::Done => status::SUCCESS,
-        Ended::OutOfRange => status::LBA_OUT_OF_RANGE,
-        Ended::ReadOnly => status::WRITE_PROTECTED,
-        Ended::NoSpace => status::CAPACITY_EXCEEDED,
-        Ended::PowerLost => status::POWER_LOST,
-        Ended::Aborted => status::ABORT_REQUESTED,
-        Ended::Failed => failure(op),
-        Ended::Media => failure(op).final_one(),
-        Ended::Zone(error) => status::of_zone(error),
-    }
 }

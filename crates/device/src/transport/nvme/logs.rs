@@ -1,10 +1,10 @@
-//! Log pages (NVM Express Base Specification 2.0, section 5.16).
+//! Log pages (NVM Express Base Specification 2.0, section 5.16). Those of zones are in `zones`.
 
 use super::controller::{Controller, ERROR_ENTRIES};
 use super::entry::{Outcome, Submission};
-use super::feature_values::KELVIN;
+use super::features::KELVIN;
 use super::opcode::{self, io};
-use super::{MAX_TRANSFER_BYTES, Subsystem, discovery, status, zones};
+use super::{MAX_TRANSFER_BYTES, Subsystem, status, zones};
 use crate::command::Drive;
 use crate::namespace::FIRST;
 
@@ -20,6 +20,9 @@ mod id {
 
 /// Bytes of a line of the error log.
 const ERROR_BYTES: usize = 64;
+
+/// Bytes of the header of the discovery log, and of each of its entries.
+const DISCOVERY_BYTES: usize = 1024;
 
 pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
     let words = ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
@@ -55,14 +58,14 @@ pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsys
 
 fn page(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
     match (command.word(10) as u8, controller.discovers) {
-        (id::DISCOVERY, true) => Some(discovery::log(subsystem, &controller.host.name)),
+        (id::DISCOVERY, true) => Some(discovery(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
         (id::SUPPORTED, _) => Some(zones::with_supported(supported(), drive)),
         (id::ERRORS, _) => Some(errors(controller)),
         (id::HEALTH, _) => Some(health(drive, controller)),
         (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
         (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, drive)),
-        (id::COMMANDS, _) => zones::with_commands(commands(), command, drive),
+        (id::COMMANDS, _) => zones::with_commands(commands(subsystem), command, drive),
         (zones::CHANGED_ZONES, _) => zones::changed(controller, drive),
         _ => None,
     }
@@ -140,11 +143,12 @@ fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
 }
 
 /// Which commands there are, and which of them change what is stored.
-fn commands() -> Vec<u8> {
+fn commands(subsystem: &Subsystem) -> Vec<u8> {
     const SUPPORTED: u8 = 1;
     const CHANGES_CONTENT: u8 = 2;
     let mut page = vec![0; 4096];
-    for code in opcode::admin::ALL {
+    let of_queues = if subsystem.pci_vendor.is_some() { &opcode::admin::OF_QUEUES[..] } else { &[] };
+    for &code in opcode::admin::ALL.iter().chain(of_queues) {
         page[usize::from(code) * 4] = SUPPORTED;
     }
     for code in [io::FLUSH, io::READ, io::COMPARE, io::VERIFY] {
@@ -154,4 +158,34 @@ fn commands() -> Vec<u8> {
         page[1024 + usize::from(code) * 4] = SUPPORTED | CHANGES_CONTENT;
     }
     page
+}
+
+/// The log of the discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics 1.1,
+/// section 5).
+fn discovery(subsystem: &Subsystem, host: &[u8]) -> Vec<u8> {
+    let mut log = vec![0; 2 * DISCOVERY_BYTES];
+    let (header, entry) = log.split_at_mut(DISCOVERY_BYTES);
+    let Some(address) = subsystem.address.filter(|_| subsystem.allows(host)) else {
+        return log;
+    };
+    header[8] = 1; // entries
+    entry[0] = 3; // TCP
+    entry[1] = if address.is_ipv4() { 1 } else { 2 };
+    entry[2] = 2; // a subsystem that does I/O
+    entry[3] = 1 << 2; // its queues need no flow control
+    entry[4..6].copy_from_slice(&1u16.to_le_bytes()); // the port
+    entry[6..8].copy_from_slice(&[0xff; 2]); // any controller
+    entry[8..10].copy_from_slice(&subsystem.queue_entries.to_le_bytes());
+    fill(&mut entry[32..64], &address.port().to_string());
+    fill(&mut entry[256..512], &subsystem.name);
+    fill(&mut entry[512..768], &address.ip().to_string());
+    log
+}
+
+/// Addresses are filled with spaces, names with zeroes; a name's zeroes end it for those who do not
+/// mind, so zeroes serve both.
+fn fill(field: &mut [u8], text: &str) {
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = from;
+    }
 }

@@ -16,6 +16,9 @@ pub mod admin {
     pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
     pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
 
+    pub const OF_QUEUES: [u8; 4] =
+        [DELETE_SUBMISSION_QUEUE, CREATE_SUBMISSION_QUEUE, DELETE_COMPLETION_QUEUE, CREATE_COMPLETION_QUEUE];
+
     /// All that every transport has.
     pub const ALL: [u8; 7] =
         [GET_LOG_PAGE, IDENTIFY, ABORT, SET_FEATURES, GET_FEATURES, ASYNCHRONOUS_EVENT_REQUEST, KEEP_ALIVE];
@@ -32,6 +35,8 @@ pub mod io {
     pub const VERIFY: u8 = 0x0c;
 
     pub const ALL: [u8; 7] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY];
+    /// Those whose data are a list of ranges.
+    pub const OF_RANGES: [u8; 1] = [DATASET_MANAGEMENT];
 
     // Zoned Namespace Command Set Specification 1.1, section 3.4.
     pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;

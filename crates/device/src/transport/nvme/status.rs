@@ -1,6 +1,7 @@
 //! Status values of completions (NVM Express Base Specification 2.0, section 3.3.3.2.1; NVM Command
 //! Set Specification 1.0, section 1.4; NVMe over Fabrics 1.1, figure 34).
 
+use crate::command::{Op, Status as Ended};
 use crate::zones::ZoneError;
 
 /// A status field without its phase bit: code, type from bit 8, do-not-retry in bit 14.
@@ -11,7 +12,7 @@ const DO_NOT_RETRY: u16 = 1 << 14;
 
 impl Status {
     /// The same, where another try is of no use.
-    pub const fn final_one(self) -> Self {
+    const fn final_one(self) -> Self {
         Self(self.0 | DO_NOT_RETRY)
     }
 }
@@ -113,5 +114,25 @@ pub fn of_zone(error: ZoneError) -> Status {
         ZoneError::TooManyOpen => TOO_MANY_OPEN_ZONES,
         ZoneError::InvalidTransition => ZONE_INVALID_TRANSITION,
         ZoneError::NotAZone => INVALID_FIELD,
+    }
+}
+
+/// How a command ended whose request the drive answered so.
+pub fn of_answer(ended: Ended, op: Op) -> Status {
+    let failure = match op {
+        Op::Read => READ_ERROR,
+        Op::Write | Op::WriteZeroes => WRITE_FAULT,
+        Op::Flush | Op::Trim | Op::Zone(..) => INTERNAL_ERROR,
+    };
+    match ended {
+        Ended::Done => SUCCESS,
+        Ended::OutOfRange => LBA_OUT_OF_RANGE,
+        Ended::ReadOnly => WRITE_PROTECTED,
+        Ended::NoSpace => CAPACITY_EXCEEDED,
+        Ended::PowerLost => POWER_LOST,
+        Ended::Aborted => ABORT_REQUESTED,
+        Ended::Failed => failure,
+        Ended::Media => failure.final_one(),
+        Ended::Zone(error) => of_zone(error),
     }
 }

@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::USUAL_CONNECTIONS;
-use super::qualified_name::{NameError, checked};
+use super::{DISCOVERY_NAME, USUAL_CONNECTIONS};
 use crate::namespace::FIRST;
 
 /// Entries of the longest queue that a host may ask for.
@@ -29,6 +28,8 @@ pub struct Subsystem {
     /// Where the discovery service says that it is, port 0 for the port that it listens at; where it
     /// listens, if nothing is said.
     pub address: Option<SocketAddr>,
+    /// The vendor of a controller that lies on a bus, and has nothing of fabrics.
+    pub pci_vendor: Option<u16>,
 }
 
 impl Subsystem {
@@ -82,6 +83,7 @@ impl Subsystem {
             connections: USUAL_CONNECTIONS,
             hosts: Vec::new(),
             address: None,
+            pci_vendor: None,
         }
     }
 
@@ -95,6 +97,27 @@ impl Subsystem {
     pub(crate) fn allows(&self, host: &[u8]) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|name| name.as_bytes() == host)
     }
+}
+
+/// Longest name (NVM Express Base Specification 2.0, section 4.5).
+const MAX_NAME_BYTES: usize = 223;
+
+/// A name that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "nqn is {name:?}, expected nqn.YEAR-MONTH.DOMAIN:TEXT with at most 223 bytes, such as \
+     nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"
+)]
+pub struct NameError {
+    pub name: String,
+}
+
+/// A qualified name, if it is one and not the discovery service's.
+fn checked(name: &str) -> Result<String, NameError> {
+    let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
+    let name = name.to_owned();
+    if printable && fits && name != DISCOVERY_NAME { Ok(name) } else { Err(NameError { name }) }
 }
 
 /// An identifier of version 8, which is one's own affair (RFC 9562, section 5.8): two halves of

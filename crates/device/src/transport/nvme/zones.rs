@@ -1,14 +1,26 @@
-//! What hosts are told of a zoned namespace: Identify, logs and features (NVM Express Zoned Namespace Command Set Specification 1.1; the command sets
-//! themselves: NVM Express Base Specification 2.0, sections 3.1.3.1 and 5.17).
+//! A zoned namespace: what hosts are told of it, and the commands that only it has (NVM Express Zoned Namespace Command Set
+//! Specification 1.1; command sets: NVM Express Base Specification 2.0, sections 3.1.3.1 and 5.17).
 
+use super::command_table::Request;
 use super::controller::Controller;
 use super::entry::{Outcome, Submission};
 use super::io::EVERY_NAMESPACE;
 use super::opcode::{admin, io as opcode};
-use super::{Subsystem, identify, status};
-use crate::command::{Drive, Facts};
+use super::status::{self, Status, of_zone};
+use super::{MAX_TRANSFER_BYTES, Subsystem, identify};
+use crate::command::{Drive, Facts, Op};
 use crate::namespace::FIRST;
-use crate::zones::Zones;
+use crate::zones::{Zone, ZoneAction, ZoneState, Zones};
+
+/// The type of all zones: Sequential Write Required.
+const SEQUENTIAL_WRITE_REQUIRED: u8 = 2;
+
+/// Bytes of the head of a report, and of each zone in it.
+const DESCRIPTOR_BYTES: usize = 64;
+
+const REMAP_PROTECTION: u32 = 1 << 25;
+const SELECT_ALL: u32 = 1 << 8;
+const PARTIAL: u32 = 1 << 16;
 
 /// The log of zones that changed by themselves.
 pub const CHANGED_ZONES: u8 = 0xbf;
@@ -153,4 +165,112 @@ pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
 pub fn read_changed(controller: &mut Controller, drive: &dyn Drive) {
     let changes = drive.zones().map_or(0, |zones| zones.changed().len());
     controller.events.read_zones(changes);
+}
+
+/// An append: its place is found now, and nothing comes between that and the write.
+pub fn place(command: &Submission, request: Request, drive: &dyn Drive) -> Result<Request, Status> {
+    let zones = drive.zones().ok_or(status::INVALID_OPCODE)?;
+    if command.word(12) & REMAP_PROTECTION != 0 || request.length_bytes > zones.geometry().append_bytes {
+        return Err(status::INVALID_FIELD);
+    }
+    if drive.facts().read_only {
+        return Err(status::WRITE_PROTECTED);
+    }
+    let offset_bytes = zones.append_at(request.offset_bytes, request.length_bytes).map_err(of_zone)?;
+    Ok(Request { offset_bytes, ..request })
+}
+
+/// Zone Management Send (section 3.4.3).
+pub fn action(command: &Submission, drive: &dyn Drive) -> Result<Request, Status> {
+    let action = match command.word(13) & 0xff {
+        0x01 => ZoneAction::Close,
+        0x02 => ZoneAction::Finish,
+        0x03 => ZoneAction::Open,
+        0x04 => ZoneAction::Reset,
+        0x05 => ZoneAction::Offline,
+        // There are no descriptor extensions, and no random write areas.
+        _ => return Err(status::INVALID_FIELD),
+    };
+    let is_of_all = command.word(13) & SELECT_ALL != 0;
+    let zones = drive.zones().ok_or(status::INVALID_OPCODE)?;
+    let (offset_bytes, length_bytes) = if is_of_all {
+        (0, drive.facts().size_bytes)
+    } else {
+        let start_bytes = address(command, drive.facts())?;
+        if zones.start_bytes(zones.number(start_bytes)) != start_bytes {
+            return Err(status::INVALID_FIELD);
+        }
+        (start_bytes, zones.geometry().zone_bytes)
+    };
+    Ok(Request { op: Op::Zone(action, is_of_all), offset_bytes, length_bytes, fua: false })
+}
+
+/// The first byte of the block that a command names.
+fn address(command: &Submission, facts: &Facts) -> Result<u64, Status> {
+    let block = u64::from(facts.block_bytes.max(1));
+    let first = command.double_word(10);
+    if first >= facts.size_bytes / block {
+        return Err(status::LBA_OUT_OF_RANGE);
+    }
+    Ok(first * block)
+}
+
+/// Zone Management Receive (section 3.4.2): a report, never an extended one.
+pub fn report(command: &Submission, drive: &dyn Drive) -> Result<Outcome, Status> {
+    let zones = drive.zones().ok_or(status::INVALID_OPCODE)?;
+    let facts = drive.facts();
+    let start_bytes = address(command, facts)?;
+    let length = (u64::from(command.word(12)) + 1) * 4;
+    let (action, filter) = (command.word(13) & 0xff, (command.word(13) >> 8) & 0xff);
+    if action != 0 || length < DESCRIPTOR_BYTES as u64 || length > MAX_TRANSFER_BYTES as u64 {
+        return Err(status::INVALID_FIELD);
+    }
+    if (command.room()? as u64) < length {
+        return Err(status::SGL_LENGTH_INVALID);
+    }
+    let is_wanted = filtered(filter).ok_or(status::INVALID_FIELD)?;
+    let mut page = vec![0; length as usize];
+    let room = page.len() / DESCRIPTOR_BYTES - 1;
+    let from = zones.number(start_bytes);
+    let numbered = (from..).zip(&zones.all()[from as usize..]);
+    let mut count = 0;
+    for (number, zone) in numbered.filter(|(_, zone)| is_wanted(zone.state)) {
+        if count < room {
+            let at = (count + 1) * DESCRIPTOR_BYTES;
+            describe_zone(&mut page[at..at + DESCRIPTOR_BYTES], zones, number, zone, facts);
+        } else if command.word(13) & PARTIAL != 0 {
+            break;
+        }
+        count += 1;
+    }
+    page[..8].copy_from_slice(&(count as u64).to_le_bytes());
+    Ok(Outcome::Data(page))
+}
+
+/// Which states a report wants.
+fn filtered(filter: u32) -> Option<fn(ZoneState) -> bool> {
+    Some(match filter {
+        0 => |_| true,
+        1 => |state| state == ZoneState::Empty,
+        2 => |state| state == ZoneState::ImplicitlyOpened,
+        3 => |state| state == ZoneState::ExplicitlyOpened,
+        4 => |state| state == ZoneState::Closed,
+        5 => |state| state == ZoneState::Full,
+        6 => |state| state == ZoneState::ReadOnly,
+        7 => |state| state == ZoneState::Offline,
+        _ => return None,
+    })
+}
+
+/// The descriptor of a zone (figure 37). Without a valid write pointer its field has all bits set.
+fn describe_zone(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &Facts) {
+    let block = u64::from(facts.block_bytes.max(1));
+    let has_pointer = zone.state == ZoneState::Empty || zone.state.is_active();
+    let pointer = if has_pointer { zone.write_pointer_bytes / block } else { u64::MAX };
+    into[0] = SEQUENTIAL_WRITE_REQUIRED;
+    into[1] = (zone.state as u8) << 4;
+    let numbers = [zones.geometry().capacity_bytes / block, zones.start_bytes(number) / block, pointer];
+    for (field, number) in into[8..32].chunks_exact_mut(8).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
 }

@@ -1,11 +1,12 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
-use super::controller::{Controller, Host, property};
-use super::entry::{FABRICS, Outcome, Submission};
-use super::pdu::u16_at;
-use super::queue::Opening;
-use super::status::{self, Status};
-use super::{NvmeTcp, numbered};
+use super::session::Opening;
+use super::{NvmeTcp, numbered, zones};
+use crate::command::Drive;
+use crate::transport::nvme::controller::{Controller, Host, property};
+use crate::transport::nvme::entry::{FABRICS, Outcome, Submission};
+use crate::transport::nvme::status::{self, Status};
+use crate::transport::nvme::{CommandTable, DISCOVERY_NAME, u16_at};
 
 pub mod kind {
     pub const PROPERTY_SET: u8 = 0x00;
@@ -81,7 +82,7 @@ impl NvmeTcp {
     }
 
     fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
-        let discovers = request.subsystem == super::discovery::NAME.as_bytes();
+        let discovers = request.subsystem == DISCOVERY_NAME.as_bytes();
         if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
             return Err(in_data(256));
         }
@@ -134,17 +135,28 @@ pub fn is_property(command: &Submission) -> bool {
     command.opcode() == FABRICS && matches!(command.fabrics_type(), kind::PROPERTY_GET | kind::PROPERTY_SET)
 }
 
-/// Reads or sets a property; and whether a shutdown begins.
-pub fn property(controller: &mut Controller, command: &Submission, entries: u16) -> (Result<u64, Status>, bool) {
+/// Reads or sets a property of the controller that the admin queue `table` belongs to.
+pub fn property(
+    controller: &mut Controller,
+    table: &mut CommandTable,
+    command: &Submission,
+    entries: u16,
+    drive: &mut dyn Drive,
+) -> Result<u64, Status> {
+    controller.command_sets = zones::capability(drive);
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
-    let outcome = match (command.fabrics_type(), controller.property(offset, entries)) {
+    match (command.fabrics_type(), controller.property(offset, entries)) {
         (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Ok(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
-            return (Ok(0), controller.configure(command.word(12)));
+            let shuts_down = controller.configure(command.word(12));
+            table.forget(&mut controller.events.dropped);
+            if shuts_down {
+                table.begin_shutdown(drive);
+            }
+            Ok(0)
         }
         (kind::PROPERTY_SET | kind::PROPERTY_GET, _) => Err(status::INVALID_FIELD),
         _ => Err(status::INVALID_OPCODE),
-    };
-    (outcome, false)
+    }
 }

@@ -1,9 +1,10 @@
 //! What was agreed on for a connection, and the units that are sent over it.
 
-use super::digest::{DIGEST_BYTES, digest};
-use super::entry::Completion;
-use super::pdu::{Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, flag, kind, u16_at};
+use super::pdu::{
+    DIGEST_BYTES, Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, digest, flag, kind, u16_at,
+};
 use crate::command::Drive;
+use crate::transport::nvme::entry::Completion;
 use crate::transport::socket::Output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

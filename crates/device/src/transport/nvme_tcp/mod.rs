@@ -5,13 +5,9 @@
 //! queues are connections. Deliberately absent: authentication, TLS, metadata, reservations, asymmetric access, and
 //! everything about PRPs.
 
-mod admin;
-mod command_data;
-pub(crate) mod digest;
 mod fabrics;
 mod link;
 pub(crate) mod pdu;
-mod queue;
 mod session;
 mod transfer;
 
@@ -21,14 +17,12 @@ use std::time::{Duration, Instant};
 pub use session::Session;
 
 use super::Probe;
+use super::nvme::controller::Controller;
+use super::nvme::zones;
 pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
-use super::nvme::{controller, discovery, entry, io, opcode, status, zones};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
 use crate::command::{Answer, Drive};
-use crate::namespace;
-use controller::{Controller, LoggedError};
-use io::{Completed, IoQueue, Part};
-use status::Status;
+use session::Out;
 
 /// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -67,22 +61,6 @@ fn numbered(controllers: &mut [Option<Controller>], id: u16) -> Option<&mut Cont
     controllers.get_mut(usize::from(id).checked_sub(1)?)?.as_mut()
 }
 
-/// A command that ended with an error, as the log has it: its block is that of its namespace.
-fn logged(answer: &Answer, queue: u16, status: Status, drive: &dyn Drive) -> LoggedError {
-    let offset_bytes = answer.command.offset_bytes;
-    let namespace = namespace::at(drive, offset_bytes);
-    let namespace = namespace.and_then(|id| drive.namespace(id));
-    let start_bytes = namespace.map_or(0, |namespace| namespace.start_bytes);
-    LoggedError {
-        count: 0,
-        queue,
-        command: answer.command.tag.command as u16,
-        status,
-        block: (offset_bytes - start_bytes) / u64::from(drive.facts().block_bytes.max(1)),
-        namespace: namespace.map_or(io::EVERY_NAMESPACE, |namespace| namespace.id),
-    }
-}
-
 impl Protocol for NvmeTcp {
     type Session = Session;
 
@@ -113,47 +91,20 @@ impl Protocol for NvmeTcp {
     }
 
     fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Output, drive: &dyn Drive) {
-        let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
-            return;
-        };
-        if Part::of(&answer) == Part::Shutdown {
-            queue.answered(&answer);
-            let id = queue.controller;
-            numbered(&mut self.controllers, id).map(Controller::shut_down);
-            return;
-        }
-        let refused = match io::answer(queue, &answer, drive) {
-            None => None,
-            Some((id, Completed::Content(offset_bytes, length_bytes))) => {
-                queue.give_content(id, (offset_bytes, length_bytes), link, out, drive);
-                None
-            }
-            Some((id, Completed::Appended(block))) => {
-                queue.complete(id, status::SUCCESS, block, link, &mut out.bytes);
-                None
-            }
-            Some((id, Completed::Status(status))) => {
-                queue.complete(id, status, 0, link, &mut out.bytes);
-                (status != status::SUCCESS).then_some(status)
-            }
-        };
-        queue.ask(link, &mut out.bytes);
-        if let (Some(status), id) = (refused, queue.id) {
-            let controller = queue.controller;
-            if let Some(controller) = numbered(&mut self.controllers, controller) {
-                controller.log(logged(&answer, id, status, drive));
-            }
+        if let Some(mut queue) = self.queue(session, Out::WithContent(out)) {
+            queue.answer(&answer, drive);
+            queue.port.ask();
         }
     }
 
     fn dropped(&mut self, session: &mut Session, answer: Answer) {
         if let Some(queue) = &mut session.queue {
-            queue.answered(&answer);
+            queue.table.answered(&answer);
         }
     }
 
     fn in_flight(&self, session: &Session) -> usize {
-        session.queue.as_ref().map_or(0, queue::Queue::in_flight)
+        session.queue.as_ref().map_or(0, |queue| queue.table.in_flight())
     }
 
     fn holds_memory(&self, session: &Session) -> bool {
@@ -163,26 +114,27 @@ impl Protocol for NvmeTcp {
 
     fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {
         if let (Some(queue), Some(link)) = (&mut session.queue, &session.link) {
-            queue.ask(link, out);
+            queue.transfers.ask(link, out);
         }
     }
 
     fn tick(&mut self, session: &mut Session, now: Instant, out: &mut Vec<u8>, drive: &dyn Drive) -> Option<End> {
-        let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
+        if session.queue.is_none() || session.link.is_none() {
             return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
-        };
-        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
+        }
+        let Some(mut queue) = self.queue(session, Out::Bytes(out)) else {
             return Some(End::Now);
         };
-        if queue.id == 0 {
-            if controller.is_silent(now) && !controller.is_over {
-                controller.is_over = true;
-                self.attention = true;
-            }
-            controller.look(drive);
-            admin::tell(controller, queue, link, out);
+        let mut attention = false;
+        if queue.table.id == 0 {
+            attention = queue.controller.is_silent(now) && !queue.controller.is_over;
+            queue.controller.is_over |= attention;
+            queue.controller.look(drive);
+            queue.tell();
         }
-        controller.is_over.then_some(End::Now)
+        let is_over = queue.controller.is_over;
+        self.attention |= attention;
+        is_over.then_some(End::Now)
     }
 
     fn attention(&mut self) -> bool {
@@ -198,11 +150,11 @@ impl Protocol for NvmeTcp {
             return;
         };
         controller.connections -= 1;
-        if queue.id == 0 {
+        if queue.table.id == 0 {
             controller.is_over = true;
             self.attention = true;
         } else {
-            controller.queues[usize::from(queue.id)] = None;
+            controller.queues[usize::from(queue.table.id)] = None;
         }
         if controller.connections == 0 {
             self.controllers[usize::from(queue.controller) - 1] = None;

@@ -1,7 +1,6 @@
 //! Protocol data units: how they are framed, and what is wrong with those that are not (NVMe/TCP
 //! Transport Specification 1.0, section 3.6). All numbers are little-endian.
 
-use super::digest::{DIGEST_BYTES, digest};
 pub use crate::transport::nvme::{IN_CAPSULE_BYTES, u16_at, u32_at, u64_at};
 
 pub mod kind {
@@ -33,10 +32,18 @@ pub const COMMAND_BYTES: usize = 72;
 /// Bytes of the headers of all others.
 pub const SHORT_BYTES: usize = 24;
 
+/// Bytes of a digest.
+pub const DIGEST_BYTES: usize = 4;
+
 /// Data of the longest `H2CData`.
 pub const MAX_H2C_DATA_BYTES: usize = 128 << 10;
 /// Longest copy of a header in a termination request.
 const MAX_TERM_BYTES: usize = SHORT_BYTES + 128;
+
+/// The digest of headers and data as it is sent: CRC-32C, its least significant byte first (section 3.3.1).
+pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
+    crc32c::crc32c(bytes).to_le_bytes()
+}
 
 /// Why a connection cannot go on (section 3.6.2.4), and where in the header it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,4 +172,18 @@ pub fn terminate(fatal: Fatal, about: &[u8], out: &mut Vec<u8>) {
     header[10..14].copy_from_slice(&fatal.information.to_le_bytes());
     out.extend_from_slice(&header);
     out.extend_from_slice(about);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digests_are_those_of_rfc_3720() {
+        // RFC 3720, appendix B.4, in the order in which they are sent.
+        let rising: Vec<u8> = (0..32).collect();
+        assert_eq!(digest(&[0; 32]), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(digest(&[0xff; 32]), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(digest(&rising), [0x4e, 0x79, 0xdd, 0x46]);
+    }
 }

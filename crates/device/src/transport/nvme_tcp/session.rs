@@ -1,20 +1,18 @@
-//! One connection: from its first unit to the commands of its queue.
+//! One connection: from its first unit to the commands of its queue, and their data and completions as units.
 
 use std::time::Instant;
 
-use super::command_data::{Data, in_capsule, locate};
-use super::controller::{Controller, LoggedError};
-use super::entry::{FABRICS, Outcome, Submission};
 use super::fabrics::{self, kind as fabrics_kind};
-use super::io::Part;
 use super::link::Link;
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
-use super::queue::Queue;
-use super::status::{self, Status};
-use super::{NvmeTcp, Subsystem, admin, io, numbered, zones};
+use super::transfer::Transfers;
+use super::{NvmeTcp, numbered};
 use crate::command::Drive;
-use crate::transport::nvme::begin_io;
-use crate::transport::socket::{End, Received, SharedMemory, Then};
+use crate::transport::nvme::entry::{Completion, FABRICS, Outcome, Pointer, Submission};
+use crate::transport::nvme::opcode::io as opcode;
+use crate::transport::nvme::status::{self, Status};
+use crate::transport::nvme::{self, CommandTable};
+use crate::transport::socket::{End, Output, Received, SharedMemory, Then};
 
 /// Bytes to be sent, without the drive's content, from which on no command is taken: a small one may ask
 /// for a long log page.
@@ -27,9 +25,104 @@ pub struct Session {
     memory: SharedMemory,
     pub(super) link: Option<Link>,
     /// Once a queue is connected.
-    pub(super) queue: Option<Queue>,
+    pub(super) queue: Option<ConnectedQueue>,
     pub(super) opened: Instant,
 }
+
+/// The queue of a connection.
+#[derive(Debug)]
+pub(super) struct ConnectedQueue {
+    pub controller: u16,
+    /// Whether the host is told how far its queue is.
+    flow_control: bool,
+    pub table: CommandTable,
+    /// Data that are waited for.
+    pub transfers: Transfers,
+}
+
+impl ConnectedQueue {
+    /// Whether there is so much to do for it that more is to wait.
+    fn is_full(&self) -> bool {
+        self.table.is_full() || self.transfers.copies_are_full()
+    }
+}
+
+/// How a queue is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opening {
+    /// 0 for the admin queue.
+    pub id: u16,
+    pub controller: u16,
+    pub entries: u16,
+    pub flow_control: bool,
+}
+
+/// Where units go: with parts of the drive's content between them, or without.
+pub(super) enum Out<'a> {
+    Bytes(&'a mut Vec<u8>),
+    WithContent(&'a mut Output),
+}
+
+impl Out<'_> {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        match self {
+            Out::Bytes(bytes) => bytes,
+            Out::WithContent(out) => &mut out.bytes,
+        }
+    }
+}
+
+/// A connection as the way to the host.
+pub(super) struct Port<'a> {
+    link: Link,
+    pub transfers: &'a mut Transfers,
+    out: Out<'a>,
+    flow_control: bool,
+}
+
+impl Port<'_> {
+    /// Asks the host for data that there is memory for.
+    pub fn ask(&mut self) {
+        self.transfers.ask(&self.link, self.out.bytes());
+    }
+}
+
+/// Data complete their command, too, where the host does not ask how far its queue is (section 3.3.2.1 of the transport
+/// specification).
+impl nvme::Port for Port<'_> {
+    fn keep(&mut self, id: u16, data: &[u8]) {
+        self.transfers.copy(id, data);
+    }
+
+    fn compare(&mut self, command: &Submission, content: &[u8]) -> bool {
+        self.transfers.take_copy(command.id()).is_some_and(|data| data == content)
+    }
+
+    fn give(&mut self, command: &Submission, data: &[u8]) -> Result<bool, Status> {
+        let completes = !self.flow_control && !data.is_empty();
+        if !data.is_empty() {
+            self.link.give(command.id(), data, completes, self.out.bytes());
+        }
+        Ok(completes)
+    }
+
+    fn give_content(&mut self, command: &Submission, range: (u64, u64), drive: &dyn Drive) -> Result<bool, Status> {
+        let completes = !self.flow_control;
+        match &mut self.out {
+            Out::WithContent(out) => self.link.give_content(command.id(), range, completes, out, drive),
+            Out::Bytes(out) => self.link.give(command.id(), drive.content(range.0, range.1), completes, out),
+        }
+        Ok(completes)
+    }
+
+    fn complete(&mut self, completion: Completion) -> bool {
+        let head = if self.flow_control { completion.head } else { 0 };
+        self.link.complete(Completion { head, ..completion }, self.out.bytes());
+        true
+    }
+}
+
+pub(super) type Queue<'a> = nvme::Queue<'a, Port<'a>>;
 
 impl Session {
     pub(super) fn new(transport: u32, number: u32, opened: Instant, memory: SharedMemory) -> Self {
@@ -50,6 +143,13 @@ impl From<Fatal> for Stop {
     }
 }
 
+/// Where a command's data are.
+enum Data<'a> {
+    Here(&'a [u8]),
+    /// So many bytes are to be asked for.
+    Away(usize),
+}
+
 impl NvmeTcp {
     pub(super) fn take_all(
         &mut self,
@@ -66,7 +166,8 @@ impl NvmeTcp {
                 Ok(Err(wants)) => break Then::Wants(wants),
                 Ok(Ok(unit))
                     if unit.kind == kind::CAPSULE_CMD
-                        && (out.len() > MAX_ANSWERS_BYTES || session.queue.as_ref().is_some_and(Queue::is_full)) =>
+                        && (out.len() > MAX_ANSWERS_BYTES
+                            || session.queue.as_ref().is_some_and(ConnectedQueue::is_full)) =>
                 {
                     break Then::Blocked;
                 }
@@ -99,14 +200,34 @@ impl NvmeTcp {
                 session.link = Some(Link::open(unit, out)?);
                 Ok(())
             }
-            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_some() => self.begin(session, &link, unit, out, drive),
-            (kind::CAPSULE_CMD, Some(link)) => {
+            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => {
                 self.open_queue(session, &link, unit, out);
                 Ok(())
             }
-            (kind::H2C_DATA, Some(link)) => self.take_data(session, &link, unit, out, drive),
+            (kind::CAPSULE_CMD | kind::H2C_DATA, Some(_)) => {
+                let queue = self.queue(session, Out::Bytes(out)).ok_or(Fatal::SEQUENCE)?;
+                let taken = if unit.kind == kind::CAPSULE_CMD {
+                    begin(queue, unit, drive)
+                } else {
+                    take_data(queue, unit, drive)
+                };
+                Ok(taken?)
+            }
             _ => Err(Fatal::SEQUENCE.into()),
         }
+    }
+
+    /// The queue of a connection, with its controller.
+    pub(super) fn queue<'a>(&'a mut self, session: &'a mut Session, out: Out<'a>) -> Option<Queue<'a>> {
+        let (Some(queue), Some(link)) = (&mut session.queue, session.link) else {
+            return None;
+        };
+        Some(Queue {
+            subsystem: &self.subsystem,
+            controller: numbered(&mut self.controllers, queue.controller)?,
+            table: &mut queue.table,
+            port: Port { link, transfers: &mut queue.transfers, out, flow_control: queue.flow_control },
+        })
     }
 
     /// The first command has to be Connect, with its data in the capsule.
@@ -118,186 +239,121 @@ impl NvmeTcp {
             Err(status) => Err(status.into()),
             Ok(data) => self.connect(session.number, &command, data),
         };
-        let (status, result, head) = match opening {
-            Ok(opening) => {
-                session.queue = Some(Queue::new(session.transport, session.number, opening, session.memory.share()));
-                let head = if opening.flow_control { 0 } else { u16::MAX };
-                (status::SUCCESS, u64::from(opening.controller), head)
+        let id = command.id();
+        let completion = match opening {
+            Ok(Opening { id: queue, controller, entries, flow_control }) => {
+                session.queue = Some(ConnectedQueue {
+                    controller,
+                    flow_control,
+                    table: CommandTable::new(session.transport, session.number, queue, entries),
+                    transfers: Transfers::new(session.memory.share()),
+                });
+                let head = if flow_control { 0 } else { u16::MAX };
+                Completion { result: controller.into(), head, queue, id, status: status::SUCCESS }
             }
-            Err(Outcome::Refused(status, result)) => (status, result, 0),
-            Err(_) => (status::INTERNAL_ERROR, 0, 0),
+            Err(Outcome::Refused(status, result)) => Completion { result, head: 0, queue: 0, id, status },
+            Err(_) => Completion { result: 0, head: 0, queue: 0, id, status: status::INTERNAL_ERROR },
         };
-        let queue = session.queue.as_ref().map_or(0, |queue| queue.id);
-        link.complete(super::entry::Completion { result, head, queue, id: command.id(), status }, out);
+        link.complete(completion, out);
     }
+}
 
-    fn begin(
-        &mut self,
-        session: &mut Session,
-        link: &Link,
-        unit: &Pdu<'_>,
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Result<(), Stop> {
-        let Some(queue) = &mut session.queue else {
-            return Ok(());
-        };
-        let command = Submission::read(unit.header);
-        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
-            return Err(Fatal::SEQUENCE.into());
-        };
-        match queue.begin(command.id()) {
-            Ok(true) => {}
-            Ok(false) => return Err(Fatal::SEQUENCE.into()),
-            Err(_) if queue.id == 0 && controller.events.holds(command.id()) && fabrics::is_property(&command) => {
-                controller.hear();
-                let entries = self.subsystem.queue_entries;
-                let done = change_property(controller, queue, &command, entries, drive);
-                let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
-                queue.complete_unnumbered(command.id(), status, result, link, out);
-                return Ok(());
-            }
-            Err(status) => {
-                queue.complete_unnumbered(command.id(), status, 0, link, out);
-                return Ok(());
-            }
+fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<(), Fatal> {
+    let command = Submission::read(unit.header);
+    if let Err(status) = queue.table.begin(command) {
+        let reuses =
+            queue.table.id == 0 && fabrics::is_property(&command) && queue.controller.events.holds(command.id());
+        let done = if reuses { property(&mut queue, &command, drive) } else { Err(status) };
+        let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
+        let completion = queue.table.completion(command.id(), status, result);
+        nvme::Port::complete(&mut queue.port, completion);
+        return Ok(());
+    }
+    if queue.table.outstanding() > usize::from(queue.table.entries()) {
+        return Err(Fatal::SEQUENCE);
+    }
+    match admit(&mut queue, &command).and_then(|()| locate(&queue, &command, unit, drive)) {
+        Ok(Data::Here(data)) => execute(&mut queue, &command, data, drive),
+        Ok(Data::Away(bytes)) => {
+            queue.port.transfers.want(command, bytes);
+            queue.port.ask();
         }
-        let located = match admit(controller, queue, &command) {
-            Ok(()) => locate(queue, &command, unit, drive),
-            Err(status) => Err(status),
-        };
-        let outcome = match located {
-            Ok(Data::Here(data)) => execute(controller, &self.subsystem, queue, (&command, data), link, out, drive),
-            Ok(Data::Away(bytes)) => {
-                queue.transfers.want(command, bytes);
-                queue.ask(link, out);
-                Outcome::Later
-            }
-            Err(status) => status.into(),
-        };
-        finish(controller, queue, &command, outcome, link, out);
-        Ok(())
+        Err(status) => queue.finish(&command, status.into()),
     }
+    Ok(())
+}
 
-    fn take_data(
-        &mut self,
-        session: &mut Session,
-        link: &Link,
-        unit: &Pdu<'_>,
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Result<(), Stop> {
-        let Some(queue) = &mut session.queue else {
-            return Err(Fatal::SEQUENCE.into());
-        };
-        let Some(complete) = queue.transfers.received(unit)? else {
-            return Ok(());
-        };
-        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
-            return Err(Fatal::SEQUENCE.into());
-        };
-        let outcome = match admit(controller, queue, &complete.command) {
-            Ok(()) if complete.intact => {
-                let whole = (&complete.command, &complete.data[..]);
-                execute(controller, &self.subsystem, queue, whole, link, out, drive)
-            }
-            Ok(()) => status::TRANSIENT_TRANSPORT_ERROR.into(),
-            Err(status) => status.into(),
-        };
-        queue.transfers.release(complete.data, complete.shared);
-        finish(controller, queue, &complete.command, outcome, link, out);
-        queue.ask(link, out);
-        Ok(())
+fn take_data(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<(), Fatal> {
+    let Some(complete) = queue.port.transfers.received(unit)? else {
+        return Ok(());
+    };
+    match admit(&mut queue, &complete.command) {
+        Ok(()) if complete.intact => execute(&mut queue, &complete.command, &complete.data, drive),
+        Ok(()) => queue.finish(&complete.command, status::TRANSIENT_TRANSPORT_ERROR.into()),
+        Err(status) => queue.finish(&complete.command, status.into()),
     }
+    queue.port.transfers.release(complete.data, complete.shared);
+    queue.port.ask();
+    Ok(())
+}
+
+/// The data in a command's capsule.
+fn in_capsule<'a>(command: &Submission, unit: &Pdu<'a>) -> Result<&'a [u8], Status> {
+    match command.pointer()? {
+        Pointer::InCapsule { offset_bytes, length_bytes } => {
+            let start = usize::try_from(offset_bytes).map_err(|_| status::SGL_OFFSET_INVALID)?;
+            let end = start.checked_add(length_bytes as usize).ok_or(status::SGL_OFFSET_INVALID)?;
+            let data = unit.data.get(start..end).ok_or(status::SGL_OFFSET_INVALID)?;
+            if unit.intact { Ok(data) } else { Err(status::TRANSIENT_TRANSPORT_ERROR) }
+        }
+        Pointer::Transport { .. } => Err(status::SGL_TYPE_INVALID),
+    }
+}
+
+/// Finds a command's data, and checks that they are as long as the command says.
+fn locate<'a>(queue: &Queue<'_>, command: &Submission, unit: &Pdu<'a>, drive: &dyn Drive) -> Result<Data<'a>, Status> {
+    let wanted = queue.data_bytes(command, drive)?;
+    if wanted == 0 {
+        return Ok(Data::Here(&[]));
+    }
+    let (length, data) = match command.pointer()? {
+        Pointer::InCapsule { length_bytes, .. } => (length_bytes, Data::Here(in_capsule(command, unit)?)),
+        Pointer::Transport { length_bytes } => (length_bytes, Data::Away(length_bytes as usize)),
+    };
+    let length = length as usize;
+    // Blocks have to be as many as the command says. Lists may come with more room than entries: Linux
+    // always sends a whole page of ranges.
+    let moves_blocks = queue.table.id > 0 && !opcode::OF_RANGES.contains(&command.opcode());
+    let fits = length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
+    if fits { Ok(data) } else { Err(status::SGL_LENGTH_INVALID) }
 }
 
 /// Whether a controller takes a command now.
-fn admit(controller: &mut Controller, queue: &Queue, command: &Submission) -> Result<(), Status> {
-    if queue.id == 0 {
-        controller.hear();
+fn admit(queue: &mut Queue<'_>, command: &Submission) -> Result<(), Status> {
+    if queue.table.id == 0 {
+        queue.controller.hear();
+        if command.opcode() == FABRICS {
+            return Ok(());
+        }
     }
-    if queue.id == 0 && command.opcode() == FABRICS {
-        return Ok(());
-    }
-    if controller.is_ready() { Ok(()) } else { Err(status::SEQUENCE_ERROR) }
+    if queue.controller.is_ready() { Ok(()) } else { Err(status::SEQUENCE_ERROR) }
 }
 
 /// Carries out a command whose data are there.
-fn execute(
-    controller: &mut Controller,
-    subsystem: &Subsystem,
-    queue: &mut Queue,
-    (command, data): (&Submission, &[u8]),
-    link: &Link,
-    out: &mut Vec<u8>,
-    drive: &mut dyn Drive,
-) -> Outcome {
-    if queue.id > 0 {
-        let durable = controller.features.cache_is_off;
-        return begin_io(queue, command, data, durable, drive);
+fn execute(queue: &mut Queue<'_>, command: &Submission, data: &[u8], drive: &mut dyn Drive) {
+    if queue.table.id > 0 || command.opcode() != FABRICS {
+        return queue.execute(command, data, drive);
     }
-    if command.opcode() == FABRICS {
-        if command.fabrics_type() == fabrics_kind::CONNECT {
-            return status::SEQUENCE_ERROR.into();
-        }
-        let entries = subsystem.queue_entries;
-        let done = change_property(controller, queue, command, entries, drive);
-        return done.map_or_else(Outcome::from, Outcome::Done);
-    }
-    if admin::aborts(command) {
-        admin::abort(controller, queue, command, link, out, drive);
-        return Outcome::Later;
-    }
-    controller.look(drive);
-    let cached = !controller.features.cache_is_off;
-    let outcome = admin::execute(controller, command, data, subsystem, drive);
-    if cached && controller.features.cache_is_off {
-        // Complete when what the cache has is durable, too: nobody flushes it from now on.
-        io::flush(queue, command.id(), Part::Whole, drive);
-        return Outcome::Later;
-    }
-    if admin::is_event_request(command) && outcome == Outcome::Later {
-        queue.hold();
-        admin::tell(controller, queue, link, out);
-    }
-    outcome
+    let done = match command.fabrics_type() {
+        fabrics_kind::CONNECT => Err(status::SEQUENCE_ERROR),
+        _ => property(queue, command, drive),
+    };
+    queue.finish(command, done.map_or_else(Outcome::from, Outcome::Done));
 }
 
 /// Reads or sets a property.
-fn change_property(
-    controller: &mut Controller,
-    queue: &mut Queue,
-    command: &Submission,
-    entries: u16,
-    drive: &mut dyn Drive,
-) -> Result<u64, Status> {
-    controller.command_sets = zones::capability(drive);
-    let (outcome, shuts_down) = fabrics::property(controller, command, entries);
-    queue.forget(&mut controller.events.dropped);
-    if shuts_down {
-        io::flush(queue, command.id(), Part::Shutdown, drive);
-    }
-    outcome
-}
-
-fn finish(
-    controller: &mut Controller,
-    queue: &mut Queue,
-    command: &Submission,
-    outcome: Outcome,
-    link: &Link,
-    out: &mut Vec<u8>,
-) {
-    if let Outcome::Refused(status, _) = outcome {
-        let block = if queue.id > 0 { command.double_word(10) } else { 0 };
-        controller.log(LoggedError {
-            count: 0,
-            queue: queue.id,
-            command: command.id(),
-            status,
-            block,
-            namespace: command.namespace(),
-        });
-    }
-    queue.finish(command, outcome, link, out);
+fn property(queue: &mut Queue<'_>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
+    queue.controller.hear();
+    let entries = queue.subsystem.queue_entries;
+    fabrics::property(queue.controller, queue.table, command, entries, drive)
 }

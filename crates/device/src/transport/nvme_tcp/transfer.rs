@@ -1,9 +1,10 @@
-//! Data of writes that were asked for and come in units of their own, in a bounded memory.
+//! Data of writes that were asked for and come in units of their own, and data that are compared, in a bounded memory.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use super::entry::Submission;
+use super::link::Link;
 use super::pdu::{Fatal, IN_CAPSULE_BYTES, MAX_H2C_DATA_BYTES, Pdu, flag, u16_at, u32_at};
+use crate::transport::nvme::entry::Submission;
 use crate::transport::socket::Share;
 
 /// Data that one connection's commands may be waiting for; more of them wait.
@@ -31,6 +32,8 @@ pub struct Transfers {
     memory: Share,
     own_bytes: usize,
     shared_bytes: usize,
+    /// What is to be compared with what is read, by the commands' identifiers.
+    copies: BTreeMap<u16, Copied>,
     copied_bytes: usize,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
@@ -38,8 +41,8 @@ pub struct Transfers {
 
 /// A copy of a command's data.
 #[derive(Debug)]
-pub struct Copied {
-    pub data: Vec<u8>,
+struct Copied {
+    data: Vec<u8>,
     shared: bool,
 }
 
@@ -53,14 +56,6 @@ pub struct Complete {
     pub shared: bool,
 }
 
-/// What the host is to be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    pub command: u16,
-    pub transfer: u16,
-    pub length_bytes: u32,
-}
-
 impl Transfers {
     pub fn new(memory: Share) -> Self {
         Self {
@@ -69,6 +64,7 @@ impl Transfers {
             memory,
             own_bytes: 0,
             shared_bytes: 0,
+            copies: BTreeMap::new(),
             copied_bytes: 0,
             spare: Vec::new(),
             spare_bytes: 0,
@@ -80,8 +76,15 @@ impl Transfers {
         self.waiting.push_back((command, length_bytes));
     }
 
-    /// The next that the host is to be asked for.
-    pub fn next(&mut self) -> Option<Ask> {
+    /// Asks the host for data that there is memory for.
+    pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
+        while let Some((command, transfer, length_bytes)) = self.next() {
+            link.ask(command, transfer, length_bytes, out);
+        }
+    }
+
+    /// The next data to be asked for: the command, the number of the transfer, and bytes.
+    fn next(&mut self) -> Option<(u16, u16, u32)> {
         let (_, length_bytes) = *self.waiting.front()?;
         let shared = self.own_bytes + length_bytes > OWN_BYTES;
         if shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES {
@@ -104,7 +107,7 @@ impl Transfers {
         let data = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= data.capacity();
         self.active[at] = Some(Transfer { command, data, length_bytes, shared, intact: true });
-        Some(Ask { command: command.id(), transfer: at as u16, length_bytes: length_bytes as u32 })
+        Some((command.id(), at as u16, length_bytes as u32))
     }
 
     pub fn received(&mut self, pdu: &Pdu<'_>) -> Result<Option<Complete>, Fatal> {
@@ -155,24 +158,26 @@ impl Transfers {
         }
     }
 
-    /// A copy of data that are about to be released, or came with their command.
-    pub fn copy(&mut self, data: &[u8]) -> Copied {
+    /// Copies data of a command that are about to be released, or came with it.
+    pub fn copy(&mut self, id: u16, data: &[u8]) {
         let shared = self.copied_bytes + data.len() > OWN_BYTES;
         if shared {
             self.memory.take_now(data.len() as u64);
         } else {
             self.copied_bytes += data.len();
         }
-        Copied { data: data.to_vec(), shared }
+        self.copies.insert(id, Copied { data: data.to_vec(), shared });
     }
 
-    /// A copy is not needed any more.
-    pub fn forget(&mut self, copied: &Copied) {
+    /// Takes back the copy of a command's data.
+    pub fn take_copy(&mut self, id: u16) -> Option<Vec<u8>> {
+        let copied = self.copies.remove(&id)?;
         if copied.shared {
             self.memory.give_back(copied.data.len() as u64);
         } else {
             self.copied_bytes -= copied.data.len();
         }
+        Some(copied.data)
     }
 
     /// Whether the copies leave no room for another: no command is taken until some are forgotten.

@@ -1,15 +1,12 @@
 //! Commands of the admin queue: those of queues in memory, and what differs from other transports.
 
-use super::configuration::VENDOR;
 use super::device::Device;
 use super::interrupts::VECTORS;
 use super::pages::{self, PAGE_BYTES};
-use super::queues::{Bound, Place};
+use super::queues::Place;
 use super::registers::MOST_QUEUES;
 use crate::command::Drive;
-use crate::transport::nvme::admin::{self, NOT_ABORTED};
 use crate::transport::nvme::entry::{Outcome, Submission};
-use crate::transport::nvme::io::{self, Part};
 use crate::transport::nvme::opcode::admin as opcode;
 use crate::transport::nvme::status::{self, Status};
 
@@ -20,88 +17,35 @@ mod feature {
     pub const HOST_IDENTIFIER: u8 = 0x81;
 }
 
-/// Identify of the controller, and the log of its commands.
-const OF_CONTROLLER: u8 = 1;
-const OF_COMMANDS: u8 = 5;
-
-pub fn execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Outcome {
-    match try_execute(device, command, drive) {
-        Ok(outcome) => outcome,
-        Err(status) => status.into(),
-    }
-}
-
-fn try_execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
+/// Carries a command of the admin queue out, or refuses it.
+pub fn execute(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<(), Status> {
     command.room()?;
-    match command.opcode() {
-        opcode::CREATE_COMPLETION_QUEUE => create_completions(device, command),
-        opcode::CREATE_SUBMISSION_QUEUE => create_submissions(device, command),
-        opcode::DELETE_COMPLETION_QUEUE => delete_completions(device, command),
-        opcode::DELETE_SUBMISSION_QUEUE => delete_submissions(device, command, drive),
-        opcode::ABORT => Ok(Outcome::Done(abort(device, command, drive))),
+    let outcome = match command.opcode() {
+        opcode::CREATE_COMPLETION_QUEUE => create_completions(device, command)?,
+        opcode::CREATE_SUBMISSION_QUEUE => create_submissions(device, command)?,
+        opcode::DELETE_COMPLETION_QUEUE => delete_completions(device, command)?,
+        opcode::DELETE_SUBMISSION_QUEUE => delete_submissions(device, command, drive)?,
         opcode::GET_FEATURES | opcode::SET_FEATURES => match interrupt_feature(device, command)? {
-            Some(outcome) => Ok(outcome),
-            None => execute_shared(device, command, drive),
+            Some(outcome) => outcome,
+            None => return execute_shared(device, command, drive),
         },
-        _ => execute_shared(device, command, drive),
+        _ => return execute_shared(device, command, drive),
+    };
+    if let Some(mut queue) = device.queue(0) {
+        queue.finish(command, outcome);
     }
+    Ok(())
 }
 
 /// Commands that all transports have.
-fn execute_shared(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
-    let mut data = vec![0; admin::data_bytes(command)];
-    if command.takes_data() {
-        pages::read(command, &device.memory, &mut data)?;
-    }
-    device.controller.hear();
-    device.controller.look(drive);
-    let cached = !device.controller.features.cache_is_off;
-    let mut outcome = admin::execute(&mut device.controller, command, &data, &device.subsystem, drive);
-    if cached && device.controller.features.cache_is_off {
-        // Complete when what the cache has is durable, too: no flush comes for it from now on.
-        let flush = |queue: &mut Bound<'_>| io::flush(queue, command.id(), Part::Whole, drive);
-        device.with_queue(0, flush);
-        return Ok(Outcome::Later);
-    }
-    if let Outcome::Data(page) = &mut outcome {
-        match (command.opcode(), command.word(10) as u8) {
-            (opcode::IDENTIFY, OF_CONTROLLER) => describe_as_local(page),
-            (opcode::GET_LOG_PAGE, OF_COMMANDS) => add_queue_commands(page, command),
-            _ => {}
-        }
-    }
-    if admin::is_event_request(command) {
-        device.tell();
-    }
-    Ok(outcome)
-}
-
-/// Names the vendor as the configuration space does, and clears what is of fabrics: keep alive, scatter-gather lists, most
-/// commands, and capsules (NVM Express Base Specification 2.0, figure 275).
-fn describe_as_local(page: &mut [u8]) {
-    for range in [320..322, 514..516, 536..540, 1792..1804] {
-        page[range].fill(0);
-    }
-    for at in [0, 2] {
-        page[at..at + 2].copy_from_slice(&VENDOR.to_le_bytes());
-    }
-}
-
-/// Adds the commands of queues to the log of commands, as far as it was read from its beginning.
-fn add_queue_commands(page: &mut [u8], command: &Submission) {
-    if command.double_word(12) > 0 {
-        return;
-    }
-    for code in [
-        opcode::DELETE_SUBMISSION_QUEUE,
-        opcode::CREATE_SUBMISSION_QUEUE,
-        opcode::DELETE_COMPLETION_QUEUE,
-        opcode::CREATE_COMPLETION_QUEUE,
-    ] {
-        if let Some(entry) = page.get_mut(usize::from(code) * 4) {
-            *entry = 1;
-        }
-    }
+fn execute_shared(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> Result<(), Status> {
+    let Some(mut queue) = device.queue(0) else {
+        return Ok(());
+    };
+    let mut data = vec![0; queue.data_bytes(command, drive)?];
+    pages::read(command, queue.port.memory, &mut data)?;
+    queue.execute(command, &data, drive);
+    Ok(())
 }
 
 fn create_completions(device: &mut Device, command: &Submission) -> Result<Outcome, Status> {
@@ -179,28 +123,9 @@ fn delete_submissions(device: &mut Device, command: &Submission, drive: &mut dyn
         .filter(|queue| queue.deletion.is_none())
         .ok_or(status::QUEUE_IDENTIFIER_INVALID)?;
     queue.deletion = Some(command.id());
-    queue.abort_all(drive);
+    queue.table.abort_all(drive);
     device.end_deletion(id);
     Ok(Outcome::Later)
-}
-
-/// Aborts a held event request, or I/O that the drive has not done yet. The result says whether it did.
-fn abort(device: &mut Device, command: &Submission, drive: &mut dyn Drive) -> u64 {
-    let (of_queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
-    let Some(Some(queue)) = device.submissions.get(usize::from(of_queue)) else {
-        return NOT_ABORTED;
-    };
-    let Some(number) = queue.number_of(id) else {
-        return NOT_ABORTED;
-    };
-    let held = &mut device.controller.events.requests;
-    let held_at = held.iter().position(|&held| held == number).filter(|_| of_queue == 0);
-    if let Some(at) = held_at {
-        held.remove(at);
-        device.complete(0, number, status::ABORT_REQUESTED, 0);
-        return 0;
-    }
-    if queue.abort(number, drive) { 0 } else { NOT_ABORTED }
 }
 
 /// Features of interrupts, which are kept and change nothing; and the host's identifier, which other

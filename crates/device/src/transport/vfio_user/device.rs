@@ -1,34 +1,31 @@
-//! The controller on its bus: registers, doorbells, queues, and what became of commands.
+//! The controller on its bus: registers, doorbells, and queues.
 //!
-//! Everything here is what one client sees, and goes with it. No function waits, and none trusts what lies
-//! in the client's memory for longer than one access.
+//! Everything here is what one client sees, and goes with it. No function waits, and none trusts what lies in the
+//! client's memory for longer than one access. What the client asks by messages is in `requests`; what becomes of
+//! commands is common to all transports.
 
 use rustix::io::Errno;
 
-use super::configuration::{CONFIGURATION_BYTES, Configuration};
+use super::commands;
+use super::configuration::{CONFIGURATION_BYTES, Configuration, VENDOR};
 use super::interrupts::Interrupts;
 use super::memory::ClientMemory;
 use super::message::MOST_MESSAGE_BYTES;
 use super::pages;
-use super::queues::{Bound, CompletionQueue, Place, SubmissionQueue};
+use super::queues::{CompletionQueue, Place, Rings, SubmissionQueue};
 use super::registers::{
     BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, register,
 };
 use crate::command::{Answer, Drive};
-use crate::transport::nvme::controller::{Controller, ENABLE, Host, LoggedError, READY, property};
-use crate::transport::nvme::entry::{Completion, Outcome, Submission};
-use crate::transport::nvme::io::{self, Completed, IoQueue, Part};
+use crate::transport::nvme::command_table::MAX_IN_FLIGHT;
+use crate::transport::nvme::controller::{Controller, ENABLE, Host, READY, property};
+use crate::transport::nvme::entry::Submission;
+use crate::transport::nvme::opcode::io as opcode;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{Subsystem, begin_io, io_data_bytes, u32_at};
+use crate::transport::nvme::{Queue, Subsystem, u32_at};
 
 /// Commands taken of one queue before the next one has its turn.
 const MOST_AT_ONCE: usize = 64;
-
-/// Requests that the drive may have of one client: more than entries, because a command may have 256 ranges.
-const MOST_IN_FLIGHT: usize = 4096;
-
-/// The number of the flush of a shutdown, which belongs to no command.
-const NO_COMMAND: u16 = u16::MAX;
 
 /// Regions that are not empty (linux/vfio.h).
 pub mod region {
@@ -37,14 +34,15 @@ pub mod region {
     pub const COUNT: u32 = 9;
 }
 
-/// Carries a command of the admin queue out.
-pub type Execute = fn(&mut Device, &Submission, &mut dyn Drive) -> Outcome;
+/// A client that must be left: it does not speak the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Violation;
 
 /// The device that one client has.
 #[derive(Debug)]
 pub struct Device {
     transport: u32,
-    execute: Execute,
+    pub(super) is_negotiated: bool,
     pub(super) subsystem: Subsystem,
     pub(super) controller: Controller,
     configuration: Configuration,
@@ -75,14 +73,14 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device whose commands carry the transport's number, and those of the admin queue are carried out so.
-    pub fn new(transport: u32, subsystem: &Subsystem, execute: Execute) -> Result<Self, Errno> {
+    /// A device whose commands carry the transport's number.
+    pub fn new(transport: u32, subsystem: &Subsystem) -> Result<Self, Errno> {
         let host = Host { name: Vec::new(), id: [0; 16] };
         let queues = usize::from(MOST_QUEUES) + 1;
         Ok(Self {
             transport,
-            execute,
-            subsystem: subsystem.clone(),
+            is_negotiated: false,
+            subsystem: Subsystem { pci_vendor: Some(VENDOR), ..subsystem.clone() },
             controller: Controller::new(1, false, host, MOST_QUEUES, 0),
             configuration: Configuration::default(),
             memory: ClientMemory::new(),
@@ -103,6 +101,11 @@ impl Device {
             coalescing: 0,
             vector_settings: vec![0; queues],
         })
+    }
+
+    /// Whether versions were agreed on.
+    pub fn is_negotiated(&self) -> bool {
+        self.is_negotiated
     }
 
     /// Requests that the drive has.
@@ -219,9 +222,12 @@ impl Device {
 
     /// All that was answered is to be durable. Without an admin queue there is nothing that was.
     fn flush_for_shutdown(&mut self, drive: &mut dyn Drive) {
-        let flush = |queue: &mut Bound<'_>| io::flush(queue, NO_COMMAND, Part::Shutdown, drive);
-        if self.with_queue(0, flush).is_none() {
-            self.controller.shut_down();
+        match &mut self.submissions[0] {
+            Some(queue) => {
+                queue.table.begin_shutdown(drive);
+                self.in_flight += 1;
+            }
+            None => self.controller.shut_down(),
         }
     }
 
@@ -247,13 +253,14 @@ impl Device {
         self.doorbells.reset_tail(place.id);
         let queue = SubmissionQueue::new(place, completions, self.transport);
         self.submissions[usize::from(place.id)] = Some(queue);
+        self.controller.queues[usize::from(place.id)] = Some(place.id.into());
         self.active.push(place.id);
     }
 
     /// Queues end; a reset is over when the drive answered all that was in flight.
     fn remove_queues(&mut self, drive: &mut dyn Drive) {
         for queue in self.submissions.iter().flatten() {
-            queue.abort_all(drive);
+            queue.table.abort_all(drive);
         }
         self.forget_queues();
         self.is_resetting = self.in_flight > 0;
@@ -261,6 +268,7 @@ impl Device {
 
     fn forget_queues(&mut self) {
         self.submissions.fill_with(|| None);
+        self.controller.queues.fill(None);
         self.completions.fill_with(|| None);
         self.active.clear();
         self.has_waiting = false;
@@ -293,8 +301,14 @@ impl Device {
         self.bounce = Vec::new();
     }
 
-    /// Takes what clients put into queues; whether there was anything.
-    pub fn poll(&mut self, drive: &mut dyn Drive) -> bool {
+    /// Takes what the client put into queues; whether there was anything.
+    pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Violation> {
+        let any = self.poll_queues(drive);
+        self.end_reset(drive);
+        if self.memory.is_lost() { Err(Violation) } else { Ok(any) }
+    }
+
+    fn poll_queues(&mut self, drive: &mut dyn Drive) -> bool {
         let mut any = self.has_waiting && self.drain();
         for at in 0..self.active.len() {
             // A command may have deleted a queue, or all.
@@ -313,26 +327,23 @@ impl Device {
             let Some(queue) = &mut self.submissions[usize::from(id)] else {
                 break;
             };
-            if tail == u32::from(queue.head()) || !self.controller.is_ready() {
+            if tail == u32::from(queue.table.head()) || !self.controller.is_ready() {
                 break;
             }
-            if tail >= u32::from(queue.place.entries) {
+            if tail >= u32::from(queue.table.entries()) {
                 self.controller.fail();
                 break;
             }
             let completions = self.completions[usize::from(queue.completions)].as_ref();
-            let is_full = completions.is_none_or(CompletionQueue::is_full);
-            if is_full || queue.deletion.is_some() || self.in_flight >= MOST_IN_FLIGHT {
+            let waits = completions.is_none_or(CompletionQueue::is_full) || queue.is_full();
+            if waits || queue.deletion.is_some() || self.in_flight >= MAX_IN_FLIGHT {
                 break;
             }
-            match queue.take(&self.memory) {
-                Ok(Some(command)) => self.begin(id, &command, drive),
-                Ok(None) => break,
-                Err(_) => {
-                    self.controller.fail();
-                    break;
-                }
-            }
+            let Ok(command) = queue.take(&self.memory) else {
+                self.controller.fail();
+                break;
+            };
+            self.begin(id, command, drive);
             any = true;
         }
         any
@@ -362,133 +373,71 @@ impl Device {
         any
     }
 
-    fn begin(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) {
-        let outcome = if id == 0 { (self.execute)(self, command, drive) } else { self.begin_io(id, command, drive) };
-        self.finish(id, command, outcome);
-    }
-
-    fn begin_io(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) -> Outcome {
-        let length_bytes = if command.takes_data() {
-            match io_data_bytes(command, drive) {
-                Ok(bytes) => bytes,
-                Err(status) => return status.into(),
-            }
-        } else {
-            0
-        };
-        if let Err(status) = command.room() {
-            return status.into();
-        }
-        let is_compared = command.opcode() == crate::transport::nvme::opcode::io::COMPARE;
-        let mut data = std::mem::take(&mut self.bounce);
-        if length_bytes > 0 && !is_compared {
-            data.resize(data.len().max(length_bytes), 0);
-            let read = pages::read(command, &self.memory, &mut data[..length_bytes]);
-            if let Err(status) = read {
-                self.bounce = data;
-                return status.into();
-            }
-        }
-        let given = if is_compared { &[] } else { &data[..length_bytes] };
-        let durable = self.controller.features.cache_is_off;
-        let outcome = self.with_queue(id, |queue| begin_io(queue, command, given, durable, drive));
-        self.bounce = data;
-        outcome.unwrap_or(Outcome::Later)
-    }
-
-    /// Does something with a queue that gives requests to the drive, and counts these.
-    pub(super) fn with_queue<T>(&mut self, id: u16, then: impl FnOnce(&mut Bound<'_>) -> T) -> Option<T> {
+    /// A submission queue with what its commands need; `None` if there is no such.
+    pub(super) fn queue(&mut self, id: u16) -> Option<Queue<'_, Rings<'_>>> {
         let queue = self.submissions.get_mut(usize::from(id))?.as_mut()?;
-        let before = queue.in_flight();
-        let mut bound = Bound { queue, memory: &self.memory };
-        let done = then(&mut bound);
-        self.in_flight += bound.queue.in_flight() - before;
-        Some(done)
+        Some(Queue {
+            subsystem: &self.subsystem,
+            controller: &mut self.controller,
+            table: &mut queue.table,
+            port: Rings {
+                memory: &self.memory,
+                completions: self.completions[usize::from(queue.completions)].as_mut()?,
+                doorbells: &self.doorbells,
+                interrupts: &mut self.interrupts,
+                has_waiting: &mut self.has_waiting,
+            },
+        })
     }
 
-    /// What a command came to.
-    fn finish(&mut self, id: u16, command: &Submission, outcome: Outcome) {
-        match outcome {
-            Outcome::Done(result) => self.complete(id, command.id(), status::SUCCESS, result),
-            Outcome::Refused(status, result) => self.complete(id, command.id(), status, result),
-            Outcome::Data(data) => {
-                let written = pages::write(command, &self.memory, &data);
-                self.complete(id, command.id(), written.err().unwrap_or(status::SUCCESS), 0);
-            }
-            Outcome::Later => {}
+    fn begin(&mut self, id: u16, command: Submission, drive: &mut dyn Drive) {
+        let Some(mut queue) = self.queue(id) else {
+            return;
+        };
+        let before = queue.table.in_flight();
+        if let Err(status) = queue.table.begin(command) {
+            let completion = queue.table.completion(command.id(), status, 0);
+            crate::transport::nvme::Port::complete(&mut queue.port, completion);
+            return;
         }
+        let begun = if id == 0 { commands::execute(self, &command, drive) } else { self.begin_io(id, &command, drive) };
+        if let (Err(status), Some(mut queue)) = (begun, self.queue(id)) {
+            queue.finish(&command, status.into());
+        }
+        let after = self.submissions[usize::from(id)].as_ref().map_or(before, |queue| queue.table.in_flight());
+        self.in_flight += after - before;
     }
 
-    /// Completes the command that has this number here.
-    pub(super) fn complete(&mut self, id: u16, number: u16, status: Status, result: u64) {
-        let Some(queue) = &mut self.submissions[usize::from(id)] else {
-            return;
+    fn begin_io(&mut self, id: u16, command: &Submission, drive: &mut dyn Drive) -> Result<(), Status> {
+        let mut data = std::mem::take(&mut self.bounce);
+        let Some(mut queue) = self.queue(id) else {
+            return Ok(());
         };
-        let Some(command) = queue.end(number) else {
-            return;
-        };
-        if status != status::SUCCESS {
-            let block = if id > 0 { command.double_word(10) } else { 0 };
-            self.controller.log(LoggedError {
-                count: 0,
-                queue: id,
-                command: command.id(),
-                status,
-                block,
-                namespace: command.namespace(),
-            });
+        // What is compared remains in the client's memory until then.
+        let compares = command.opcode() == opcode::COMPARE;
+        let read = queue.data_bytes(command, drive).and_then(|length_bytes| {
+            command.room()?;
+            let length_bytes = if compares { 0 } else { length_bytes };
+            data.resize(data.len().max(length_bytes), 0);
+            pages::read(command, queue.port.memory, &mut data[..length_bytes])?;
+            Ok(length_bytes)
+        });
+        if let Ok(length_bytes) = read {
+            queue.execute(command, &data[..length_bytes], drive);
         }
-        let completion = Completion { result, head: queue.head(), queue: id, id: command.id(), status };
-        let Some(completions) = &mut self.completions[usize::from(queue.completions)] else {
-            return;
-        };
-        let (number, doorbells) = (completions.place.id, &self.doorbells);
-        match completions.push(completion, &self.memory, || doorbells.head(number)) {
-            Ok(false) => self.has_waiting = true,
-            Ok(true) => {
-                if let Some(vector) = completions.vector {
-                    self.interrupts.raise(vector);
-                }
-            }
-            Err(_) => self.controller.fail(),
-        }
+        self.bounce = data;
+        read.map(|_| ())
     }
 
     pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let id = answer.command.tag.queue as u16;
-        if Part::of(answer) == Part::Shutdown {
-            self.controller.shut_down();
-            if let Some(queue) = self.submissions[0].as_mut() {
-                let memory = &self.memory;
-                Bound { queue, memory }.answered(answer);
+        // Of queues that a reset removed nothing is completed.
+        if !self.is_resetting {
+            if let Some(mut queue) = self.queue(id) {
+                queue.answer(answer, drive);
             }
-        } else if !self.is_resetting {
-            self.answer_command(id, answer, drive);
-        }
-        self.end_deletion(id);
-    }
-
-    fn answer_command(&mut self, id: u16, answer: &Answer, drive: &dyn Drive) {
-        let Some(Some(queue)) = self.submissions.get_mut(usize::from(id)) else {
-            return;
-        };
-        let memory = &self.memory;
-        let completed = io::answer(&mut Bound { queue: &mut *queue, memory }, answer, drive);
-        match completed {
-            None => {}
-            Some((number, Completed::Status(status))) => self.complete(id, number, status, 0),
-            Some((number, Completed::Appended(block))) => {
-                self.complete(id, number, status::SUCCESS, block);
-            }
-            Some((number, Completed::Content(offset_bytes, length_bytes))) => {
-                let Some(command) = queue.command(number) else {
-                    return;
-                };
-                let content = drive.content(offset_bytes, length_bytes);
-                let written = pages::write(command, memory, content);
-                self.complete(id, number, written.err().unwrap_or(status::SUCCESS), 0);
-            }
+            self.end_deletion(id);
         }
     }
 
@@ -497,16 +446,19 @@ impl Device {
         let Some(Some(queue)) = self.submissions.get(usize::from(id)) else {
             return;
         };
-        let Some(command) = queue.deletion.filter(|_| queue.in_flight() == 0) else {
+        let Some(command) = queue.deletion.filter(|_| queue.table.in_flight() == 0) else {
             return;
         };
         self.submissions[usize::from(id)] = None;
+        self.controller.queues[usize::from(id)] = None;
         self.active.retain(|&active| active != id);
-        self.complete(0, command, status::SUCCESS, 0);
+        if let Some(mut admin) = self.queue(0) {
+            admin.complete(command, status::SUCCESS, 0);
+        }
     }
 
     /// A reset is over when nothing is in flight; a configuration that was written meanwhile comes now.
-    pub fn end_reset(&mut self, drive: &mut dyn Drive) {
+    fn end_reset(&mut self, drive: &mut dyn Drive) {
         if self.is_resetting && self.in_flight == 0 {
             self.is_resetting = false;
             if let Some(next) = self.next_configuration.take() {
@@ -515,18 +467,16 @@ impl Device {
         }
     }
 
-    /// Looks whether there is anything to tell the host of the drive.
-    pub fn tick(&mut self, drive: &dyn Drive) {
-        if self.controller.is_ready() {
-            self.controller.look(drive);
-            self.tell();
-        }
+    /// Signals the interrupts that are due.
+    pub fn signal(&mut self) -> Result<(), Violation> {
+        self.interrupts.send().map_err(|_| Violation)
     }
 
-    /// Tells the host what happened, if it waits for events.
-    pub(super) fn tell(&mut self) {
-        while let Some((number, event)) = self.controller.events.next() {
-            self.complete(0, number, status::SUCCESS, event);
+    /// Looks whether there is anything to tell the host of the drive.
+    pub fn tick(&mut self, drive: &dyn Drive) {
+        if let Some(mut admin) = self.queue(0).filter(|queue| queue.controller.is_ready()) {
+            admin.controller.look(drive);
+            admin.tell();
         }
     }
 }
@@ -558,5 +508,5 @@ fn copy_overlap(part: &[u8], part_at: usize, at: usize, into: &mut [u8]) {
 /// longest write, and messages.
 pub const fn memory_bytes() -> u64 {
     let replies = 17 * MOST_MESSAGE_BYTES as u64;
-    (MOST_QUEUES as u64 + 5) * (1024 * 200) + (1 << 20) + replies
+    (MOST_QUEUES as u64 + 1) * ((128 << 10) + 1024 * 200) + (1 << 20) + replies
 }

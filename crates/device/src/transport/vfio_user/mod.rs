@@ -27,16 +27,15 @@ mod message;
 mod pages;
 mod queues;
 mod registers;
-mod session;
+mod requests;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub use device::memory_bytes;
+pub use device::{Device, Violation, memory_bytes};
 pub use message::Message;
-pub use session::{Session, Violation};
 
 use super::nvme::Subsystem;
 use super::socket::{Endpoint, ListenError, Listener};
@@ -48,7 +47,7 @@ use registers::MOST_QUEUES;
 /// Polls from one look at the kernel to the next, unless the last one brought something.
 const LOOK_EVERY: u64 = 64;
 
-/// Polls from one reading of the clock to the next, and the time between ticks of the session.
+/// Polls from one reading of the clock to the next, and the time between ticks of the device.
 const CLOCK_EVERY: u64 = 256;
 const TICK_TIME: Duration = Duration::from_millis(100);
 
@@ -67,7 +66,7 @@ pub struct VfioUser {
     listener: Listener,
     client: Option<Client>,
     /// Clients that are gone, while the drive has something of them.
-    leaving: Option<Session>,
+    leaving: Option<Device>,
     polls: u64,
     looks_again: bool,
     ticked: Instant,
@@ -75,7 +74,7 @@ pub struct VfioUser {
 
 struct Client {
     connection: Connection,
-    session: Session,
+    device: Device,
 }
 
 impl VfioUser {
@@ -126,22 +125,21 @@ impl VfioUser {
         };
         if self.client.is_none() {
             // Without descriptors or memory no client is served now; it may get better.
-            let session = Session::new(self.transport, &self.subsystem).ok();
-            self.client =
-                session.map(|session| Client { connection: Connection::new(stream, Instant::now()), session });
+            let device = Device::new(self.transport, &self.subsystem).ok();
+            self.client = device.map(|device| Client { connection: Connection::new(stream, Instant::now()), device });
         }
         Ok(true)
     }
 
     fn close(&mut self, drive: &mut dyn Drive) {
-        if let Some(Client { mut session, .. }) = self.client.take() {
-            session.close(drive);
-            self.leave(session);
+        if let Some(Client { mut device, .. }) = self.client.take() {
+            device.close(drive);
+            self.leave(device);
         }
     }
 
-    fn leave(&mut self, session: Session) {
-        self.leaving = Some(session).filter(|session| session.in_flight() > 0);
+    fn leave(&mut self, device: Device) {
+        self.leaving = Some(device).filter(|device| device.in_flight() > 0);
     }
 
     fn tick(&mut self, now: Instant, drive: &mut dyn Drive) {
@@ -149,9 +147,9 @@ impl VfioUser {
         let Some(client) = &mut self.client else {
             return;
         };
-        client.session.tick(drive);
+        client.device.tick(drive);
         let since = now.saturating_duration_since(client.connection.opened);
-        let is_silent = !client.session.is_negotiated() && since > NEGOTIATION_TIME;
+        let is_silent = !client.device.is_negotiated() && since > NEGOTIATION_TIME;
         if is_silent || client.connection.is_late(now) {
             self.close(drive);
         }
@@ -164,7 +162,7 @@ impl Client {
         while let Some(received) = self.connection.receive()? {
             any = true;
             let descriptors = received.descriptors;
-            let reply = self.session.receive(&received.bytes, descriptors, drive);
+            let reply = self.device.receive(&received.bytes, descriptors, drive);
             let reply = reply.map_err(|Violation| io::ErrorKind::InvalidData)?;
             if let Some(reply) = reply {
                 self.connection.send(reply)?;
@@ -187,7 +185,7 @@ impl Transport for VfioUser {
         self.polls += 1;
         let mut any = false;
         if let Some(client) = &mut self.client {
-            match client.session.poll(drive) {
+            match client.device.poll(drive) {
                 Ok(progress) => any = progress,
                 Err(Violation) => self.close(drive),
             }
@@ -212,13 +210,13 @@ impl Transport for VfioUser {
                 self.leaving = None;
             }
         } else if let Some(client) = &mut self.client {
-            client.session.answer(&answer, drive);
+            client.device.answer(&answer, drive);
         }
     }
 
     fn send(&mut self, _drive: &dyn Drive) -> io::Result<bool> {
         if let Some(client) = &mut self.client {
-            if client.session.send().is_err() {
+            if client.device.signal().is_err() {
                 self.disconnect();
             }
         }
@@ -234,7 +232,7 @@ impl Transport for VfioUser {
 
     fn longest_sleep(&self) -> Option<Duration> {
         let client = self.client.as_ref()?;
-        client.session.is_ready().then_some(LONGEST_SLEEP)
+        client.device.is_ready().then_some(LONGEST_SLEEP)
     }
 
     fn connections(&self) -> usize {
@@ -243,9 +241,9 @@ impl Transport for VfioUser {
 
     /// As when a device is unplugged: the socket is closed, and what is in flight is never completed.
     fn disconnect(&mut self) {
-        if let Some(Client { mut session, .. }) = self.client.take() {
-            session.release();
-            self.leave(session);
+        if let Some(Client { mut device, .. }) = self.client.take() {
+            device.release();
+            self.leave(device);
         }
     }
 

@@ -1,13 +1,16 @@
 //! Submission and completion queues in the client's memory (NVM Express Base Specification 2.0, section
 //! 3.3). Whatever their client does to them, indices remain within them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use super::interrupts::Interrupts;
 use super::memory::{ClientMemory, Unmapped};
 use super::pages;
-use crate::command::{Answer, Command, Drive};
+use super::registers::Doorbells;
+use crate::command::Drive;
 use crate::transport::nvme::entry::{Completion, SUBMISSION_BYTES, Submission};
-use crate::transport::nvme::io::{IoQueue, Part, Ranges, Wanted};
+use crate::transport::nvme::status::Status;
+use crate::transport::nvme::{CommandTable, Port, u32_at};
 
 /// Bytes of an entry of a completion queue.
 const COMPLETION_BYTES: u64 = 16;
@@ -24,134 +27,50 @@ pub struct Place {
 
 #[derive(Debug)]
 pub struct SubmissionQueue {
-    pub place: Place,
+    address: u64,
+    /// The number of its completion queue.
     pub completions: u16,
     /// The admin command that deletes it, while commands of it are in flight.
     pub deletion: Option<u16>,
-    transport: u32,
-    head: u16,
-    /// Commands that are not completed, by the numbers that they have here: as many as entries.
-    commands: Vec<Option<Submission>>,
-    free: Vec<u16>,
-    /// What the drive was last given of each.
-    parts: Vec<Part>,
-    in_flight: usize,
-    ranges: BTreeMap<u16, Ranges>,
+    pub table: CommandTable,
 }
 
 impl SubmissionQueue {
     /// An empty queue, whose commands carry the number of the transport.
     pub fn new(place: Place, completions: u16, transport: u32) -> Self {
-        Self {
-            place,
-            completions,
-            deletion: None,
-            transport,
-            head: 0,
-            commands: vec![None; usize::from(place.entries)],
-            free: (0..place.entries).rev().collect(),
-            parts: vec![Part::Whole; usize::from(place.entries)],
-            in_flight: 0,
-            ranges: BTreeMap::new(),
-        }
+        let Place { id, address, entries } = place;
+        let table = CommandTable::new(transport, id.into(), id, entries);
+        Self { address, completions, deletion: None, table }
     }
 
-    /// How far it was read.
-    pub fn head(&self) -> u16 {
-        self.head
+    /// Whether as many commands as it has entries are not completed.
+    pub fn is_full(&self) -> bool {
+        self.table.outstanding() >= usize::from(self.table.entries())
     }
 
-    /// Commands, and parts of them, that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Takes the next command, with the number that it has here in the place of its own. `None` if as many
-    /// as there are entries are not completed.
-    pub fn take(&mut self, memory: &ClientMemory) -> Result<Option<Submission>, Unmapped> {
-        let Some(&number) = self.free.last() else {
-            return Ok(None);
-        };
+    /// The next command.
+    pub fn take(&self, memory: &ClientMemory) -> Result<Submission, Unmapped> {
         let mut bytes = [0; SUBMISSION_BYTES];
-        let at = u64::from(self.head) * SUBMISSION_BYTES as u64;
-        memory.read(self.place.address.wrapping_add(at), &mut bytes)?;
-        self.head = (self.head + 1) % self.place.entries;
-        self.free.pop();
-        let command = Submission::with_pages(bytes);
-        self.commands[usize::from(number)] = Some(command);
-        Ok(Some(command.numbered(number)))
-    }
-
-    /// The command of this number here, as it came.
-    pub fn command(&self, number: u16) -> Option<&Submission> {
-        self.commands.get(usize::from(number))?.as_ref()
-    }
-
-    /// The number here of the client's command.
-    pub fn number_of(&self, id: u16) -> Option<u16> {
-        let is_it = |command: &Option<Submission>| command.is_some_and(|it| it.id() == id);
-        self.commands.iter().position(is_it).map(|at| at as u16)
-    }
-
-    /// A command is complete: as it came.
-    pub fn end(&mut self, number: u16) -> Option<Submission> {
-        let command = self.commands.get_mut(usize::from(number))?.take()?;
-        self.free.push(number);
-        Some(command)
-    }
-
-    /// Aborts what the drive has of a command; whether there was anything.
-    pub fn abort(&self, number: u16, drive: &mut dyn Drive) -> bool {
-        // A command of several ranges has several requests of one tag.
-        let part = self.parts.get(usize::from(number));
-        part.is_some_and(|part| drive.abort(part.tag(self.transport, self.place.id.into(), number)))
-    }
-
-    /// Aborts all that the drive has of it.
-    pub fn abort_all(&self, drive: &mut dyn Drive) {
-        if self.in_flight > 0 {
-            for number in 0..self.place.entries {
-                if self.command(number).is_some() {
-                    self.abort(number, drive);
-                }
-            }
-        }
+        let at = u64::from(self.table.head()) * SUBMISSION_BYTES as u64;
+        memory.read(self.address.wrapping_add(at), &mut bytes)?;
+        Ok(Submission::with_pages(bytes))
     }
 }
 
-/// A submission queue and the memory in which its data lie.
-pub struct Bound<'a> {
-    pub queue: &'a mut SubmissionQueue,
+/// The client's memory and a completion queue as the way to the host.
+pub struct Rings<'a> {
     pub memory: &'a ClientMemory,
+    pub completions: &'a mut CompletionQueue,
+    pub doorbells: &'a Doorbells,
+    pub interrupts: &'a mut Interrupts,
+    pub has_waiting: &'a mut bool,
 }
 
-impl IoQueue for Bound<'_> {
-    fn submit(&mut self, number: u16, part: Part, wanted: Wanted, data: &[u8], drive: &mut dyn Drive) {
-        let queue = &mut *self.queue;
-        queue.in_flight += 1;
-        if let Some(given) = queue.parts.get_mut(usize::from(number)) {
-            *given = part;
-        }
-        let command = Command {
-            tag: part.tag(queue.transport, queue.place.id.into(), number),
-            op: wanted.op,
-            offset_bytes: wanted.offset_bytes,
-            length_bytes: wanted.length_bytes,
-            fua: wanted.fua,
-        };
-        drive.submit(command, data);
-    }
+impl Port for Rings<'_> {
+    /// The data remain in the client's memory.
+    fn keep(&mut self, _id: u16, _data: &[u8]) {}
 
-    fn answered(&mut self, answer: &Answer) -> (u16, Part) {
-        self.queue.in_flight = self.queue.in_flight.saturating_sub(1);
-        (answer.command.tag.command as u16, Part::of(answer))
-    }
-
-    /// Nothing: the data remain in the client's memory until they are compared.
-    fn keep(&mut self, _number: u16, _data: &[u8]) {}
-
-    fn compare(&mut self, number: u16, content: &[u8]) -> Option<bool> {
-        let command = self.queue.command(number)?;
+    fn compare(&mut self, command: &Submission, content: &[u8]) -> bool {
         let (mut done, mut alike) = (0, true);
         let mut page = [0; pages::PAGE_BYTES as usize];
         let compare = |address, length: usize| {
@@ -162,11 +81,29 @@ impl IoQueue for Bound<'_> {
             Ok(())
         };
         let read = pages::visit(command, content.len() as u64, self.memory, compare);
-        Some(read.is_ok() && alike)
+        read.is_ok() && alike
     }
 
-    fn ranges(&mut self) -> &mut BTreeMap<u16, Ranges> {
-        &mut self.queue.ranges
+    fn give(&mut self, command: &Submission, data: &[u8]) -> Result<bool, Status> {
+        pages::write(command, self.memory, data).map(|()| false)
+    }
+
+    fn give_content(&mut self, command: &Submission, range: (u64, u64), drive: &dyn Drive) -> Result<bool, Status> {
+        self.give(command, drive.content(range.0, range.1))
+    }
+
+    fn complete(&mut self, completion: Completion) -> bool {
+        let (id, doorbells) = (self.completions.place.id, self.doorbells);
+        match self.completions.push(completion, self.memory, || doorbells.head(id)) {
+            Ok(true) => {
+                if let Some(vector) = self.completions.vector {
+                    self.interrupts.raise(vector);
+                }
+            }
+            Ok(false) => *self.has_waiting = true,
+            Err(Unmapped) => return false,
+        }
+        true
     }
 }
 
@@ -240,7 +177,7 @@ impl CompletionQueue {
         let at = self.place.address.wrapping_add(at);
         let bytes = completion.bytes();
         memory.write(at, &bytes[..12])?;
-        let last = crate::transport::nvme::u32_at(&bytes, 12) | (u32::from(self.phase) << 16);
+        let last = u32_at(&bytes, 12) | (u32::from(self.phase) << 16);
         memory.store(at.wrapping_add(12), last)?;
         self.tail = (self.tail + 1) % self.place.entries;
         if self.tail == 0 {

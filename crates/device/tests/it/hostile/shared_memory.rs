@@ -6,7 +6,7 @@ use std::fs::File;
 use ioassay_device::client::vfio_user::{Shared, submission};
 use ioassay_device::command::Status;
 use ioassay_device::transport::nvme_tcp::Subsystem;
-use ioassay_device::transport::vfio_user::{Message, Session};
+use ioassay_device::transport::vfio_user::{Device, Message};
 
 use super::{Bytes, SIZE_BYTES};
 use crate::memory_drive::Memory;
@@ -20,7 +20,7 @@ const ENTRIES: u16 = 16;
 
 /// What a client has mapped at most when it comes to an end.
 struct Client {
-    session: Session,
+    device: Device,
     memory: Shared,
     /// How far it filled its queues.
     tails: [u16; 4],
@@ -30,7 +30,7 @@ impl Client {
     fn new() -> Self {
         let subsystem = Subsystem::of("test");
         let mut client = Self {
-            session: Session::new(0, &subsystem).expect("descriptors"),
+            device: Device::new(0, &subsystem).expect("descriptors"),
             memory: Shared::new(ADDRESS, MEMORY_BYTES).expect("memory"),
             tails: [0; 4],
         };
@@ -50,7 +50,7 @@ impl Client {
         message.extend_from_slice(body);
         let file = |_| self.memory.file().try_clone_to_owned().expect("a descriptor");
         let descriptors = (0..files).map(file).collect();
-        let reply = self.session.receive(&message, descriptors, drive).ok()??;
+        let reply = self.device.receive(&message, descriptors, drive).ok()??;
         assert!(reply.bytes.len() <= 16 + 16 + 4096);
         Some(reply)
     }
@@ -117,16 +117,16 @@ fn answer(client: &mut Client, drive: &mut Memory, most: usize) {
         let Some(answer) = drive.due.pop_front() else {
             break;
         };
-        client.session.answer(&answer, drive);
+        client.device.answer(&answer, drive);
     }
 }
 
 /// The client goes, and what the drive has of it is answered.
 fn leave(client: &mut Client, drive: &mut Memory) {
-    client.session.close(drive);
-    assert_eq!(client.session.in_flight(), drive.due.len());
+    client.device.close(drive);
+    assert_eq!(client.device.in_flight(), drive.due.len());
     answer(client, drive, usize::MAX);
-    assert_eq!(client.session.in_flight(), 0);
+    assert_eq!(client.device.in_flight(), 0);
     *client = Client::new();
 }
 
@@ -138,7 +138,7 @@ pub fn vfio_user(script: &[u8]) {
     client.enable(&mut drive);
     while !bytes.is_over() {
         step(&mut client, &mut bytes, &mut drive);
-        assert_eq!(client.session.in_flight(), drive.due.len());
+        assert_eq!(client.device.in_flight(), drive.due.len());
         assert!(drive.due.len() <= 4096 + 256);
     }
     leave(&mut client, &mut drive);
@@ -202,7 +202,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
         }
         13 => match bytes.next() % 4 {
             0 => leave(client, drive),
-            1 => client.session.tick(drive),
+            1 => client.device.tick(drive),
             2 => {
                 let file = File::from(client.memory.file().try_clone_to_owned().expect("a file"));
                 let _ = file.set_len(u64::from(bytes.next()) * 4096);
@@ -212,7 +212,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
         _ => {}
     }
     // A client whose memory is gone is left.
-    let polled = client.session.poll(drive).and(client.session.send());
+    let polled = client.device.poll(drive).and(client.device.signal());
     if polled.is_err() {
         leave(client, drive);
     }
@@ -251,7 +251,7 @@ fn behaves(client: &mut Client, drive: &mut Memory) {
     let mut entry = submission(6, 77, 0, (ADDRESS + 0x8000, 0));
     entry[40] = 1;
     client.place(0, &entry, drive);
-    assert!(client.session.poll(drive).is_ok());
+    assert!(client.device.poll(drive).is_ok());
     let state = client.read(0, 0x1c, 4, drive).expect("registers");
     assert_eq!(state, [1, 0, 0, 0]);
     let mut completion = [0; 16];

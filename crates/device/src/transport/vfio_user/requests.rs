@@ -1,17 +1,16 @@
-//! One client: from its version to what it asks of the device. It sees whole messages and no socket.
+//! What a client asks of its device by messages, from its version on. Sockets are left to `connection`.
 
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::commands;
-use super::device::{Device, region};
+use super::device::{Device, Violation, region};
 use super::interrupts::VECTORS;
 use super::memory::Region;
 use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag};
 use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
-use crate::command::{Answer, Drive};
-use crate::transport::nvme::{Subsystem, u16_at, u32_at, u64_at};
+use crate::command::Drive;
+use crate::transport::nvme::{u16_at, u32_at, u64_at};
 
 /// Flags of a device: it can be reset, and is on a PCI bus (linux/vfio.h, as all that follows).
 const DEVICE_FLAGS: u32 = 1 | (1 << 1);
@@ -38,38 +37,7 @@ mod interrupt_flag {
 /// All regions in the range of an unmapping.
 const UNMAP_ALL: u32 = 1 << 1;
 
-/// A client that must be left: it does not speak the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Violation;
-
-#[derive(Debug)]
-pub struct Session {
-    /// The device that it sees.
-    device: Device,
-    is_negotiated: bool,
-}
-
-impl Session {
-    /// A client whose commands carry the transport's number.
-    pub fn new(transport: u32, subsystem: &Subsystem) -> Result<Self, Errno> {
-        Ok(Self { device: Device::new(transport, subsystem, commands::execute)?, is_negotiated: false })
-    }
-
-    /// Whether versions were agreed on.
-    pub fn is_negotiated(&self) -> bool {
-        self.is_negotiated
-    }
-
-    /// Whether commands may come at any time, without a message.
-    pub fn is_ready(&self) -> bool {
-        self.device.is_ready()
-    }
-
-    /// Requests that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.device.in_flight()
-    }
-
+impl Device {
     /// Takes a message with its descriptors: the reply, if one is wanted.
     pub fn receive(
         &mut self,
@@ -97,7 +65,7 @@ impl Session {
         descriptors: Vec<OwnedFd>,
         drive: &mut dyn Drive,
     ) -> Result<Payload, Errno> {
-        let device = &mut self.device;
+        let device = self;
         match wanted {
             command::DMA_MAP => map(device, sized(body, 32)?, descriptors),
             command::DMA_UNMAP => unmap(device, sized(body, 24)?),
@@ -116,40 +84,6 @@ impl Session {
             }
             _ => Err(Errno::NOTSUP),
         }
-    }
-
-    /// Takes what the client put into its queues; whether there was anything.
-    pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Violation> {
-        let any = self.device.poll(drive);
-        self.device.end_reset(drive);
-        if self.device.memory.is_lost() {
-            return Err(Violation);
-        }
-        Ok(any)
-    }
-
-    /// A command's answer is due.
-    pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
-        self.device.answer(answer, drive);
-    }
-
-    pub fn send(&mut self) -> Result<(), Violation> {
-        self.device.interrupts.send().map_err(|_| Violation)
-    }
-
-    pub fn tick(&mut self, drive: &dyn Drive) {
-        self.device.tick(drive);
-    }
-
-    /// The client is gone: what the drive has of it is aborted, and its memory unmapped. The session has to
-    /// remain until nothing is in flight.
-    pub fn close(&mut self, drive: &mut dyn Drive) {
-        self.device.close(drive);
-    }
-
-    /// As [`Session::close`], where nothing can be aborted.
-    pub fn release(&mut self) {
-        self.device.release();
     }
 }
 
