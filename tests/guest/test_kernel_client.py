@@ -71,7 +71,7 @@ def test_linux_uses_drives_by_nvme_over_tcp(tmp_path: Path, shared: Path) -> Non
         said = says(scripts.text("tcp", **variables), tmp_path, shared)
     for line in (
         *(f"discovered {small['nqn']}", f"discovered {large['nqn']}", "queues 3"),
-        *("it compares", "it refuses", "logged LBA Out of Range", "firmware (", "tells events 0x00000100"),
+        *("it compares", "it copies", "it refuses", "logged LBA Out of Range", "firmware (", "tells events 0x00000100"),
         *("nvme1n1 logical_block_size 512", "nvme1n1 write_cache write back", "nvme1n1 fua 1"),
         *("nvme0n1 physical_block_size 4096", "nvme1n1 physical_block_size 4096"),
         *("nvme0n1 logical_block_size 4096", "nvme0n1 write_cache write through"),

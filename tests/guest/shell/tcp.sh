@@ -20,6 +20,10 @@ cmp -n 4096 /tmp/block /tmp/back
 nvme compare /dev/nvme1n1 $blocks -d /tmp/block
 nvme compare /dev/nvme1n1 $blocks -d /tmp/other || echo "GUEST: it compares"
 nvme verify /dev/nvme1n1 -s 0 -c 7
+nvme copy /dev/nvme1n1 --sdlba=64 --slbs=4,0 --blocks=3,3
+nvme read /dev/nvme1n1 -s 64 -c 7 -z 4096 -d /tmp/back
+{ dd if=/tmp/block bs=2k skip=1 count=1; dd if=/tmp/block bs=2k count=1; } 2>/dev/null | cmp -n 4096 - /tmp/back &&
+    echo "GUEST: it copies"
 nvme flush /dev/nvme1n1
 nvme write-zeroes /dev/nvme1n1 -s 0 -c 3
 nvme dsm /dev/nvme1n1 -n 1 -d -s 4 -b 4

@@ -14,7 +14,7 @@ from typing import Self
 
 from .nbd import PATIENCE_S, received
 
-FLUSH, WRITE, READ, WRITE_ZEROES, DATASET_MANAGEMENT, FABRICS = 0x00, 0x01, 0x02, 0x08, 0x09, 0x7F
+FLUSH, WRITE, READ, WRITE_ZEROES, DATASET_MANAGEMENT, COPY, FABRICS = 0x00, 0x01, 0x02, 0x08, 0x09, 0x19, 0x7F
 _ICREQ, _ICRESP, _CAPSULE, _RESPONSE, _DATA = 0x00, 0x01, 0x04, 0x05, 0x07
 _HEAD_BYTES, _CAPSULE_BYTES = 8, 72
 _SUCCESS = 1 << 3
@@ -129,6 +129,11 @@ class Host:
     def deallocate(self, offset: int, length: int) -> None:
         ranges = struct.pack("<IIQ", 0, length // self.BLOCK, offset // self.BLOCK)
         self._call(DATASET_MANAGEMENT, struct.pack("<II", 0, _DEALLOCATE), data=ranges)
+
+    def copy(self, offset: int, *sources: tuple[int, int]) -> None:
+        """Copy what is at these offsets, each with its length."""
+        ranges = b"".join(struct.pack("<8xQH14x", at // self.BLOCK, size // self.BLOCK - 1) for at, size in sources)
+        self._call(COPY, struct.pack("<QI", offset // self.BLOCK, len(sources) - 1), data=ranges)
 
     def flush(self) -> None:
         self._call(FLUSH)

@@ -69,6 +69,66 @@ fn flushes_zeroes_and_deallocated_ranges_reach_the_drive() {
     assert_eq!(seen(&scene), expected);
 }
 
+/// A Copy to a block, and its source ranges: first blocks and numbers of blocks.
+pub fn copy(to: u64, sources: &[(u64, u16)]) -> (Entry, Vec<u8>) {
+    let ranges = sources.iter().map(|&(first, blocks)| {
+        let blocks = (blocks - 1).to_le_bytes();
+        [&[0; 8][..], &first.to_le_bytes(), &blocks, &[0; 14]].concat()
+    });
+    let ranges: Vec<u8> = ranges.flatten().collect();
+    let entry = Entry::new(0x19, 1).blocks(to, sources.len() as u32);
+    (entry.pointer(0x01, 0, ranges.len() as u32), ranges)
+}
+
+#[test]
+fn a_copy_has_what_its_sources_had() {
+    let mut scene = Scene::connected();
+    for block in 0..8 {
+        scene.drive.bytes[block * 512..(block + 1) * 512].fill(block as u8 + 1);
+    }
+    let first = |scene: &Scene, blocks: [usize; 4]| blocks.map(|block| scene.drive.bytes[block * 512]);
+    let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
+    assert_eq!(scene.ask_with(1, entry.word(12, 1 | (1 << 30)), &ranges), (0, 0));
+    assert_eq!(first(&scene, [100, 101, 102, 103]), [7, 1, 2, 3]);
+    let expected = [(Op::Read, 512, false), (Op::Read, 1536, false), (Op::Write, 2048, true)];
+    assert_eq!(seen(&scene), expected);
+    // Ranges that overlap each other and the destination.
+    let (entry, ranges) = copy(1, &[(0, 3), (1, 1)]);
+    assert_eq!(scene.ask_with(1, entry, &ranges), (0, 0));
+    assert_eq!(first(&scene, [1, 2, 3, 4]), [1, 2, 3, 2]);
+    // A read that fails fails the command.
+    scene.drive.status = Status::Media;
+    assert_eq!(scene.ask_with(1, entry, &ranges).0, vain(0x281));
+}
+
+#[test]
+fn copies_that_cannot_be_are_refused() {
+    let mut scene = Scene::connected();
+    for (to, sources, status) in [
+        (8192, &[(0, 1)][..], 0x80),
+        (8191, &[(0, 1), (1, 1)], 0x80),
+        (0, &[(0, 1), (8192, 1)], 0x80),
+        (0, &[(u64::MAX, 1)], 0x80),
+        (0, &[(0, 2049)], 0x183),
+        (0, &[(0, 2048), (0, 1)], 0x183),
+        (0, &[(0, 1); 129], 0x183),
+    ] {
+        let (entry, ranges) = copy(to, sources);
+        assert_eq!(scene.ask_with(1, entry, &ranges).0, vain(status), "{to} {sources:?}");
+    }
+    let (entry, ranges) = copy(0, &[(1, 1)]);
+    assert_eq!(scene.ask_with(1, entry.word(12, 1 << 8), &ranges).0, vain(0x02)); // format 1
+    assert_eq!(scene.ask_with(1, entry.namespace(2), &ranges).0, vain(0x0b));
+    assert_eq!(scene.ask_with(1, entry.word(12, 1), &ranges).0, vain(0x0f)); // one range of two
+    scene.drive.facts.read_only = true;
+    assert_eq!(scene.ask_with(1, entry, &ranges).0, vain(0x20));
+    assert_eq!(seen(&scene), []);
+    // As Identify says.
+    let (controller, namespace) = (scene.identify(1, 0).unwrap(), scene.identify(0, 1).unwrap());
+    assert_eq!((controller[521], controller[534]), (1, 1));
+    assert_eq!(namespace[74..81], [0, 8, 0, 8, 0, 0, 127]);
+}
+
 #[test]
 fn commands_that_cannot_be_are_refused_and_the_connection_goes_on() {
     let mut scene = Scene::connected();

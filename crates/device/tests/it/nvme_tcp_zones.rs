@@ -7,6 +7,7 @@ use crate::host::{ENABLED, Entry, Said, completed, configure, data, event, get};
 use crate::host::{property, said, set, status_of};
 use crate::memory_drive::{Memory, sent};
 use crate::nvme_tcp::serve;
+use crate::nvme_tcp_io::copy;
 use crate::scene::{NAME, Scene, read, vain, write};
 use crate::served::read_of;
 use ioassay_device::client::Initiator;
@@ -210,6 +211,18 @@ fn write_zeroes_move_the_pointer_also_where_they_deallocate_and_deallocations_do
     let deallocated = scene.ask_with(1, deallocate.pointer(0x01, 0, 16), &range);
     assert_eq!(deallocated.0, 0);
     assert_eq!(described(&mut scene, 0), (0x20, 0, 16));
+}
+
+#[test]
+fn copies_go_to_the_write_pointer() {
+    let mut scene = zoned();
+    assert_eq!(scene.ask_with(1, write(1, 0, 8), &[7; 4096]).0, 0);
+    for (to, status) in [(16, vain(0x1bc)), (8, 0), (ZONE_BLOCKS, 0)] {
+        let (entry, ranges) = copy(to, &[(0, 8)]);
+        assert_eq!(scene.ask_with(1, entry, &ranges).0, status, "to {to}");
+    }
+    assert_eq!(described(&mut scene, 0), (0x20, 0, 16));
+    assert!(is_all(&scene.fetch(1, &read(1, ZONE_BLOCKS, 8)).unwrap(), 7));
 }
 
 #[test]

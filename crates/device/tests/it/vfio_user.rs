@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::nvme_tcp_io::copy;
 use crate::served::{read_of, trim_of, write_of, zeroes_of};
 use crate::with;
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect, submission};
@@ -264,6 +265,24 @@ fn compare_and_verify_look_at_what_is_stored() {
     assert_eq!(compare(0, 0x0c), 0);
     assert_eq!(compare(page + 4096, 0x05) & 0x7ff, 0x285);
     assert_eq!(compare(4096, 0x05) & 0x7ff, 0x285); // memory that is not mapped
+}
+
+#[test]
+fn a_copy_has_what_its_sources_had() {
+    let served = served(512);
+    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let data: Vec<u8> = (0..8192u32).map(|byte| (byte / 512) as u8 + 1).collect();
+    queue.call(write_of(0, &data, false)).unwrap();
+    let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
+    queue.memory.write(queue.data_at(0), &ranges);
+    let page = queue.memory.address + queue.data_at(0) as u64;
+    let mut command = submission(0x19, 0, 1, (page, 0));
+    command[40..].copy_from_slice(&entry.0[40..]);
+    queue.place(&command);
+    queue.push().unwrap();
+    assert_eq!(queue.wait().unwrap().status, 0);
+    let copied = queue.call(read_of(100 * 512, 2048)).unwrap();
+    assert_eq!(copied, [&data[6 * 512..7 * 512], &data[..1536]].concat());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::controller::{Controller, ERROR_ENTRIES, VERSION};
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
 use super::features::WARNING_KELVIN;
-use super::io::EVERY_NAMESPACE;
+use super::io::{EVERY_NAMESPACE, MAX_SOURCES};
 use super::status;
 use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem};
 use crate::command::{Drive, Facts};
@@ -143,10 +143,11 @@ fn describe_io(page: &mut [u8], drive: &dyn Drive) {
     set(512, &[0x66]);
     set(513, &[0x44]);
     set(516, &namespaces.to_le_bytes());
-    // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify.
-    set(520, &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7)).to_le_bytes());
+    // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify, Copy.
+    set(520, &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7) | (1 << 8)).to_le_bytes());
     // A flush of all namespaces is known; whether there is a cache.
     set(525, &[0b110 | u8::from(facts.volatile_cache)]);
+    set(534, &[1]); // source ranges of Copy: format 0
     set(540, &namespaces.to_le_bytes());
     set(2048, &2500u16.to_le_bytes()); // the one power state: 25 W
 }
@@ -175,6 +176,9 @@ fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8
         (68, &preferred),
         (70, &preferred),
         (72, &preferred),
+        (74, &((MAX_TRANSFER_BYTES >> exponent) as u16).to_le_bytes()), // Copy: blocks of a range, of all, ranges less one
+        (76, &((MAX_TRANSFER_BYTES >> exponent) as u32).to_le_bytes()),
+        (80, &[MAX_SOURCES as u8 - 1]),
         (99, &[u8::from(facts.read_only)]),
         (104, &subsystem.uuid_of(namespace.id)),
         (128, &(exponent << 16).to_le_bytes()),

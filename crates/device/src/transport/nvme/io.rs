@@ -5,7 +5,7 @@ use super::command_table::{CommandTable, Request};
 use super::entry::{Outcome, Submission};
 use super::opcode::io as opcode;
 use super::status::{self, Status};
-use super::{MAX_TRANSFER_BYTES, u32_at, u64_at, zones};
+use super::{MAX_TRANSFER_BYTES, u16_at, u32_at, u64_at, zones};
 use crate::command::{Drive, Facts, Op};
 use crate::namespace::NamespaceDrive;
 
@@ -13,6 +13,10 @@ pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// Bytes of one range of a Dataset Management command.
 const RANGE_BYTES: usize = 16;
+
+/// Bytes of one source range of a Copy command (format 0), and how many such ranges it may have.
+const SOURCE_BYTES: usize = 32;
+pub const MAX_SOURCES: u32 = 128;
 
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 const DEALLOCATE: u32 = 1 << 25;
@@ -24,6 +28,7 @@ pub fn data_bytes(command: &Submission, drive: &dyn Drive) -> Result<usize, Stat
     match command.opcode() {
         opcode::WRITE | opcode::COMPARE | opcode::ZONE_APPEND => Ok(extent(command, facts()?)?.1 as usize),
         opcode::DATASET_MANAGEMENT => facts().map(|_| ((command.word(10) as usize & 0xff) + 1) * RANGE_BYTES),
+        opcode::COPY => facts().map(|_| ((command.word(12) as usize & 0xff) + 1) * SOURCE_BYTES),
         opcode::ZONE_MANAGEMENT_SEND => Ok(0),
         _ => Err(status::INVALID_OPCODE),
     }
@@ -70,6 +75,7 @@ pub fn begin(
         opcode::WRITE_ZEROES => whole(Op::WriteZeroes)?,
         opcode::VERIFY | opcode::COMPARE => whole(Op::Read)?,
         opcode::DATASET_MANAGEMENT => return deallocate(table, command, data, durable, drive),
+        opcode::COPY => return copy(table, command, data, durable, drive),
         opcode::ZONE_APPEND => zones::place(command, whole(Op::Write)?, drive)?,
         opcode::ZONE_MANAGEMENT_SEND => zones::action(command, drive)?,
         _ => return zones::report(command, drive),
@@ -132,5 +138,45 @@ fn deallocate(
         let request = Request { op: Op::Trim, offset_bytes, length_bytes, fua: durable };
         table.submit(command.id(), request, &[], drive);
     }
+    Ok(Outcome::Later)
+}
+
+/// Copy of source ranges (section 3.2.2), which may overlap each other and the destination: what is written is what they
+/// had before. The drive reads them and writes at the same time, as one that copies page by page; a Copy that fails may
+/// have written.
+fn copy(
+    table: &mut CommandTable,
+    command: &Submission,
+    data: &[u8],
+    durable: bool,
+    drive: &mut dyn Drive,
+) -> Result<Outcome, Status> {
+    let (word, facts) = (command.word(12), drive.facts());
+    let (sources, format) = ((word & 0xff) + 1, (word >> 8) & 0xf);
+    if format != 0 {
+        return Err(status::INVALID_FIELD);
+    }
+    if facts.read_only {
+        return Err(status::WRITE_PROTECTED);
+    }
+    let sources = data.chunks_exact(SOURCE_BYTES).take(sources as usize);
+    let sources = sources.map(|source| (u64_at(source, 8), u64::from(u16_at(source, 16)) + 1));
+    let blocks: u64 = sources.clone().map(|(_, blocks)| blocks).sum();
+    if sources.len() > MAX_SOURCES as usize || blocks * u64::from(facts.block_bytes) > MAX_TRANSFER_BYTES as u64 {
+        return Err(status::COMMAND_SIZE_LIMIT_EXCEEDED);
+    }
+    let (offset_bytes, length_bytes) = placed(command.double_word(10), blocks, facts)?;
+    let sources = sources.map(|(first, blocks)| placed(first, blocks, facts)).collect::<Result<Vec<_>, Status>>()?;
+    let mut content = Vec::with_capacity(length_bytes as usize);
+    for &(offset_bytes, length_bytes) in &sources {
+        drive.load(offset_bytes, length_bytes).map_err(|error| status::of_answer(error, Op::Read))?;
+        content.extend_from_slice(drive.content(offset_bytes, length_bytes));
+    }
+    for (offset_bytes, length_bytes) in sources {
+        let request = Request { op: Op::Read, offset_bytes, length_bytes, fua: false };
+        table.submit(command.id(), request, &[], drive);
+    }
+    let fua = durable || word & FORCE_UNIT_ACCESS != 0;
+    table.submit(command.id(), Request { op: Op::Write, offset_bytes, length_bytes, fua }, &content, drive);
     Ok(Outcome::Later)
 }

@@ -151,11 +151,9 @@ fn commands(subsystem: &Subsystem) -> Vec<u8> {
     for &code in opcode::admin::ALL.iter().chain(of_queues) {
         page[usize::from(code) * 4] = SUPPORTED;
     }
-    for code in [io::FLUSH, io::READ, io::COMPARE, io::VERIFY] {
-        page[1024 + usize::from(code) * 4] = SUPPORTED;
-    }
-    for code in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT] {
-        page[1024 + usize::from(code) * 4] = SUPPORTED | CHANGES_CONTENT;
+    for code in io::ALL {
+        let changes = if io::CHANGE_CONTENT.contains(&code) { CHANGES_CONTENT } else { 0 };
+        page[1024 + usize::from(code) * 4] = SUPPORTED | changes;
     }
     page
 }

@@ -33,10 +33,12 @@ pub mod io {
     pub const WRITE_ZEROES: u8 = 0x08;
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     pub const VERIFY: u8 = 0x0c;
+    pub const COPY: u8 = 0x19;
 
-    pub const ALL: [u8; 7] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY];
+    pub const ALL: [u8; 8] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY, COPY];
     /// Those whose data are a list of ranges.
-    pub const OF_RANGES: [u8; 1] = [DATASET_MANAGEMENT];
+    pub const OF_RANGES: [u8; 2] = [DATASET_MANAGEMENT, COPY];
+    pub const CHANGE_CONTENT: [u8; 4] = [WRITE, WRITE_ZEROES, DATASET_MANAGEMENT, COPY];
 
     // Zoned Namespace Command Set Specification 1.1, section 3.4.
     pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;

@@ -82,6 +82,8 @@ pub const CONNECT_BUSY: Status = specific(0x81);
 pub const CONNECT_PARAMETER: Status = specific(0x82);
 /// The host may not use the subsystem.
 pub const CONNECT_HOST: Status = specific(0x84);
+/// A Copy has more ranges or blocks than its limits allow.
+pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = specific(0x83);
 /// A write goes beyond the capacity of its zone.
 pub const ZONE_BOUNDARY: Status = specific(0xb8);
 pub const ZONE_FULL: Status = specific(0xb9);

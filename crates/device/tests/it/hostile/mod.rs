@@ -426,8 +426,8 @@ fn asked_data(bytes: &mut Bytes<'_>) -> Vec<u8> {
 }
 
 fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
-    let opcode =
-        bytes.pick(&[0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x79, 0x79, 0x7a, 0x7d, 0x7d]);
+    let opcode = bytes
+        .pick(&[0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x19, 0x79, 0x79, 0x7a, 0x7d, 0x7d]);
     let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
     let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
     let words = [0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002];

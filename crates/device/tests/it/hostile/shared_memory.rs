@@ -176,7 +176,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
             client.place(0, &entry, drive);
         }
         7 | 8 => {
-            let entry = command(bytes, &[0, 1, 1, 2, 2, 5, 8, 9, 0x0c, 0x55]);
+            let entry = command(bytes, &[0, 1, 1, 2, 2, 5, 8, 9, 0x0c, 0x19, 0x55]);
             let queue = u16::from(bytes.next() % 3) + 1;
             client.place(queue, &entry, drive);
         }
