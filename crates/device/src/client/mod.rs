@@ -5,6 +5,7 @@
 
 pub mod load;
 pub mod nbd;
+pub mod nvme;
 pub mod nvme_tcp;
 pub mod vfio_user;
 mod wire;

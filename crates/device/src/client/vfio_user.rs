@@ -15,6 +15,7 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
+use super::nvme::{Data, ENABLED, Entry, encode, size_and_block_bytes};
 use super::{Completion, Initiator, Request, overhead};
 use crate::transport::Probe;
 use crate::transport::nvme_tcp::pdu::u32_at;
@@ -260,7 +261,7 @@ struct Rings {
 
 /// An entry of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct Completed {
     pub result: u32,
     /// How far the submission queue is.
     pub head: u16,
@@ -281,7 +282,7 @@ impl Rings {
     }
 
     /// The next completion, if it is there.
-    fn next(&mut self, memory: &Shared) -> Option<Entry> {
+    fn next(&mut self, memory: &Shared) -> Option<Completed> {
         let at = self.completions_at + usize::from(self.head) * COMPLETION_BYTES;
         let last = memory.load(at + 12);
         if (last >> 16) & 1 != u32::from(self.phase) {
@@ -292,7 +293,7 @@ impl Rings {
         if self.head == 0 {
             self.phase = !self.phase;
         }
-        Some(Entry { result: memory.load(at), head: middle as u16, id: last as u16, status: (last >> 17) as u16 })
+        Some(Completed { result: memory.load(at), head: middle as u16, id: last as u16, status: (last >> 17) as u16 })
     }
 
     fn ring_completions(&self) {
@@ -300,7 +301,7 @@ impl Rings {
         let _ = self.doorbells.store(at, self.head.into());
     }
 
-    fn wait(&mut self, memory: &Shared) -> io::Result<Entry> {
+    fn wait(&mut self, memory: &Shared) -> io::Result<Completed> {
         let mut spins = 0u32;
         let mut since = None;
         loop {
@@ -379,19 +380,19 @@ impl Admin {
         let completions = self.memory.address + PAGE_BYTES as u64;
         self.channel.write(0, 0x28, &self.memory.address.to_le_bytes())?;
         self.channel.write(0, 0x30, &completions.to_le_bytes())?;
-        self.configure(0x0046_0001)?;
+        self.configure(ENABLED)?;
         self.wait_for_state(1, 1)
     }
 
     /// Disables it, and waits until it is.
     pub fn disable(&mut self) -> io::Result<()> {
-        self.configure(0x0046_0000)?;
+        self.configure(ENABLED & !1)?;
         self.wait_for_state(1, 0)
     }
 
     /// Shuts it down, and waits until it is.
     pub fn shut_down(&mut self) -> io::Result<()> {
-        self.configure(0x0046_4001)?;
+        self.configure(ENABLED | (1 << 14))?;
         self.wait_for_state(0xc, 8)
     }
 
@@ -418,31 +419,29 @@ impl Admin {
     /// that it was given.
     pub fn submit(&mut self, opcode: u8, namespace: u32, page: u64, words: &[u32]) -> u16 {
         self.commands = self.commands.wrapping_add(1);
-        let mut entry = submission(opcode, self.commands, namespace, (page, 0));
-        for (at, value) in words.iter().enumerate() {
-            entry[40 + 4 * at..44 + 4 * at].copy_from_slice(&value.to_le_bytes());
-        }
-        self.rings.place(&entry, &self.memory);
+        let entry = Entry::new(opcode, self.commands).namespace(namespace).pages((page, 0));
+        let entry = (10..).zip(words).fold(entry, |entry, (at, &value)| entry.word(at, value));
+        self.rings.place(&entry.0, &self.memory);
         self.rings.ring();
         self.commands
     }
 
     /// Waits for the next completion.
-    pub fn reap(&mut self) -> io::Result<Entry> {
+    pub fn reap(&mut self) -> io::Result<Completed> {
         let entry = self.rings.wait(&self.memory)?;
         self.rings.ring_completions();
         Ok(entry)
     }
 
     /// A completion, if one is there.
-    pub fn reap_now(&mut self) -> Option<Entry> {
+    pub fn reap_now(&mut self) -> Option<Completed> {
         let entry = self.rings.next(&self.memory);
         self.rings.ring_completions();
         entry
     }
 
     /// Carries a command out whose data, if it has any, are in one page at [`Admin::data`].
-    pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
+    pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
         let page = self.memory.address + ADMIN_DATA_AT as u64;
         let id = self.submit(opcode, namespace, page, words);
         loop {
@@ -454,7 +453,7 @@ impl Admin {
     }
 
     /// The same, where a refusal is an error.
-    pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Entry> {
+    pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
         let entry = self.call(opcode, namespace, words)?;
         if entry.status == 0 {
             return Ok(entry);
@@ -533,22 +532,8 @@ impl Admin {
     /// The namespace's size, and bytes of its logical block.
     fn identify(&mut self) -> io::Result<(u64, u32)> {
         self.require(0x06, 1, &[0])?;
-        let page = self.data();
-        let block_bytes = 1u32 << (page[130] & 31);
-        let blocks = u64::from(word(&page, 0)) | (u64::from(word(&page, 4)) << 32);
-        Ok((blocks * u64::from(block_bytes), block_bytes))
+        Ok(size_and_block_bytes(&self.data()))
     }
-}
-
-/// A submission queue entry without its words from 10 on.
-pub fn submission(opcode: u8, id: u16, namespace: u32, pages: (u64, u64)) -> [u8; SUBMISSION_BYTES] {
-    let mut entry = [0; SUBMISSION_BYTES];
-    entry[0] = opcode;
-    entry[2..4].copy_from_slice(&id.to_le_bytes());
-    entry[4..8].copy_from_slice(&namespace.to_le_bytes());
-    entry[24..32].copy_from_slice(&pages.0.to_le_bytes());
-    entry[32..40].copy_from_slice(&pages.1.to_le_bytes());
-    entry
 }
 
 /// A pair of I/O queues.
@@ -574,8 +559,8 @@ impl Queue {
     }
 
     /// Puts an entry into the queue as it is.
-    pub fn place(&mut self, entry: &[u8; SUBMISSION_BYTES]) {
-        self.rings.place(entry, &self.memory);
+    pub fn place(&mut self, entry: &Entry) {
+        self.rings.place(&entry.0, &self.memory);
     }
 
     /// Rings the doorbell with any value.
@@ -585,7 +570,7 @@ impl Queue {
     }
 
     /// Waits for the next completion, as it is.
-    pub fn wait(&mut self) -> io::Result<Entry> {
+    pub fn wait(&mut self) -> io::Result<Completed> {
         let entry = self.rings.wait(&self.memory)?;
         self.rings.ring_completions();
         Ok(entry)
@@ -619,44 +604,16 @@ impl Initiator for Queue {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let (opcode, offset_bytes, length_bytes) = match request {
-            Request::Read { offset_bytes, length_bytes } => (0x02, offset_bytes, length_bytes as usize),
-            Request::Write { offset_bytes, data, .. } => (0x01, offset_bytes, data.len()),
-            Request::Flush => (0x00, 0, 0),
-            Request::Trim { offset_bytes, length_bytes } => (0x09, offset_bytes, length_bytes as usize),
-            Request::WriteZeroes { offset_bytes, length_bytes } => (0x08, offset_bytes, length_bytes as usize),
-        };
-        let block = u64::from(self.block_bytes);
-        let (first, blocks) = (offset_bytes / block, length_bytes as u64 / block);
-        let mut words = [first as u32, (first >> 32) as u32, 0];
-        words[2] = blocks.saturating_sub(1) as u32 & 0xffff;
-        let mut pages = (0, 0);
-        self.reads[usize::from(tag)] = 0;
-        match request {
-            Request::Read { .. } => {
-                self.reads[usize::from(tag)] = length_bytes;
-                pages = self.pages(tag, length_bytes);
-            }
-            Request::Write { data, fua, .. } => {
-                self.memory.write(self.data_at(tag), data);
-                words[2] |= u32::from(fua) << 30;
-                pages = self.pages(tag, length_bytes);
-            }
-            Request::Trim { .. } => {
-                let mut range = [0; 16];
-                range[4..8].copy_from_slice(&(blocks as u32).to_le_bytes());
-                range[8..].copy_from_slice(&first.to_le_bytes());
-                self.memory.write(self.data_at(tag), &range);
-                pages = self.pages(tag, range.len());
-                words = [0, 4, 0];
-            }
-            Request::Flush | Request::WriteZeroes { .. } => {}
+        let (entry, data) = encode(&request, tag, 1, self.block_bytes);
+        let sent = data.sent();
+        let reads = if let Data::Read(length_bytes) = data { length_bytes } else { 0 };
+        self.reads[usize::from(tag)] = reads;
+        if !sent.is_empty() {
+            self.memory.write(self.data_at(tag), sent);
         }
-        let mut entry = submission(opcode, tag, 1, pages);
-        for (at, value) in words.iter().enumerate() {
-            entry[40 + 4 * at..44 + 4 * at].copy_from_slice(&value.to_le_bytes());
-        }
-        self.rings.place(&entry, &self.memory);
+        let length_bytes = reads.max(sent.len());
+        let pages = if length_bytes > 0 { self.pages(tag, length_bytes) } else { (0, 0) };
+        self.rings.place(&entry.pages(pages).0, &self.memory);
     }
 
     fn push(&mut self) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
-use crate::host::{Entry, Said};
+use crate::host::{Capsule, Entry, Said};
 use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
 use crate::nbd_protocol::{Talk, answers, contexts, option, request, wanted};

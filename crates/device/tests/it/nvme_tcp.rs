@@ -84,7 +84,7 @@ fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
     let entries = |host: &str| {
         let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &settings(host)).unwrap();
         admin.enable().unwrap();
-        admin.log(0x70, 0, 2048).unwrap()[8]
+        admin.log(0x70, 2048).unwrap()[8]
     };
     for name in names {
         let (_admin, mut queue) = connect(&at, NAME, &settings(name)).unwrap();
@@ -104,7 +104,7 @@ fn the_discovery_service_says_where_the_subsystem_is() {
     let (_served, at) = drive(1 << 20, 4096);
     let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &Settings::default()).unwrap();
     admin.enable().unwrap();
-    let log = admin.log(0x70, 0, 2048).unwrap();
+    let log = admin.log(0x70, 2048).unwrap();
     let text = |range: std::ops::Range<usize>| {
         let text = String::from_utf8_lossy(&log[range]);
         text.trim_end_matches(['\0', ' ']).to_owned()

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::host::{
-    ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property, set, status_of,
+    Capsule, ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property, set,
+    status_of,
 };
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::Op;

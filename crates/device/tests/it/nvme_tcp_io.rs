@@ -1,6 +1,6 @@
 //! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
 
-use crate::host::{Entry, Said, completed, completions, data, end_of, set, status_of};
+use crate::host::{Capsule, Entry, Said, completed, completions, data, end_of, set, status_of};
 use crate::scene::{NAME, Scene, read, vain, write};
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::socket::{Protocol, Then};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host::{Entry, Said, connect, connect_data, data, end_of, initialize, status_of, unit};
+use crate::host::{Capsule, Entry, Said, connect, connect_data, data, end_of, initialize, status_of, unit};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::transport::socket::{End, Protocol, Then};
 

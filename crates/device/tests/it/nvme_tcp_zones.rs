@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::drives::is_all;
-use crate::host::{ENABLED, Entry, Said, completed, configure, data, event, get};
+use crate::host::{Capsule, ENABLED, Entry, Said, completed, configure, data, event, get};
 use crate::host::{property, said, set, status_of};
 use crate::memory_drive::{Memory, sent};
 use crate::nvme_tcp::serve;
@@ -360,8 +360,7 @@ fn clients_that_append_at_the_same_time_lose_nothing() {
                 for number in 0..APPENDS {
                     let mut data = [client + 1; 512];
                     data[1] = number as u8;
-                    let mut entry = append(number, 0, 1).0;
-                    entry[40..48].copy_from_slice(&2048_u64.to_le_bytes());
+                    let entry = append(number, 0, 1).double_word(10, 2048);
                     queue.command(&entry, &data);
                     queue.push().unwrap();
                     // Several are in flight.

@@ -8,7 +8,8 @@ use crate::memory_drive::{EmulatedDrive, Memory};
 use crate::nvme_tcp_io::copy;
 use crate::served::{read_of, trim_of, write_of, zeroes_of};
 use crate::with;
-use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect, submission};
+use ioassay_device::client::nvme::Entry;
+use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::Transport;
@@ -255,9 +256,7 @@ fn compare_and_verify_look_at_what_is_stored() {
     queue.call(write_of(0, &data, false)).unwrap();
     let page = queue.memory.address + queue.data_at(0) as u64;
     let mut compare = |page: u64, opcode: u8| {
-        let mut entry = submission(opcode, 0, 1, (page, 0));
-        entry[48] = 7; // eight blocks
-        queue.place(&entry);
+        queue.place(&Entry::new(opcode, 0).blocks(0, 8).pages((page, 0)));
         queue.push().unwrap();
         queue.wait().unwrap().status
     };
@@ -276,9 +275,7 @@ fn a_copy_has_what_its_sources_had() {
     let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
     queue.memory.write(queue.data_at(0), &ranges);
     let page = queue.memory.address + queue.data_at(0) as u64;
-    let mut command = submission(0x19, 0, 1, (page, 0));
-    command[40..].copy_from_slice(&entry.0[40..]);
-    queue.place(&command);
+    queue.place(&entry.pages((page, 0)));
     queue.push().unwrap();
     assert_eq!(queue.wait().unwrap().status, 0);
     let copied = queue.call(read_of(100 * 512, 2048)).unwrap();
@@ -323,7 +320,7 @@ fn unmapped_memory_ends_commands_and_not_the_drive() {
     let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
     let other = admin.share(1 << 20).unwrap();
     let read_to = |queue: &mut ioassay_device::client::vfio_user::Queue, page: u64| {
-        queue.place(&submission(0x02, 0, 1, (page, 0)));
+        queue.place(&Entry::new(0x02, 0).namespace(1).pages((page, 0)));
         queue.push().unwrap();
         queue.wait().unwrap().status & 0x7ff
     };
@@ -336,7 +333,7 @@ fn unmapped_memory_ends_commands_and_not_the_drive() {
     let memory = (queue.memory.address, queue.memory.length_bytes as u64);
     admin.channel.unmap(memory.0, memory.1).unwrap();
     queue.push().unwrap();
-    queue.place(&submission(0x00, 0, 1, (0, 0)));
+    queue.place(&Entry::new(0x00, 0).namespace(1).pages((0, 0)));
     queue.push().unwrap();
     admin.wait_for_state(2, 2).unwrap();
     admin.disable().unwrap();
@@ -402,9 +399,7 @@ proptest! {
             memory.write((address - memory.address) as usize, &data[range.clone()]);
         }
         let mut command = |opcode| {
-            let mut entry = submission(opcode, 0, 1, (first, second));
-            entry[48..50].copy_from_slice(&(blocks as u16 - 1).to_le_bytes());
-            queue.place(&entry);
+            queue.place(&Entry::new(opcode, 0).blocks(0, blocks).pages((first, second)));
             queue.push().unwrap();
             queue.wait().unwrap().status
         };

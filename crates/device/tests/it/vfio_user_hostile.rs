@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::memory_drive::{self, Memory};
 use crate::vfio_user::{Served, served};
-use ioassay_device::client::vfio_user::{Channel, Settings, connect, submission};
+use ioassay_device::client::nvme::Entry;
+use ioassay_device::client::vfio_user::{Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::vfio_user::VfioUser;
@@ -125,7 +126,7 @@ fn a_client_that_truncates_its_memory_ends_itself_alone() {
         let (admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
         queue.call(FLUSH).unwrap();
         let page = queue.memory.address + queue.data_at(0) as u64;
-        queue.place(&submission(opcode, 0, 1, (page, 0)));
+        queue.place(&Entry::new(opcode, 0).namespace(1).pages((page, 0)));
         let file = queue.memory.file().try_clone_to_owned().unwrap();
         // The queues remain, and what the command is about does not.
         fs::File::from(file).set_len(12_288).unwrap();

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 
 use super::Settings;
 use crate::client::Wire;
+use crate::client::nvme::Entry;
 use crate::transport::nvme_tcp::pdu::{COMMAND_BYTES, IC_BYTES, SHORT_BYTES, flag, kind, u16_at, u32_at};
 use crate::transport::nvme_tcp::pdu::{DIGEST_BYTES, digest};
 use crate::transport::socket::Endpoint;
@@ -50,10 +51,10 @@ impl Channel {
     }
 
     /// Keeps a command to be sent, with data in its capsule.
-    pub fn command(&mut self, entry: &[u8; 64], data: &[u8]) {
+    pub fn command(&mut self, entry: &Entry, data: &[u8]) {
         let mut header = [0; COMMAND_BYTES];
         (header[0], header[2]) = (kind::CAPSULE_CMD, COMMAND_BYTES as u8);
-        header[8..].copy_from_slice(entry);
+        header[8..].copy_from_slice(&entry.0);
         self.send(&mut header, data);
     }
 
@@ -96,11 +97,6 @@ impl Channel {
         if self.data_digests && !data.is_empty() {
             out.extend_from_slice(&digest(data));
         }
-    }
-
-    /// Keeps any bytes to be sent: what a host must not send, in tests.
-    pub fn raw(&mut self, bytes: &[u8]) {
-        self.wire.output.extend_from_slice(bytes);
     }
 
     pub fn push(&mut self) -> io::Result<()> {

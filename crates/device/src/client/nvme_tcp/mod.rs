@@ -2,12 +2,10 @@
 
 mod admin;
 mod channel;
-mod command;
 mod queue;
 
 pub use admin::Admin;
 pub use channel::{Channel, Unit};
-pub use command::Answer;
 pub use queue::Queue;
 
 use std::io;

@@ -3,19 +3,11 @@
 use std::io;
 
 use super::Channel;
+use super::admin::ended;
 use super::channel::nonsense;
-use super::command::{entry, pointer};
+use crate::client::nvme::{Data, Entry, IN_CAPSULE, IN_UNITS, encode};
 use crate::client::{Completion, Initiator, Request};
 use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at};
-
-const FORCE_UNIT_ACCESS: u32 = 1 << 30;
-
-/// What is kept of a command in flight.
-#[derive(Debug, Default, Clone)]
-struct Kept {
-    /// Data that the controller may ask for, or that came before the completion.
-    data: Vec<u8>,
-}
 
 #[derive(Debug)]
 pub struct Queue {
@@ -23,7 +15,8 @@ pub struct Queue {
     namespace: u32,
     size_bytes: u64,
     block_bytes: u32,
-    kept: Vec<Kept>,
+    /// Of each command in flight data that the controller may ask for, or that came before the completion.
+    kept: Vec<Vec<u8>>,
 }
 
 impl Queue {
@@ -32,55 +25,9 @@ impl Queue {
     }
 
     /// Keeps a command to be sent as it is.
-    pub fn command(&mut self, entry: &[u8; 64], data: &[u8]) {
-        self.keep(u16_at(entry, 2)).clear();
+    pub fn command(&mut self, entry: &Entry, data: &[u8]) {
+        kept(&mut self.kept, u16_at(&entry.0, 2)).clear();
         self.channel.command(entry, data);
-    }
-
-    /// Data of a command that the controller will ask for.
-    pub fn keep(&mut self, id: u16) -> &mut Vec<u8> {
-        let at = usize::from(id);
-        if at >= self.kept.len() {
-            self.kept.resize(at + 1, Kept::default());
-        }
-        &mut self.kept[at].data
-    }
-
-    /// An entry that reads or writes whole blocks.
-    pub fn entry(&self, opcode: u8, id: u16, offset_bytes: u64, length_bytes: u32) -> [u8; 64] {
-        let mut entry = entry(opcode, id);
-        entry[4..8].copy_from_slice(&self.namespace.to_le_bytes());
-        entry[40..48].copy_from_slice(&(offset_bytes / u64::from(self.block_bytes)).to_le_bytes());
-        entry[48..52].copy_from_slice(&(length_bytes / self.block_bytes).wrapping_sub(1).to_le_bytes());
-        entry
-    }
-
-    fn write(&mut self, id: u16, offset_bytes: u64, data: &[u8], fua: bool) {
-        let mut entry = self.entry(0x01, id, offset_bytes, data.len() as u32);
-        if fua {
-            let word = u32_at(&entry, 48) | FORCE_UNIT_ACCESS;
-            entry[48..52].copy_from_slice(&word.to_le_bytes());
-        }
-        let fits = data.len() <= IN_CAPSULE_BYTES;
-        pointer(&mut entry, data.len() as u32, fits);
-        if fits {
-            self.channel.command(&entry, data);
-        } else {
-            let kept = self.keep(id);
-            kept.clear();
-            kept.extend_from_slice(data);
-            self.channel.command(&entry, &[]);
-        }
-    }
-
-    fn trim(&mut self, id: u16, offset_bytes: u64, length_bytes: u32) {
-        let mut entry = self.entry(0x09, id, 0, self.block_bytes);
-        entry[40..48].copy_from_slice(&[0, 0, 0, 0, 4, 0, 0, 0]); // one range, deallocate
-        pointer(&mut entry, 16, true);
-        let mut range = [0; 16];
-        range[4..8].copy_from_slice(&(length_bytes / self.block_bytes).to_le_bytes());
-        range[8..16].copy_from_slice(&(offset_bytes / u64::from(self.block_bytes)).to_le_bytes());
-        self.channel.command(&entry, &range);
     }
 
     /// Takes the next unit, if it is there: whether it was, and completed a command.
@@ -96,16 +43,12 @@ impl Queue {
                 true
             }
             kind::C2H_DATA => {
-                let at = usize::from(id);
-                if at >= self.kept.len() {
-                    self.kept.resize(at + 1, Kept::default());
-                }
-                self.kept[at].data.extend_from_slice(unit.data);
+                kept(&mut self.kept, id).extend_from_slice(unit.data);
                 false
             }
             kind::CAPSULE_RESP => {
                 let (id, status) = (u16_at(unit.header, 20), u16_at(unit.header, 22) >> 1);
-                let data = self.kept.get_mut(usize::from(id)).map(|kept| std::mem::take(&mut kept.data));
+                let data = self.kept.get_mut(usize::from(id)).map(std::mem::take);
                 done(Completion { tag: id, error: status.into(), data: &data.unwrap_or_default() });
                 true
             }
@@ -114,10 +57,7 @@ impl Queue {
                 self.give(&request)?;
                 false
             }
-            kind::C2H_TERM_REQ => {
-                let (status, about) = (u16_at(unit.header, 8), u32_at(unit.header, 10));
-                return Err(io::Error::other(format!("the controller ends: {status} at {about}")));
-            }
+            kind::C2H_TERM_REQ => return Err(ended(unit.header)),
             _ => return Err(nonsense("a unit")),
         };
         self.channel.consume(bytes);
@@ -127,14 +67,23 @@ impl Queue {
     /// Sends data that the controller asked for. They are forgotten with the last of them.
     fn give(&mut self, request: &[u8]) -> io::Result<()> {
         let (id, offset, length) = (u16_at(request, 8), u32_at(request, 12) as usize, u32_at(request, 16) as usize);
-        let data = self.kept.get_mut(usize::from(id)).map(|kept| std::mem::take(&mut kept.data)).unwrap_or_default();
+        let data = self.kept.get_mut(usize::from(id)).map(std::mem::take).unwrap_or_default();
         let part = data.get(offset..offset + length).ok_or_else(|| nonsense("a request for data"))?;
         self.channel.data(request, part);
         if offset + length < data.len() {
-            self.kept[usize::from(id)].data = data;
+            self.kept[usize::from(id)] = data;
         }
         self.channel.push()
     }
+}
+
+/// The data that are kept of a command.
+fn kept(all: &mut Vec<Vec<u8>>, id: u16) -> &mut Vec<u8> {
+    let at = usize::from(id);
+    if at >= all.len() {
+        all.resize(at + 1, Vec::new());
+    }
+    &mut all[at]
 }
 
 impl Initiator for Queue {
@@ -147,22 +96,21 @@ impl Initiator for Queue {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        match request {
-            Request::Flush => {
-                let entry = self.entry(0x00, tag, 0, self.block_bytes);
-                self.channel.command(&entry, &[]);
+        let (entry, data) = encode(&request, tag, self.namespace, self.block_bytes);
+        match data.sent() {
+            [] => {
+                let length_bytes = if let Data::Read(length_bytes) = data { length_bytes } else { 0 };
+                self.channel.command(&entry.pointer(IN_UNITS, 0, length_bytes as u32), &[]);
             }
-            Request::Read { offset_bytes, length_bytes } => {
-                let mut entry = self.entry(0x02, tag, offset_bytes, length_bytes);
-                pointer(&mut entry, length_bytes, false);
-                self.channel.command(&entry, &[]);
+            sent if sent.len() <= IN_CAPSULE_BYTES => {
+                self.channel.command(&entry.pointer(IN_CAPSULE, 0, sent.len() as u32), sent);
             }
-            Request::Write { offset_bytes, data, fua } => self.write(tag, offset_bytes, data, fua),
-            Request::WriteZeroes { offset_bytes, length_bytes } => {
-                let entry = self.entry(0x08, tag, offset_bytes, length_bytes);
-                self.channel.command(&entry, &[]);
+            sent => {
+                let kept = kept(&mut self.kept, tag);
+                kept.clear();
+                kept.extend_from_slice(sent);
+                self.channel.command(&entry.pointer(IN_UNITS, 0, sent.len() as u32), &[]);
             }
-            Request::Trim { offset_bytes, length_bytes } => self.trim(tag, offset_bytes, length_bytes),
         }
     }
 

@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // each test file uses what it needs
 
+use ioassay_device::client::nvme;
+pub use ioassay_device::client::nvme::{ENABLED, Entry, configure, connect, property};
+
 /// A unit: its header is `header` after the common eight bytes, and digests as asked for.
 pub fn unit(kind: u8, flags: u8, header: &[u8], data: &[u8], digests: (bool, bool)) -> Vec<u8> {
     let header_bytes = 8 + header.len();
@@ -30,52 +33,18 @@ pub fn initialize(alignment: u8, digests: u8) -> Vec<u8> {
     unit(0, 0, &header, &[], (false, false))
 }
 
-#[derive(Clone, Copy)]
-pub struct Entry(pub [u8; 64]);
+/// A command as a unit.
+pub trait Capsule {
+    fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8>;
 
-impl Entry {
-    pub fn new(opcode: u8, id: u16) -> Self {
-        let mut entry = [0; 64];
-        (entry[0], entry[1], entry[39]) = (opcode, 0x40, 0x5a);
-        entry[2..4].copy_from_slice(&id.to_le_bytes());
-        Self(entry)
-    }
-
-    /// Of the namespace, or of another one.
-    pub fn namespace(mut self, namespace: u32) -> Self {
-        self.0[4..8].copy_from_slice(&namespace.to_le_bytes());
-        self
-    }
-
-    pub fn word(mut self, number: usize, value: u32) -> Self {
-        self.0[4 * number..4 * number + 4].copy_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    pub fn pointer(mut self, kind: u8, offset: u64, length: u32) -> Self {
-        self.0[24..32].copy_from_slice(&offset.to_le_bytes());
-        self.0[32..36].copy_from_slice(&length.to_le_bytes());
-        self.0[39] = kind;
-        self
-    }
-
-    /// A command of fabrics of this type.
-    pub fn fabrics(mut self, kind: u8) -> Self {
-        self.0[4] = kind;
-        self
-    }
-
-    pub fn blocks(self, first: u64, count: u32) -> Self {
-        let (low, high) = (first as u32, (first >> 32) as u32);
-        self.namespace(1).word(10, low).word(11, high).word(12, count.wrapping_sub(1))
-    }
-
-    pub fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8> {
-        unit(4, 0, &self.0, data, digests)
-    }
-
-    pub fn alone(&self) -> Vec<u8> {
+    fn alone(&self) -> Vec<u8> {
         self.capsule(&[], (false, false))
+    }
+}
+
+impl Capsule for Entry {
+    fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8> {
+        unit(4, 0, &self.0, data, digests)
     }
 }
 
@@ -91,32 +60,9 @@ pub fn get(feature: u32) -> Entry {
     Entry::new(0x0a, 3).word(10, feature)
 }
 
-/// Reads a property of four bytes.
-pub fn property(offset: u32) -> Entry {
-    Entry::new(0x7f, 2).namespace(4).word(11, offset)
-}
-
-pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
-    let entry = Entry::new(0x7f, 0).namespace(1).pointer(0x01, 0, 1024);
-    let entry = entry.word(10, u32::from(queue) << 16).word(11, u32::from(entries - 1));
-    entry.word(12, keep_alive_ms)
-}
-
 pub fn connect_data(controller: u16, subsystem: &str, host: &str) -> Vec<u8> {
-    let mut data = vec![0; 1024];
-    data[0] = 1;
-    data[16..18].copy_from_slice(&controller.to_le_bytes());
-    data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
-    data[512..512 + host.len()].copy_from_slice(host.as_bytes());
-    data
+    nvme::connect_data(controller, subsystem, host, [1; 16])
 }
-
-pub fn configure(to: u32) -> Entry {
-    Entry::new(0x7f, 1).word(11, 0x14).word(12, to)
-}
-
-/// Enabled, with entries of 64 and 16 bytes.
-pub const ENABLED: u32 = 0x0046_0001;
 
 /// Data for a command that asked for them.
 pub fn data(command: u16, transfer: u16, offset: u32, last: bool, data: &[u8]) -> Vec<u8> {

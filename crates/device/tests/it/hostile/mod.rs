@@ -18,7 +18,7 @@ use ioassay_device::transport::socket::{Output, Protocol, SharedMemory, Then};
 use ioassay_device::zones::{ZoneGeometry, Zones};
 
 use crate::certificates::Authority;
-use crate::host::{self, ENABLED, Entry};
+use crate::host::{self, Capsule, ENABLED, Entry};
 use crate::memory_drive::{Memory, sent};
 pub use mounted::fuse;
 pub use shared_memory::vfio_user;

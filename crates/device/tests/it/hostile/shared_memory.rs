@@ -3,7 +3,8 @@
 
 use std::fs::File;
 
-use ioassay_device::client::vfio_user::{Shared, submission};
+use ioassay_device::client::nvme::Entry;
+use ioassay_device::client::vfio_user::Shared;
 use ioassay_device::command::Status;
 use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::vfio_user::{Device, Message};
@@ -89,12 +90,12 @@ impl Client {
     }
 
     /// Puts an entry into a queue, at the place that all of that number have here.
-    fn place(&mut self, queue: u16, entry: &[u8; 64], drive: &mut Memory) {
+    fn place(&mut self, queue: u16, entry: &Entry, drive: &mut Memory) {
         let tail = &mut self.tails[usize::from(queue)];
         let at = usize::from(queue) * 0x2000 + usize::from(*tail) * 64;
         *tail = (*tail + 1) % ENTRIES;
         let tail = u32::from(*tail);
-        self.memory.write(at, entry);
+        self.memory.write(at, &entry.0);
         self.write(0, 0x1000 + 8 * u64::from(queue), &tail.to_le_bytes(), drive);
     }
 
@@ -103,9 +104,7 @@ impl Client {
         let at = ADDRESS + u64::from(queue) * 0x2000;
         let of_queue = (u32::from(queue) << 16) | 1;
         for (opcode, address, flags) in [(5, at + 0x1000, 1), (1, at, of_queue)] {
-            let mut entry = submission(opcode, queue, 0, (address, 0));
-            entry[40..44].copy_from_slice(&size.to_le_bytes());
-            entry[44..48].copy_from_slice(&flags.to_le_bytes());
+            let entry = Entry::new(opcode, queue).pages((address, 0)).word(10, size).word(11, flags);
             self.place(0, &entry, drive);
         }
         self.tails[usize::from(queue)] = 0;
@@ -221,7 +220,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
 const STATUSES: [Status; 4] = [Status::Done, Status::Done, Status::Media, Status::PowerLost];
 
 /// A command that a client might send, and some that none should.
-fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> [u8; 64] {
+fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> Entry {
     let opcode = bytes.pick(opcodes);
     let id = u16::from(bytes.next() % 8);
     let namespace = bytes.pick(&[1, 1, 0, u32::MAX, 2]);
@@ -230,15 +229,15 @@ fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> [u8; 64] {
         let base = bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]);
         base.wrapping_add(place)
     };
-    let mut entry = submission(opcode, id, namespace, (page(), page()));
-    for at in [40, 44, 48] {
+    let mut entry = Entry::new(opcode, id).namespace(namespace).pages((page(), page()));
+    for number in 10..13 {
         let word = match bytes.next() % 4 {
             0 => 0,
             1 => bytes.next().into(),
             2 => bytes.two().into(),
             _ => bytes.four(),
         };
-        entry[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        entry = entry.word(number, word);
     }
     entry
 }
@@ -248,8 +247,7 @@ fn behaves(client: &mut Client, drive: &mut Memory) {
     drive.status = Status::Done;
     client.enable(drive);
     client.memory.write(0x1000, &[0; 256]);
-    let mut entry = submission(6, 77, 0, (ADDRESS + 0x8000, 0));
-    entry[40] = 1;
+    let entry = Entry::new(6, 77).pages((ADDRESS + 0x8000, 0)).word(10, 1);
     client.place(0, &entry, drive);
     assert!(client.device.poll(drive).is_ok());
     let state = client.read(0, 0x1c, 4, drive).expect("registers");

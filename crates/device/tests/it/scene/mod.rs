@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::host::{ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said};
+use crate::host::{
+    Capsule, ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said,
+};
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
 use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
