@@ -77,6 +77,7 @@ class Paths:
         self.writers: dict[str, Callable[[int, bytes], object]] = {
             "nbd": client.write,
             "nvme-tcp": host.write,
+            "nvme-tcp copy": partial(self._write_copy, host),
             "pwrite": lambda at, data: os.pwrite(self.file, data, at),
             "direct": partial(self._write_direct, self.direct),
             "part": self._write_part,
@@ -126,6 +127,14 @@ class Paths:
     def _write_direct(self, descriptor: int, at: int, data: bytes) -> None:
         self.buffer[: len(data)] = data
         assert os.pwritev(descriptor, [memoryview(self.buffer)[: len(data)]], at) == len(data)
+
+    @staticmethod
+    def _write_copy(host: Host, at: int, data: bytes) -> None:
+        """Both halves in the other order, which a Copy within the same blocks puts right."""
+        half = len(data) // 2 // BLOCK * BLOCK
+        host.write(at, data[half:] + data[:half])
+        sources = [(at + len(data) - half, half), (at, len(data) - half)]
+        host.copy(at, *[source for source in sources if source[1]])
 
     def _write_part(self, at: int, data: bytes) -> None:
         """In two writes that are not whole blocks."""

@@ -1,7 +1,7 @@
 //! Clients of the drive: they measure a transport's floor, load it in benches, and serve tests.
 //!
-//! They batch: many requests leave in one system call and many answers are taken from one. They are
-//! no complete initiators; they speak to this crate's drive, and to others that behave.
+//! Clients batch: many requests leave in one system call and many answers are taken from one. They are no complete
+//! initiators, and misbehaving drives are not tolerated.
 
 pub mod load;
 pub mod nbd;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use wire::{Waiting, Wire};
 
-/// What is asked of a drive.
+/// A request to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     Read {
@@ -27,7 +27,7 @@ pub enum Request<'a> {
         data: &'a [u8],
         fua: bool,
     },
-    /// What was answered becomes durable.
+    /// Makes durable all that was answered.
     Flush,
     /// A range is not needed any more.
     Trim {

@@ -109,7 +109,7 @@ pub enum Data<'a> {
 }
 
 impl Data<'_> {
-    /// What the host sends.
+    /// The bytes that the host sends.
     pub fn sent(&self) -> &[u8] {
         match self {
             Data::Write(data) => data,

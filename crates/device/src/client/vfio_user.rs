@@ -1,6 +1,6 @@
 //! A client of vfio-user: it sets the device up by messages, and its queues need none.
 //!
-//! It spins for completions, as SPDK does; interrupts are set and read by those who test them.
+//! The client spins for completions, as SPDK does. Only tests set interrupts.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -40,7 +40,7 @@ const ADDRESS: u64 = 1 << 40;
 
 const HEADER_BYTES: usize = 16;
 
-/// What a client asks for.
+/// Parameters of a client's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Entries of an I/O queue: one command less can be in flight.
@@ -62,7 +62,7 @@ impl Default for Settings {
 pub struct Shared {
     mapping: Mapping,
     file: OwnedFd,
-    /// What the device calls its beginning.
+    /// The device's address of the first byte.
     pub address: u64,
     pub length_bytes: usize,
 }
@@ -149,9 +149,7 @@ impl Channel {
     /// Sends a message and waits for its reply.
     pub fn request(&mut self, command: u16, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Reply> {
         self.messages = self.messages.wrapping_add(1);
-        let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
-        message.extend_from_slice(&self.messages.to_le_bytes());
-        message.extend_from_slice(&command.to_le_bytes());
+        let mut message = [self.messages, command].map(u16::to_le_bytes).concat();
         message.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
         message.extend_from_slice(&[0; 8]);
         message.extend_from_slice(body);
@@ -201,35 +199,22 @@ impl Channel {
 
     /// Maps a part of a file for the device.
     pub fn map(&mut self, address: u64, length_bytes: u64, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<()> {
-        let mut body = Vec::new();
-        for number in [32u32, 3] {
-            body.extend_from_slice(&number.to_le_bytes());
-        }
         let offset = file.map_or(0, |(_, offset)| offset);
-        for number in [offset, address, length_bytes] {
-            body.extend_from_slice(&number.to_le_bytes());
-        }
+        let mut body = [32u32, 3].map(u32::to_le_bytes).concat();
+        body.extend([offset, address, length_bytes].map(u64::to_le_bytes).concat());
         let descriptors: Vec<BorrowedFd<'_>> = file.iter().map(|(file, _)| *file).collect();
         self.request(2, &body, &descriptors).map(|_| ())
     }
 
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> io::Result<()> {
-        let mut body = Vec::new();
-        for number in [24u32, 0] {
-            body.extend_from_slice(&number.to_le_bytes());
-        }
-        for number in [address, length_bytes] {
-            body.extend_from_slice(&number.to_le_bytes());
-        }
+        let mut body = [24u32, 0].map(u32::to_le_bytes).concat();
+        body.extend([address, length_bytes].map(u64::to_le_bytes).concat());
         self.request(3, &body, &[]).map(|_| ())
     }
 
     /// Sets the interrupts from a vector on.
     pub fn set_interrupts(&mut self, start: u32, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut body = Vec::new();
-        for number in [20, 4 | (1 << 5), 2, start, descriptors.len() as u32] {
-            body.extend_from_slice(&number.to_le_bytes());
-        }
+        let body = [20, 4 | (1 << 5), 2, start, descriptors.len() as u32].map(u32::to_le_bytes).concat();
         self.request(8, &body, descriptors).map(|_| ())
     }
 }
@@ -452,7 +437,7 @@ impl Admin {
         }
     }
 
-    /// The same, where a refusal is an error.
+    /// Carries a command out; a refusal is an error.
     pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
         let entry = self.call(opcode, namespace, words)?;
         if entry.status == 0 {

@@ -62,7 +62,7 @@ impl Admin {
         self.queue_of(number, 1)
     }
 
-    /// The same, whose requests concern this namespace.
+    /// Connects an I/O queue for requests to this namespace.
     pub fn queue_of(&mut self, number: u16, namespace: u32) -> io::Result<Queue> {
         let (size_bytes, block_bytes) = nvme::size_and_block_bytes(&self.identify(0, namespace)?);
         if !(512..=1 << 16).contains(&block_bytes) {

@@ -14,7 +14,7 @@ use super::{Waiting, overhead};
 use crate::transport::Probe;
 use crate::transport::socket::Endpoint;
 
-/// What a host asks for.
+/// Parameters of a host's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub host: String,

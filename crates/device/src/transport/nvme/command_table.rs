@@ -41,7 +41,7 @@ pub trait Port {
     fn complete(&mut self, completion: Completion) -> bool;
 }
 
-/// What is asked of the drive.
+/// A request of a command to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     pub op: Op,
@@ -52,7 +52,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// All that was answered becomes durable.
+    /// Makes durable all that was answered.
     pub const FLUSH: Self = Self { op: Op::Flush, offset_bytes: 0, length_bytes: 0, fua: false };
 }
 

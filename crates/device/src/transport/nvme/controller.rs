@@ -72,11 +72,10 @@ pub struct Controller {
     /// The numbers that I/O queues have in tags, by the queues' numbers.
     pub queues: Vec<Option<u32>>,
     pub connections: usize,
-    /// It is over: all its connections end.
+    /// The controller is gone, so all its connections end.
     pub is_over: bool,
-    /// What CAP says of command sets in addition to that of NVM.
+    /// Bits of CAP for command sets in addition to the NVM command set.
     pub command_sets: u64,
-    /// What it tells its host unasked.
     pub events: Events,
     /// The latest errors, newest first.
     pub errors: VecDeque<LoggedError>,
@@ -114,7 +113,7 @@ impl Controller {
         self.state & (READY | FATAL) == READY
     }
 
-    /// It can do nothing more until it is reset.
+    /// Fails the controller until it is reset.
     pub fn fail(&mut self) {
         self.state |= FATAL;
     }
@@ -185,7 +184,7 @@ impl Controller {
         warnings(drive.trouble(), self.features.warns_of_temperature())
     }
 
-    /// What was answered is durable, as a shutdown demands.
+    /// Ends a shutdown: all that was answered is durable.
     pub fn shut_down(&mut self) {
         if self.state & SHUTDOWN == SHUTDOWN_OCCURS {
             self.state = self.state & !SHUTDOWN | SHUTDOWN_COMPLETE;

@@ -33,7 +33,7 @@ pub struct Submission {
 pub enum Pointer {
     /// In the capsule, from this byte on.
     InCapsule { offset_bytes: u64, length_bytes: u32 },
-    /// They come or go in units of their own.
+    /// In units of their own.
     Transport { length_bytes: u32 },
 }
 
@@ -57,7 +57,6 @@ impl Submission {
         (u64_at(&self.bytes, 24), u64_at(&self.bytes, 32))
     }
 
-    /// What is to be done.
     pub fn opcode(&self) -> u8 {
         self.bytes[0]
     }
@@ -127,7 +126,7 @@ impl Submission {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What the command gives back.
+    /// Command-specific result, dwords 0 and 1.
     pub result: u64,
     /// How far the submission queue is.
     pub head: u16,
@@ -149,15 +148,16 @@ impl Completion {
     }
 }
 
-/// What a command comes to at once.
+/// The immediate outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is complete, with a result.
+    /// The command is complete, with a result.
     Done(u64),
-    /// It is complete, and gives data to the host.
+    /// The command is complete, and gives data to the host.
     Data(Vec<u8>),
-    /// It is refused, with a result.
+    /// The command is refused, with a result.
     Refused(Status, u64),
+    /// The command completes when the drive has answered its requests, or when an event happens.
     Later,
 }
 

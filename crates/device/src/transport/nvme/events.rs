@@ -1,6 +1,6 @@
-//! What a controller tells its host unasked (NVM Express Base Specification 2.0, section 5.2): that the drive has become
-//! one that can only be read, which changes its namespaces, and what its health log warns of. What never happens here is
-//! not told: namespaces keep their sizes, and the one subsystem its place.
+//! Asynchronous events of a controller (NVM Express Base Specification 2.0, section 5.2): that the drive has become
+//! one that can only be read, which changes its namespaces, and what its health log warns of. Events
+//! that never happen here are left out: namespaces keep their sizes, and the one subsystem its place.
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ impl Notice {
 pub struct Events {
     /// Numbers of the requests that are held.
     pub requests: VecDeque<u16>,
-    /// Those that a reset dropped; their numbers are free again.
+    /// Requests that a reset dropped; their identifiers are free again.
     pub dropped: Vec<u16>,
     namespace: Notice,
     health: Notice,

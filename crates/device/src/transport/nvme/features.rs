@@ -32,8 +32,8 @@ const ZONE_NOTICES: u32 = 1 << 27;
 
 const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
 
-/// What the drive's temperature is said to be, and from which on it warns at first (Identify's WCTEMP):
-/// 40 and 70 °C, in kelvin.
+/// The drive's constant temperature, and the threshold from which on it warns at first (Identify's WCTEMP): 40 and
+/// 70 °C, in kelvin.
 pub const KELVIN: u16 = 313;
 pub const WARNING_KELVIN: u16 = 343;
 
@@ -58,7 +58,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// As they are before a host sets any.
+    /// The defaults.
     pub fn new(keep_alive_ms: u32) -> Self {
         Self {
             keep_alive_ms,
@@ -147,7 +147,7 @@ impl Timestamp {
     }
 }
 
-/// What the current value is asked for with; 3 asks what can be done with the feature.
+/// Select of Get Features: 0 asks for the current value, 3 for the capabilities of the feature.
 const SUPPORTED_CAPABILITIES: u32 = 3;
 /// The feature can be changed.
 const CHANGEABLE: u64 = 1 << 2;
@@ -193,7 +193,7 @@ pub fn get(controller: &mut Controller, command: &Submission, facts: &Facts, mos
     }
 }
 
-/// As completions tell it: numbers of submission and completion queues, both less one.
+/// The result of the feature: numbers of submission and completion queues, both less one.
 fn granted(queues: u16) -> u64 {
     let less_one = u64::from(queues.saturating_sub(1));
     less_one | (less_one << 16)

@@ -16,7 +16,7 @@ pub const IDENTIFY_BYTES: usize = 4096;
 /// The critical temperature of the controller, in kelvin: 85 °C.
 const CRITICAL_KELVIN: u16 = 358;
 
-/// What is to be identified.
+/// Values of CNS: the data structure that Identify returns.
 mod what {
     pub const NAMESPACE: u8 = 0x00;
     pub const CONTROLLER: u8 = 0x01;

@@ -131,7 +131,7 @@ fn firmware(revision: &str) -> Vec<u8> {
     page
 }
 
-/// What changes is the drive, and with it all its namespaces.
+/// The drive changes as a whole, and with it all its namespaces.
 fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
     let mut page = vec![0; 4096];
     if controller.events.namespace_changed() {

@@ -36,7 +36,7 @@ pub mod io {
     pub const COPY: u8 = 0x19;
 
     pub const ALL: [u8; 8] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY, COPY];
-    /// Those whose data are a list of ranges.
+    /// Commands whose data are a list of ranges.
     pub const OF_RANGES: [u8; 2] = [DATASET_MANAGEMENT, COPY];
     pub const CHANGE_CONTENT: [u8; 4] = [WRITE, WRITE_ZEROES, DATASET_MANAGEMENT, COPY];
 
@@ -45,6 +45,6 @@ pub mod io {
     pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
     pub const ZONE_APPEND: u8 = 0x7d;
 
-    /// Those of a zoned namespace alone.
+    /// Commands of a zoned namespace alone.
     pub const ZONED: [u8; 3] = [ZONE_MANAGEMENT_SEND, ZONE_MANAGEMENT_RECEIVE, ZONE_APPEND];
 }

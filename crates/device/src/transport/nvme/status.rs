@@ -11,7 +11,7 @@ pub struct Status(pub u16);
 const DO_NOT_RETRY: u16 = 1 << 14;
 
 impl Status {
-    /// The same, where another try is of no use.
+    /// The same status with Do Not Retry.
     const fn final_one(self) -> Self {
         Self(self.0 | DO_NOT_RETRY)
     }

@@ -1,4 +1,4 @@
-//! What is served: the subsystem's name and its limits.
+//! The subsystem that is served: its name, its identifiers and its limits.
 
 use std::net::SocketAddr;
 

@@ -34,7 +34,7 @@ const COMMAND_SET_PROFILE: u8 = 0x19;
 /// Zones that the log of changes has room for.
 const MOST_CHANGED: usize = 511;
 
-/// What CAP says of command sets.
+/// The bit of CAP for several command sets.
 pub fn capability(drive: &dyn Drive) -> u64 {
     if drive.zones().is_some() { 1 << 43 } else { 0 }
 }
@@ -71,7 +71,7 @@ pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsy
     }
 }
 
-/// What the command set itself says of the namespace, of the controller, and which namespaces have it.
+/// Identify of the command set: its namespace, its controller, and the list of namespaces that have it.
 fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) -> Outcome {
     match command.room() {
         Ok(room) if room >= identify::IDENTIFY_BYTES => {}

@@ -24,7 +24,7 @@ const DISABLE_FLOW_CONTROL: u32 = 1 << 2;
 /// Longest name, its end included (section 4.4 of the Base Specification).
 const NAME_BYTES: usize = 224;
 
-/// What is wrong with a parameter of Connect: the result says where it is.
+/// Refuses a parameter of Connect; the result has its place in the command.
 fn in_command(at: u64) -> Outcome {
     Outcome::Refused(status::CONNECT_PARAMETER, at)
 }

@@ -1,4 +1,4 @@
-//! What was agreed on for a connection, and the units that are sent over it.
+//! The parameters that both ends of a connection agreed on, and the units that the controller sends.
 
 use super::pdu::{
     DIGEST_BYTES, Digests, Fatal, IC_BYTES, MAX_H2C_DATA_BYTES, Pdu, SHORT_BYTES, digest, flag, kind, u16_at,
@@ -56,7 +56,7 @@ impl Link {
         self.send(header, data, out);
     }
 
-    /// The same with a part of the drive's content: first byte and number of bytes.
+    /// Appends a part of the drive's content as data of a command: first byte and number of bytes.
     pub fn give_content(&self, command: u16, wanted: (u64, u64), completes: bool, out: &mut Output, drive: &dyn Drive) {
         let length_bytes = wanted.1 as usize;
         let header = data_header(command, length_bytes, completes);

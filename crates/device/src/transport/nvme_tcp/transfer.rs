@@ -32,7 +32,7 @@ pub struct Transfers {
     memory: Share,
     own_bytes: usize,
     shared_bytes: usize,
-    /// What is to be compared with what is read, by the commands' identifiers.
+    /// Data of Compare commands, by their identifiers.
     copies: BTreeMap<u16, Copied>,
     copied_bytes: usize,
     spare: Vec<Vec<u8>>,

@@ -21,7 +21,7 @@ const RESET: u16 = 1 << 15;
 /// The vendor: a number without an owner, which SPDK's devices have, too.
 pub const VENDOR: u16 = 0x4e58;
 
-/// What it contains, and which bits of it hosts may write.
+/// The bytes of the configuration space, and the bits that hosts may write.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     bytes: [u8; HEADER_BYTES],
@@ -29,7 +29,7 @@ pub struct Configuration {
 }
 
 impl Default for Configuration {
-    /// As it is after a reset.
+    /// The state after a reset.
     fn default() -> Self {
         let mut space = Self { bytes: [0; HEADER_BYTES], writable: [0; HEADER_BYTES] };
         let [low, high] = (1u16 << 4).to_le_bytes(); // there are capabilities

@@ -49,7 +49,6 @@ pub struct Device {
     pub memory: ClientMemory,
     /// The page that the client may map.
     pub doorbells: Doorbells,
-    /// What tells the client of completions.
     pub interrupts: Interrupts,
     vector_table: Vec<u8>,
     interrupt_mask: u32,
@@ -292,7 +291,7 @@ impl Device {
         self.release();
     }
 
-    /// As [`Device::close`], where nothing can be aborted.
+    /// Ends as [`Device::close`] does, where nothing can be aborted.
     pub fn release(&mut self) {
         self.forget_queues();
         self.is_resetting = true;

@@ -11,14 +11,14 @@ use super::registers::MOST_QUEUES;
 /// Vectors: one for each queue pair.
 pub const VECTORS: usize = MOST_QUEUES as usize + 1;
 
-/// What `/proc/self/fd` calls an event descriptor (eventfd(2)).
+/// The name of an event descriptor in `/proc/self/fd` (eventfd(2)).
 const EVENT_DESCRIPTOR: &str = "anon_inode:[eventfd]";
 
 /// All vectors of a device.
 #[derive(Debug)]
 pub struct Interrupts {
     vectors: [Option<OwnedFd>; VECTORS],
-    /// Those that are due, a bit each.
+    /// Vectors that are due, a bit each.
     raised: u64,
 }
 

@@ -41,7 +41,7 @@ static GUARDS: [Guard; MAPPINGS] = [const {
 /// Counts mappings that were lost.
 static LOSSES: AtomicU64 = AtomicU64::new(0);
 
-/// What the process did at SIGBUS before; nothing, if the handler could not be installed.
+/// The process's earlier handler of SIGBUS; none if ours could not be installed.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 /// Mappings of this process that were lost so far: a number that changes tells to look at [`Mapping::is_lost`].

@@ -90,7 +90,7 @@ impl Message {
     }
 }
 
-/// What a reply has behind its header.
+/// The body of a reply.
 #[derive(Debug, Default)]
 pub struct Payload {
     pub bytes: Vec<u8>,

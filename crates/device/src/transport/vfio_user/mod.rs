@@ -239,7 +239,7 @@ impl Transport for VfioUser {
         usize::from(self.client.is_some())
     }
 
-    /// As when a device is unplugged: the socket is closed, and what is in flight is never completed.
+    /// Ends as an unplugged device does: the socket is closed, and what is in flight is never completed.
     fn disconnect(&mut self) {
         if let Some(Client { mut device, .. }) = self.client.take() {
             device.release();

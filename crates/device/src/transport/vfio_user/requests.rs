@@ -1,4 +1,4 @@
-//! What a client asks of its device by messages, from its version on. Sockets are left to `connection`.
+//! Requests that a client makes of its device by messages, from its version on. Sockets are left to `connection`.
 
 use std::os::fd::OwnedFd;
 
@@ -102,9 +102,7 @@ fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
     if header.command != command::VERSION || body.len() < 4 || major != 0 {
         return None;
     }
-    let mut bytes = Vec::new();
-    bytes.extend_from_slice(&major.to_le_bytes());
-    bytes.extend_from_slice(&minor.min(MINOR_VERSION).to_le_bytes());
+    let mut bytes = [major, minor.min(MINOR_VERSION)].map(u16::to_le_bytes).concat();
     let capabilities = serde_json::json!({
         "capabilities": {"max_msg_fds": MOST_DESCRIPTORS, "max_data_xfer_size": MOST_DATA_BYTES}
     });
@@ -146,25 +144,14 @@ fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
     let is_mapped = flags & region_flag::MAPS != 0;
     let whole = if is_mapped { 64 } else { 32 };
     let has_room = room >= whole;
-    let mut described = Vec::with_capacity(whole);
     let capabilities_at = if is_mapped && has_room { 32 } else { 0 };
-    for word in [whole as u32, flags, index, capabilities_at] {
-        described.extend_from_slice(&word.to_le_bytes());
-    }
-    described.extend_from_slice(&(bytes as u64).to_le_bytes());
-    described.extend_from_slice(&0u64.to_le_bytes()); // where it begins in the file
+    let mut described = [whole as u32, flags, index, capabilities_at].map(u32::to_le_bytes).concat();
+    described.extend([bytes as u64, 0].map(u64::to_le_bytes).concat()); // its size, and its place in the file
     if !is_mapped || !has_room {
         return Ok(described.into());
     }
-    for half in [SPARSE_MAPS, 1, 0, 0] {
-        described.extend_from_slice(&half.to_le_bytes());
-    }
-    for word in [1u32, 0] {
-        described.extend_from_slice(&word.to_le_bytes()); // one area
-    }
-    for long in [DOORBELLS_AT as u64, DOORBELLS_BYTES as u64] {
-        described.extend_from_slice(&long.to_le_bytes());
-    }
+    described.extend([SPARSE_MAPS, 1, 0, 0, 1, 0, 0, 0].map(u16::to_le_bytes).concat()); // one area
+    described.extend([DOORBELLS_AT as u64, DOORBELLS_BYTES as u64].map(u64::to_le_bytes).concat());
     let file = device.doorbells.file().map_err(|_| Errno::MFILE)?;
     Ok(Payload { bytes: described, descriptor: Some(file) })
 }
