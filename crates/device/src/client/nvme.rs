@@ -101,7 +101,7 @@ pub fn size_and_block_bytes(described: &[u8]) -> (u64, u32) {
 /// The data of a command.
 pub enum Data<'a> {
     None,
-    /// So many bytes that are read.
+    /// The number of bytes that are read.
     Read(usize),
     Write(&'a [u8]),
     /// The one range of a deallocation.

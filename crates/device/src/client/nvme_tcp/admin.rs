@@ -74,7 +74,7 @@ impl Admin {
     }
 }
 
-/// A connection with a queue of this number and so many entries; and its controller's number.
+/// A connection with a queue of this number and number of entries; and its controller's number.
 fn open(
     to: &Endpoint,
     subsystem: &str,

@@ -87,7 +87,7 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Of a queue with this number and so many entries, whose tags have the transport's number and `tag`.
+    /// Of a queue with this number and number of entries, whose tags have the transport's number and `tag`.
     pub fn new(transport: u32, tag: u32, id: u16, entries: u16) -> Self {
         Self {
             id,

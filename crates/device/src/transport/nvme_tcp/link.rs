@@ -10,7 +10,7 @@ use crate::transport::socket::Output;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub digests: Digests,
-    /// Data to the host begin at a multiple of so many bytes.
+    /// Data to the host begin at a multiple of this number of bytes.
     alignment: usize,
 }
 

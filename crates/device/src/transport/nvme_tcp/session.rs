@@ -146,7 +146,7 @@ impl From<Fatal> for Stop {
 /// Where a command's data are.
 enum Data<'a> {
     Here(&'a [u8]),
-    /// So many bytes are to be asked for.
+    /// The number of bytes to be asked for.
     Away(usize),
 }
 

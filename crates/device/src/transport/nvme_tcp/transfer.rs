@@ -71,7 +71,7 @@ impl Transfers {
         }
     }
 
-    /// A command needs so many bytes; they are asked for when there is memory.
+    /// A command needs this number of bytes; they are asked for when there is memory.
     pub fn want(&mut self, command: Submission, length_bytes: usize) {
         self.waiting.push_back((command, length_bytes));
     }
