@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::thread::CpuSet;
+use serde_json::json;
 
 use super::control::{ControlReply, ControlRequest, PendingRequest};
 use super::machine;
@@ -43,7 +44,7 @@ pub struct DriveServer {
 /// When the loop sleeps and when it ends.
 pub struct LoopOptions<'a> {
     pub poll: Poll,
-    /// Time without a command after which it does.
+    /// Time without a command after which the loop sleeps, if it may.
     pub idle_ms: u64,
     /// Stops it when set, and whatever else looks at it.
     pub stop: &'a AtomicBool,
@@ -73,8 +74,7 @@ impl DriveServer {
 
     /// A descriptor that wakes the loop when it is written.
     pub fn wakeup(&self) -> Result<OwnedFd, Error> {
-        let wakeup = self.wakeup.try_clone();
-        wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
+        self.wakeup.try_clone().map_err(|error| Error::system("cannot copy a descriptor", error))
     }
 
     pub fn heartbeat(&self) -> Arc<AtomicU64> {
@@ -174,7 +174,7 @@ impl DriveServer {
                 ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
             ControlRequest::PowerCut { keep_connections } => {
-                let reply = ControlReply::PowerCut(self.drive.power_cut());
+                let reply = ControlReply::Done(json!({"lost_pages": self.drive.power_cut()}));
                 if !keep_connections {
                     self.disconnect();
                 }
@@ -182,18 +182,20 @@ impl DriveServer {
                 return self.held_replies.push((pending.reply_to.clone(), reply));
             }
             ControlRequest::FaultInject { faults } => match self.drive.arm_faults(faults.clone()) {
-                Ok(ids) => ControlReply::Armed(ids),
+                Ok(ids) => ControlReply::Done(json!({"armed": ids})),
                 Err(error) => ControlReply::Refused(error.to_string()),
             },
-            ControlRequest::FaultList {} => ControlReply::Faults(self.drive.fault_reports()),
-            ControlRequest::FaultClear { fault } => ControlReply::Cleared(self.drive.clear_faults(*fault)),
+            ControlRequest::FaultList {} => ControlReply::Done(json!({"faults": self.drive.fault_reports()})),
+            ControlRequest::FaultClear { fault } => {
+                ControlReply::Done(json!({"cleared": self.drive.clear_faults(*fault)}))
+            }
             ControlRequest::ResetStats {} => {
                 self.drive.reset_counters();
-                ControlReply::Done
+                ControlReply::Done(json!({}))
             }
             ControlRequest::Stop {} => {
                 end.store(true, Ordering::Relaxed);
-                ControlReply::Done
+                ControlReply::Done(json!({}))
             }
         };
         let _ = pending.reply_to.send(reply); // the client may be gone
@@ -201,8 +203,9 @@ impl DriveServer {
 
     /// The state of each transport.
     pub fn transport_reports(&self) -> Vec<TransportReport> {
-        let numbered = self.transports.iter().zip(&self.overheads);
-        numbered
+        self.transports
+            .iter()
+            .zip(&self.overheads)
             .map(|(transport, overhead)| TransportReport {
                 transport: transport.name(),
                 address: transport.address(),
