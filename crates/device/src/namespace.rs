@@ -44,33 +44,23 @@ impl Namespaces {
     /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
     /// but the last are whole pages of `page_bytes`, so that no two share a page.
     pub fn of_sizes(drive: &Facts, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
-        let wrong = |value: &dyn ToString, wanted: String| {
-            Err(Error::Option { name: "namespaces", value: value.to_string(), wanted })
-        };
-        if sizes_bytes.is_empty() || sizes_bytes.len() > MOST_NAMESPACES {
-            let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
-            return wrong(&sizes_bytes.len(), wanted);
-        }
+        let require = |holds: bool, value: u64, wanted: String| Error::require(holds, "namespaces", value, wanted);
+        let count = sizes_bytes.len();
+        let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
+        require((1..=MOST_NAMESPACES).contains(&count), count as u64, wanted)?;
         let block_bytes = u64::from(drive.block_bytes.max(1));
-        let mut parts = Vec::with_capacity(sizes_bytes.len());
+        let mut parts = Vec::with_capacity(count);
         let mut end_bytes = 0_u64;
-        for (number, &size_bytes) in sizes_bytes.iter().enumerate() {
-            let is_last = number + 1 == sizes_bytes.len();
-            let unit_bytes = if is_last { block_bytes } else { page_bytes.max(block_bytes) };
-            if size_bytes == 0 || size_bytes % unit_bytes != 0 {
-                let what = if is_last { "blocks" } else { "pages" };
-                let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
-                return wrong(&size_bytes, wanted);
-            }
-            let start_bytes = end_bytes;
+        for (number, &size_bytes) in (1..).zip(sizes_bytes) {
+            let (what, unit_bytes) =
+                if number == count { ("blocks", block_bytes) } else { ("pages", page_bytes.max(block_bytes)) };
+            let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
+            require(size_bytes > 0 && size_bytes % unit_bytes == 0, size_bytes, wanted)?;
+            parts.push((end_bytes, Facts { size_bytes, ..drive.clone() }));
             end_bytes = end_bytes.saturating_add(size_bytes);
-            let facts = Facts { size_bytes, ..drive.clone() };
-            parts.push((start_bytes, facts));
         }
-        if end_bytes > drive.size_bytes {
-            let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
-            return wrong(&end_bytes, wanted);
-        }
+        let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
+        require(end_bytes <= drive.size_bytes, end_bytes, wanted)?;
         Ok(Self { drive_bytes: drive.size_bytes, parts })
     }
 
@@ -96,8 +86,7 @@ impl Namespaces {
 
     /// The place of the namespace that has this byte of the drive in a list of all.
     pub fn index_at(&self, offset_bytes: u64) -> Option<usize> {
-        let behind = self.parts.partition_point(|part| part.0 <= offset_bytes);
-        let index = behind.checked_sub(1)?;
+        let index = self.parts.partition_point(|part| part.0 <= offset_bytes).checked_sub(1)?;
         let (start_bytes, facts) = &self.parts[index];
         (offset_bytes - start_bytes < facts.size_bytes).then_some(index)
     }
@@ -156,8 +145,7 @@ impl Drive for NamespaceDrive<'_> {
             _ => self.placed(command.offset_bytes, command.length_bytes),
         };
         let offset_bytes = placed.unwrap_or(NOWHERE); // the drive answers that it is out of range
-        let command = Command { offset_bytes, ..command };
-        self.drive.submit(command, data);
+        self.drive.submit(Command { offset_bytes, ..command }, data);
     }
 
     fn abort(&mut self, tag: Tag) -> bool {
@@ -172,8 +160,7 @@ impl Drive for NamespaceDrive<'_> {
     }
 
     fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
-        let at = self.placed(offset_bytes, length_bytes);
-        let at = at.ok_or(Status::OutOfRange)?;
+        let at = self.placed(offset_bytes, length_bytes).ok_or(Status::OutOfRange)?;
         self.drive.load(at, length_bytes)
     }
 
