@@ -5,13 +5,21 @@ use serde::Serialize;
 
 use crate::command::{Command, Op, Status};
 
-#[derive(Debug, Clone, Default)]
-pub struct OpCounters {
+/// Commands of one kind. A distribution is a histogram while they are counted.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct OpCounters<D = Histogram> {
     pub commands: u64,
     pub bytes: u64,
     pub errors: u64,
     /// From arrival to answer, nanoseconds, of successful ones.
-    pub latency_ns: Histogram,
+    pub latency_ns: D,
+}
+
+impl<D> OpCounters<D> {
+    fn map<E>(&self, of: &impl Fn(&D) -> E) -> OpCounters<E> {
+        let &Self { commands, bytes, errors, ref latency_ns } = self;
+        OpCounters { commands, bytes, errors, latency_ns: of(latency_ns) }
+    }
 }
 
 /// Commands of one kind to one namespace.
@@ -48,18 +56,34 @@ impl NamespaceCounters {
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct CommandCounters {
-    pub reads: OpCounters,
-    pub writes: OpCounters,
-    pub trims: OpCounters,
-    pub flushes: OpCounters,
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CommandCounters<D = Histogram> {
+    pub reads: OpCounters<D>,
+    pub writes: OpCounters<D>,
+    pub trims: OpCounters<D>,
+    pub flushes: OpCounters<D>,
     /// How late each answer was given to the system, after its deadline, nanoseconds.
-    pub late_ns: Histogram,
-    /// Commands in flight at each arrival, including the new completion.
-    pub depth: Histogram,
+    pub late_ns: D,
+    /// Commands in flight at each arrival, including the new one.
+    pub depth: D,
     /// Time with commands in flight, picoseconds.
+    #[serde(skip)]
     pub busy_ps: u64,
+}
+
+impl<D> CommandCounters<D> {
+    /// The same counters with another form of distributions.
+    pub(crate) fn map<E>(&self, of: impl Fn(&D) -> E) -> CommandCounters<E> {
+        CommandCounters {
+            reads: self.reads.map(&of),
+            writes: self.writes.map(&of),
+            trims: self.trims.map(&of),
+            flushes: self.flushes.map(&of),
+            late_ns: of(&self.late_ns),
+            depth: of(&self.depth),
+            busy_ps: self.busy_ps,
+        }
+    }
 }
 
 /// A completed command, as it is answered.

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::id_map::IdMap;
+use rustc_hash::FxHashMap;
 
 /// Copies kept for reuse, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;
@@ -21,11 +21,11 @@ const SPARE_COPIES: usize = 256;
 enum PageContent {
     Present,
     Copy(Box<[u8]>),
-    /// Nowhere: it is never needed again.
+    /// Nowhere, because it is never needed again.
     Dead,
 }
 
-/// How far a version is.
+/// How far a version has come on its way to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Transferring,
@@ -79,7 +79,7 @@ pub enum Durable<'a> {
 /// All pages that are not entirely in flash.
 #[derive(Debug, Default)]
 pub struct WriteCache {
-    pages: IdMap<u32, Entry>,
+    pages: FxHashMap<u32, Entry>,
     spare: Vec<Box<[u8]>>,
     copies: usize,
 }
@@ -114,8 +114,7 @@ impl WriteCache {
             }
             return;
         }
-        let known = self.pages.keys().copied();
-        let within: Vec<u32> = known.filter(|page| pages.contains(page)).collect();
+        let within: Vec<u32> = self.pages.keys().copied().filter(|page| pages.contains(page)).collect();
         for page in within {
             self.trim_page(page);
         }

@@ -30,14 +30,14 @@ impl Default for TrimBudget {
 /// The rest of a trim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingTrim {
-    pub(super) slot: u32,
+    pub(super) slot: usize,
     pub(super) from: u64,
     pub(super) end: u64,
 }
 
 impl EmulatedDrive {
     /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
-    pub(super) fn trim(&mut self, slot: u32, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
+    pub(super) fn trim(&mut self, slot: usize, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
         let (offset, length) = range;
         let page_bytes = self.page_bytes();
         let end = offset + length;
@@ -58,7 +58,7 @@ impl EmulatedDrive {
             self.trim_chunk(&mut rest, now_ps)?;
         }
         if rest.from < rest.end {
-            self.slots.get(slot).parts += 1;
+            self.in_flight[slot].parts += 1;
             self.trims.push_back(rest);
         }
         Ok(())
@@ -78,7 +78,7 @@ impl EmulatedDrive {
                 return;
             }
             if let Err(status) = done {
-                self.slots.get(slot).status = status;
+                self.in_flight[slot].status = status;
             }
             self.part_done(slot, now_ps);
         }

@@ -54,17 +54,14 @@ impl Group {
 
     /// An admin queue of the drive's subsystem, and an I/O queue of each of these namespaces.
     fn host(&self, drive: usize, namespaces: &[u32]) -> (Admin, Vec<Queue>) {
-        let mut ways = self.ready[drive].transports.iter();
-        let way = ways.find(|way| way.transport == "nvme-tcp");
+        let way = self.ready[drive].transports.iter().find(|way| way.transport == "nvme-tcp");
         let way = way.expect("a transport");
         let address: SocketAddr = way.address.parse().expect("an address");
         let name = way.nqn.as_ref().expect("a name");
-        let settings = Settings::default();
-        let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &settings).expect("a host");
+        let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &Settings::default()).expect("a host");
         admin.enable().expect("a controller");
         admin.ask_for_queues(4).expect("queues");
-        let numbered = (1..).zip(namespaces);
-        let queues = numbered.map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
+        let queues = (1..).zip(namespaces).map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
         let queues = queues.collect();
         (admin, queues)
     }
@@ -104,8 +101,7 @@ impl Group {
 }
 
 fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
-    let numbered = drives.iter().enumerate();
-    let options = numbered.map(|(number, changes)| {
+    let options = drives.iter().enumerate().map(|(number, changes)| {
         let mut options = small_drive();
         options["transports"] = json!([format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"]);
         options["stats_socket"] = json!(folder.join(format!("{number}.stats")));
@@ -137,7 +133,7 @@ fn one_drive_stops_and_the_others_go_on() {
     assert_eq!(read(&mut clients[2], 7), 3);
     group.stop(2);
     for ended in group.end() {
-        assert_eq!(ended.expect("a summary").report.writes.commands, 1);
+        assert_eq!(ended.expect("a summary").report.counters.writes.commands, 1);
     }
 }
 
@@ -182,10 +178,8 @@ fn one_drive_that_cannot_be_served_refuses_all_and_leaves_nothing() {
         let (second, wanted) = row.split_once('\t').expect("a row");
         let second = second.replace("FOLDER", &place);
         let second = serde_json::from_str(&second).expect("JSON");
-        let first = json!({"backing_file": file, "pin": 0});
-        let options = options(folder.path(), &[first, second]);
-        let error = serve_group(&options, |_| panic!("they are served")).expect_err("an error");
-        let said = error.to_string();
+        let options = options(folder.path(), &[json!({"backing_file": file, "pin": 0}), second]);
+        let said = serve_group(&options, |_| panic!("they are served")).expect_err("an error").to_string();
         assert!(said.contains(wanted), "{said}");
         for name in ["0.sock", "0.stats", "1.sock", "1.stats"] {
             assert!(!folder.path().join(name).exists(), "{name} after {said}");
@@ -207,8 +201,7 @@ fn memory_of_one_drive_is_what_the_others_leave() {
     };
     let small = 16 * MIB + 16 * MIB / 20;
     let exact = 2 * one + small;
-    let too_little = with(exact - 1);
-    assert!(matches!(too_little, Error::MemoryOfAll { drives: 3, .. }));
+    assert!(matches!(with(exact - 1), Error::MemoryOfAll { drives: 3, .. }));
     assert!(matches!(with(exact), Error::OfDrive { number: 2, .. }));
 }
 
@@ -231,8 +224,7 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
     assert_eq!([0, 4, 8, 12].map(|at| listed[at]), [1, 2, 3, 0]);
     let controller = admin.identify(1, 0).expect("a controller");
     assert_eq!(controller[296..304], MIB.to_le_bytes()); // what belongs to none
-    let names = ["drive", "drive-2", "drive-3"];
-    let mut clients = names.map(|name| group.client(0, name));
+    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| group.client(0, name));
     let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
     assert_eq!(sizes, [4 * MIB, 2 * MIB, MIB]);
     for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
@@ -277,11 +269,9 @@ fn commands_are_counted_by_namespace() {
         };
         json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
     };
-    let wanted = json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]);
-    assert_eq!(stats["namespaces"], wanted);
+    assert_eq!(stats["namespaces"], json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]));
     group.ask(0, &json!({"request": "reset-stats"}));
-    let stats = group.statistics(0);
-    assert_eq!(stats["namespaces"][2], of(3, MIB, 0, 0));
+    assert_eq!(group.statistics(0)["namespaces"][2], of(3, MIB, 0, 0));
     group.finish();
 }
 
@@ -298,17 +288,14 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     for (queue, offset_bytes, fails) in
         [(0, 4096, false), (1, 0, false), (1, 4096, true), (1, 8192, false), (2, 4096, false), (0, 0, false)]
     {
-        let answer = queues[queue].call(read_at(offset_bytes));
-        assert_eq!(answer.is_err(), fails, "{queue} {offset_bytes}");
+        assert_eq!(queues[queue].call(read_at(offset_bytes)).is_err(), fails, "{queue} {offset_bytes}");
     }
-    let listed = group.ask(0, &json!({"request": "fault-list"}));
-    let fault = &listed["faults"][0];
+    let fault = &group.ask(0, &json!({"request": "fault-list"}))["faults"][0];
     let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
     assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
     let refused = group.ask(0, &json!({"request": "fault-inject", "faults": [beyond]}));
-    let wanted = "offset is 1048576, expected less than the namespace's size";
-    assert_eq!(refused["error"], wanted);
+    assert_eq!(refused["error"], "offset is 1048576, expected less than the namespace's size");
     group.finish();
 }
 
@@ -320,8 +307,7 @@ fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let kept = json!({"request": "power-cut", "keep_connections": true});
-    let cut = group.ask(0, &kept);
+    let cut = group.ask(0, &json!({"request": "power-cut", "keep_connections": true}));
     assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
@@ -335,8 +321,7 @@ fn a_backing_file_has_all_namespaces_where_they_were() {
     options["backing_file"] = json!(folder.path().join("backing"));
     for serving in 0..2_u8 {
         let group = Group::start(&[options.clone()]);
-        let names = ["drive", "drive-2", "drive-3"];
-        for (name, value) in names.into_iter().zip(1..) {
+        for (name, value) in ["drive", "drive-2", "drive-3"].into_iter().zip(1..) {
             let mut client = group.client(0, name);
             assert_eq!(read(&mut client, 3), serving * value);
             write(&mut client, 3, value);

@@ -61,8 +61,7 @@ impl Plain {
             values.drain(..settled);
             self.dropped[block] += settled;
         }
-        let waited = self.waits.remove(&id).unwrap_or_default();
-        self.answered.extend(waited);
+        self.answered.extend(self.waits.remove(&id).unwrap_or_default());
     }
 
     /// The content after a cut must be one that is allowed; from then on it is the only one.
@@ -118,14 +117,12 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
         match chance.below(40) {
             0..2 => {
                 let marks = plain.answered.clone();
-                let id = bench.flush();
-                plain.settles.insert(id, marks);
+                plain.settles.insert(bench.flush(), marks);
             }
             2..5 => {
                 let op = [Op::Trim, Op::WriteZeroes][chance.below(2) as usize];
                 let fua = chance.below(4) == 0;
-                let id = bench.submit(op, offset, length, fua, &[]);
-                plain.write(id, offset, length, 0, fua);
+                plain.write(bench.submit(op, offset, length, fua, &[]), offset, length, 0, fua);
             }
             5 => {
                 bench.drive.power_cut();
@@ -136,8 +133,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
             _ => {
                 let fua = chance.below(8) == 0;
                 let data = vec![value; length as usize];
-                let id = bench.submit(Op::Write, offset, length, fua, &data);
-                plain.write(id, offset, length, value, fua);
+                plain.write(bench.submit(Op::Write, offset, length, fua, &data), offset, length, value, fua);
             }
         }
         let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
@@ -152,7 +148,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
     bench.settle();
     bench.flush();
     bench.settle();
-    prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+    prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
     Ok(())
 }
 
@@ -279,14 +275,13 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     bench.write(0, &[2; 4096]);
     assert_eq!(bench.settle()[0].status, Status::Done);
     assert_eq!(bench.content()[0], 2);
-    let statistics = bench.drive.snapshot().report(false);
-    assert_eq!((statistics.power_cuts, statistics.lost_pages), (1, 1));
+    let state = bench.drive.snapshot().state;
+    assert_eq!((state.power_cuts, state.lost_pages), (1, 1));
 }
 
 #[test]
 fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
-    let made = with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8);
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8));
     bench.write(0, &[1; 4096]);
     bench.pass(10_000_000);
     // The flush sends it on its way; it is written again before flash has it.
@@ -301,8 +296,7 @@ fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
 
 #[test]
 fn without_a_model_all_that_is_answered_stays() {
-    let made = Made::of("none", "none");
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&Made::of("none", "none"));
     bench.write(512, &[7; 1024]);
     assert_eq!(bench.pass(0).len(), 1);
     assert_eq!(bench.drive.power_cut(), 0);

@@ -17,13 +17,11 @@ fn power_cuts_drop_all_connections_and_new_clients_are_served() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     let mut clients = [drive.client(), drive.client()];
     write(&mut clients[0], 0, 1);
-    let answer = drive.ask(&json!({"request": "power-cut"}));
-    assert_eq!(answer, json!({"ok": true, "lost_pages": 1}));
+    assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
     for client in &mut clients {
         assert!(client.call(Request::Flush).is_err());
     }
-    let stats = drive.statistics();
-    assert_eq!(stats["ways"][0]["connections"], 0);
+    assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
     let mut client = drive.client();
     assert_eq!(read(&mut client, 0), 0);
     drive.stop();
@@ -69,8 +67,7 @@ fn power_cuts_take_what_was_not_flushed() {
     write(&mut client, 0, 2);
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
-    let kept = json!({"request": "power-cut", "keep_connections": true});
-    let answer = drive.ask(&kept);
+    let answer = drive.ask(&json!({"request": "power-cut", "keep_connections": true}));
     assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
@@ -78,8 +75,7 @@ fn power_cuts_take_what_was_not_flushed() {
     assert_eq!(stats["writes"]["commands"], 3);
     assert_eq!(stats["ways"][0]["connections"], 1);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
-    let reset = drive.ask(&json!({"request": "reset-stats"}));
-    assert_eq!(reset, json!({"ok": true}));
+    assert_eq!(drive.ask(&json!({"request": "reset-stats"})), json!({"ok": true}));
     let stats = drive.statistics();
     assert_eq!(stats["writes"]["commands"], 0);
     let (socket, summary) = (drive.stats(), drive.stop());
@@ -92,15 +88,13 @@ fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "bytes": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
-    let warnings = drive.ready.warnings.iter();
-    let kinds: Vec<&str> = warnings.map(|warning| warning.kind).collect();
+    let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();
     match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
         None => assert!(kinds.contains(&"floor-unknown")),
     }
-    let stats = drive.statistics();
-    assert_eq!(stats["reads"]["commands"], 0);
+    assert_eq!(drive.statistics()["reads"]["commands"], 0);
     let mut client = drive.client();
     write(&mut client, 3, 9);
     assert_eq!(read(&mut client, 3), 9);
@@ -124,8 +118,7 @@ fn answers_never_leave_before_the_model_says() {
 fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     let drive = ServedDrive::start(&json!({}));
     let path = drive.stats();
-    let about = std::fs::metadata(&path).expect("a socket");
-    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(&path).expect("a socket").permissions().mode() & 0o777, 0o600);
     for bytes in [
         &b"\n"[..],
         b"{}\n",
@@ -137,8 +130,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         assert_eq!(ask_raw(&path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
-    let silent = (0..40).map_while(|_| UnixStream::connect(&path).ok());
-    let silent: Vec<UnixStream> = silent.collect();
+    let silent: Vec<UnixStream> = (0..40).map_while(|_| UnixStream::connect(&path).ok()).collect();
     let (mut turned_away, patience) = (0, Some(Duration::from_secs(300)));
     for mut stream in silent.iter().rev().take(10) {
         stream.set_read_timeout(patience).expect("a timeout");
@@ -148,8 +140,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     drop(silent);
     let mut answer = json!(null);
     while answer["ok"] != true {
-        let asked = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"})));
-        answer = asked.unwrap_or_default();
+        answer = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"}))).unwrap_or_default();
     }
     drive.stop();
 }
@@ -159,8 +150,7 @@ fn what_cannot_be_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let message = |options: Value| {
         let options: Options = serde_json::from_value(options).expect("options");
-        let served = serve(&options, |_| panic!("it is served"));
-        served.map(|_| ()).expect_err("an error").to_string()
+        serve(&options, |_| panic!("it is served")).map(|_| ()).expect_err("an error").to_string()
     };
     let file = folder.path().join("backing");
     let place = folder.path().display().to_string();
@@ -209,16 +199,14 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let way = &drive.ready.transports[0];
     let settings = Settings { header_digests: true, data_digests: true, ..Settings::default() };
     let nqn = way.nqn.as_deref().expect("a name");
-    let at = way.address.parse().expect("an address");
-    let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
+    let (_admin, mut queue) = connect(&way.address.parse().expect("an address"), nqn, &settings).unwrap();
     let data = vec![9; 64 << 10];
     queue.call(write_of(0, &data, true)).unwrap();
     let read = read_of(0, 64 << 10);
     assert!(queue.call(read).unwrap() == data);
     let rot = json!({"request": "fault-inject", "faults": [{"kind": "bit-rot", "count": 3}]});
     assert_eq!(drive.ask(&rot)["ok"], json!(true));
-    let rotten = queue.call(read).unwrap();
-    let flipped: u32 = rotten.iter().map(|byte| (byte ^ 9).count_ones()).sum();
+    let flipped: u32 = queue.call(read).unwrap().iter().map(|byte| (byte ^ 9).count_ones()).sum();
     assert!((1..=3).contains(&flipped), "{flipped} bits");
     assert_eq!(drive.statistics()["reads"]["errors"], 0);
 }
@@ -236,8 +224,7 @@ fn options(changes: &Value) -> Options {
 }
 
 fn refused(changes: &Value) -> String {
-    let served = serve(&options(changes), |_| panic!("it is refused"));
-    served.expect_err("it is refused").to_string()
+    serve(&options(changes), |_| panic!("it is refused")).expect_err("it is refused").to_string()
 }
 
 /// Serves a drive, and what it is asked: its zones before and after.
@@ -248,16 +235,13 @@ fn during(changes: &Value, stats: &Path, act: impl FnOnce(&str)) -> (Value, Valu
     act(&ready.transports[0].address);
     let after = ask(stats, &json!({"request": "stats"}));
     ask(stats, &json!({"request": "stop"}));
-    let summary = thread.join().expect("no panic").expect("it served");
-    assert_eq!(summary.lost, None);
-    let before = serde_json::to_value(ready.zones).expect("JSON");
-    (before, after["stats"]["zones"].clone())
+    assert_eq!(thread.join().expect("no panic").expect("it served").lost, None);
+    (serde_json::to_value(ready.zones).expect("JSON"), after["stats"]["zones"].clone())
 }
 
 #[test]
 fn transports_that_know_no_zones_are_refused_together_with_them() {
-    let nbd = format!("nbd:unix:{}", "/nowhere/drive.sock");
-    let transports = json!(["nvme-tcp:127.0.0.1:0", nbd]);
+    let transports = json!(["nvme-tcp:127.0.0.1:0", format!("nbd:unix:{}", "/nowhere/drive.sock")]);
     let size_bytes = (16 << 20) + 4096;
     for (changes, wanted) in [
         (json!({"transports": transports}), "NBD and FUSE know none"),
@@ -277,8 +261,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let of_file = json!({"backing_file": file});
     let host = |at: &str| {
         let name = "nqn.2016-06.io.example:drive";
-        let at = at.parse().expect("an address");
-        connect(&at, name, &Settings::default()).expect("a host")
+        connect(&at.parse().expect("an address"), name, &Settings::default()).expect("a host")
     };
     let (before, after) = during(&of_file, &stats, |at| {
         let (_admin, mut queue) = host(at);
@@ -292,8 +275,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     assert_eq!(of(&before, ["zones", "empty"]), [16, 16]);
     assert_eq!(of(&after, ["implicitly_opened", "full"]), [1, 1]);
     // The size is that of the drive, without the table.
-    let again = json!({"backing_file": file, "size_bytes": null});
-    let (before, _) = during(&again, &stats, |at| {
+    let (before, _) = during(&json!({"backing_file": file, "size_bytes": null}), &stats, |at| {
         let (_admin, mut queue) = host(at);
         assert_eq!(queue.size_bytes(), 16 << 20);
         let content = queue.call(read_of(ZONE, 16384)).expect("it is read");

@@ -21,8 +21,7 @@ const CAPACITY: u64 = 48 << 10;
 fn geometry(made: &Made) -> ZoneGeometry {
     let options =
         ZoneOptions { zone_bytes: ZONE, capacity_bytes: Some(CAPACITY), open: None, active: None, append_bytes: None };
-    let page_bytes = u64::from(made.page_bytes);
-    ZoneGeometry::new(&options, made.size_bytes(), 512, page_bytes, 1 << 20).expect("zones")
+    ZoneGeometry::new(&options, made.size_bytes(), 512, u64::from(made.page_bytes), 1 << 20).expect("zones")
 }
 
 fn zoned(made: &Made) -> Bench {
@@ -35,8 +34,7 @@ fn zoned(made: &Made) -> Bench {
 /// A drive with zones over a file, as it is served.
 fn backed(made: &Made, path: &Path) -> Bench {
     let geometry = geometry(made);
-    let size_bytes = Some(made.size_bytes());
-    let backing = Backing::open_with_table(path, size_bytes, geometry.table_bytes(), false);
+    let backing = Backing::open_with_table(path, Some(made.size_bytes()), geometry.table_bytes(), false);
     let backing = backing.expect("a backing file");
     let zones = match backing.table().expect("a table") {
         None => Zones::new(geometry),
@@ -48,8 +46,7 @@ fn backed(made: &Made, path: &Path) -> Bench {
 }
 
 fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
-    let zones = bench.drive.zones().expect("zones");
-    let of = zones.all()[zone];
+    let of = bench.drive.zones().expect("zones").all()[zone];
     (of.state, of.write_pointer_bytes - zone as u64 * ZONE)
 }
 
@@ -143,8 +140,7 @@ impl Plain {
 }
 
 fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
-    let is_write = u64::from(op == Op::Write);
-    vec![value; (length * is_write) as usize]
+    vec![value; (length * u64::from(op == Op::Write)) as usize]
 }
 
 fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
@@ -154,8 +150,7 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
     match chance.below(24) {
         0 => {
             let marks = plain.acknowledged.clone();
-            let id = bench.flush();
-            plain.settles.insert(id, marks);
+            plain.settles.insert(bench.flush(), marks);
         }
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
@@ -197,8 +192,7 @@ fn specs() -> impl Strategy<Value = Made> {
     let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
     let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
     let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
-    let parts = (policies, overlaps, 8_u64..24, page_bytes);
-    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
+    (policies, overlaps, 8_u64..24, page_bytes).prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
         policy,
         buffer_pages,
         overlap,
@@ -231,7 +225,7 @@ proptest! {
         bench.settle();
         bench.flush();
         bench.settle();
-        prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+        prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
     }
 
     #[test]
@@ -266,8 +260,7 @@ proptest! {
 
 /// Whether all commands so far were done.
 fn is_well(bench: &Bench) -> bool {
-    let mut answers = bench.answers.iter();
-    answers.all(|answer| answer.status == Status::Done)
+    bench.answers.iter().all(|answer| answer.status == Status::Done)
 }
 
 fn counts(bench: &Bench) -> ZoneCounts {
@@ -305,8 +298,7 @@ fn flash(made: &Made) -> Geometry {
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
-    let flash = bench.drive.snapshot().report(false).flash.expect("flash");
-    flash.write_amplification.expect("writes")
+    bench.drive.snapshot().state.flash.expect("flash").write_amplification.expect("writes")
 }
 
 #[test]
@@ -416,8 +408,7 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 #[test]
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
     let mut bench = zoned(&Made::default());
-    let worn = Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) };
-    arm(&mut bench, worn);
+    arm(&mut bench, Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) });
     for _ in 0..2 {
         bench.write(ZONE, &[1; 4096]);
         bench.settle();
@@ -436,8 +427,7 @@ fn a_zone_whose_pages_are_worn_can_only_be_read() {
 #[test]
 fn zones_of_a_drive_that_wore_out_can_only_be_read() {
     let made = Made::default();
-    let geometry_of_flash = with(made.geometry(), |flash| flash.endurance = Some(1));
-    let mut bench = Bench::with(&made, &geometry_of_flash, None);
+    let mut bench = Bench::with(&made, &with(made.geometry(), |flash| flash.endurance = Some(1)), None);
     bench.drive.set_zones(Zones::new(geometry(&made)));
     for turn in 0..200 {
         let zone = turn % 8;
@@ -452,8 +442,8 @@ fn zones_of_a_drive_that_wore_out_can_only_be_read() {
 #[test]
 fn a_write_is_not_aborted_because_that_would_leave_a_gap() {
     let mut bench = zoned(&Made::default());
-    let id = bench.write(0, &[1; 4096]);
-    assert!(!bench.drive.abort(tag(id)));
+    let write = bench.write(0, &[1; 4096]);
+    assert!(!bench.drive.abort(tag(write)));
     let read = bench.ask(Op::Read, 0, 4096);
     assert!(bench.drive.abort(tag(read)));
     bench.settle();

@@ -99,8 +99,7 @@ impl Bench {
     }
 
     pub fn backed(made: &Made, path: &Path) -> Self {
-        let backing = Backing::open(path, Some(made.size_bytes()), false).expect("a backing file");
-        Self::over(made, Some(backing))
+        Self::over(made, Some(Backing::open(path, Some(made.size_bytes()), false).expect("a backing file")))
     }
 
     pub fn over(made: &Made, backing: Option<Backing>) -> Self {
@@ -109,8 +108,7 @@ impl Bench {
 
     pub fn with(made: &Made, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let buffer = made.buffer();
-        let model = Model::new(made.model, made.size_bytes(), geometry, &buffer, u64::MAX);
+        let model = Model::new(made.model, made.size_bytes(), geometry, &made.buffer(), u64::MAX);
         let model = model.expect("a model");
         let mut facts = made.facts();
         facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
@@ -194,8 +192,7 @@ impl Bench {
     }
 
     pub fn content(&self) -> Vec<u8> {
-        let size = self.drive.facts().size_bytes;
-        self.drive.content(0, size).to_vec()
+        self.drive.content(0, self.drive.facts().size_bytes).to_vec()
     }
 }
 

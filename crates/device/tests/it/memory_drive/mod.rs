@@ -57,8 +57,7 @@ impl Memory {
     /// A drive of namespaces of these sizes, one behind the other.
     pub fn divided(sizes_bytes: &[u64], block_bytes: u32) -> Self {
         let mut drive = Self::new(sizes_bytes.iter().sum(), block_bytes);
-        let divided = Namespaces::of_sizes(&drive.facts, sizes_bytes, 4096);
-        drive.namespaces = Some(divided.expect("namespaces"));
+        drive.namespaces = Some(Namespaces::of_sizes(&drive.facts, sizes_bytes, 4096).expect("namespaces"));
         drive
     }
 
@@ -99,9 +98,8 @@ fn in_zones(zones: &mut Zones, command: &Command, bytes: &mut [u8]) -> Result<()
             Ok(())
         }
         Op::Zone(action, is_of_all) => {
-            for number in zones.manage(action, (!is_of_all).then_some(start))? {
-                let range = zones.start_bytes(number) as usize..zones.end_bytes(number) as usize;
-                bytes[range].fill(0);
+            for held in zones.manage(action, (!is_of_all).then_some(start))? {
+                bytes[held.start as usize..held.end as usize].fill(0);
             }
             Ok(())
         }
@@ -215,8 +213,7 @@ impl EmulatedDrive {
     /// Ends the serving and gives the drive back.
     pub fn stop(mut self) -> Memory {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("it runs");
-        thread.join().expect("it did not panic")
+        self.thread.take().expect("it runs").join().expect("it did not panic")
     }
 }
 

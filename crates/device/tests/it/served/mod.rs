@@ -68,8 +68,7 @@ impl ServedDrive {
     /// Its folder stays until the caller drops it.
     pub fn stop_and_keep(self) -> (Summary, tempfile::TempDir) {
         assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
-        let summary = self.thread.join().expect("no panic").expect("a clean end");
-        (summary, self.folder)
+        (self.thread.join().expect("no panic").expect("a clean end"), self.folder)
     }
 }
 
@@ -108,9 +107,7 @@ pub fn ask_raw(path: &Path, bytes: &[u8]) -> Value {
 
 /// Writes a block of 4 KiB of this value.
 pub fn write(client: &mut impl Initiator, block: u64, value: u8) {
-    let data = [value; 4096];
-    let written = client.call(write_of(block * 4096, &data, false));
-    written.expect("a write");
+    client.call(write_of(block * 4096, &[value; 4096], false)).expect("a write");
 }
 
 /// The value of a block of 4 KiB.
