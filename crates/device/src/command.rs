@@ -70,6 +70,9 @@ pub enum Status {
 pub struct Answer {
     pub command: Command,
     pub status: Status,
+    pub arrived_ps: u64,
+    /// When the answer is due.
+    pub deadline_ps: u64,
 }
 
 /// The beginning of a range that is alike.
@@ -96,6 +99,22 @@ pub struct Facts {
     pub serial: String,
     pub model: String,
     pub firmware: String,
+}
+
+/// An empty drive with blocks of 512 bytes.
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            size_bytes: 0,
+            block_bytes: 512,
+            preferred_bytes: 4096,
+            read_only: false,
+            volatile_cache: true,
+            serial: "IOASSAY1".into(),
+            model: "ioassay".into(),
+            firmware: "1".into(),
+        }
+    }
 }
 
 impl Facts {

@@ -3,7 +3,7 @@
 use ioassay_stats::Histogram;
 use serde::Serialize;
 
-use crate::command::{Command, Op, Status};
+use crate::command::{Answer, Op, Status};
 
 /// Commands of one kind. A distribution is a histogram while they are counted.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -40,16 +40,16 @@ pub struct NamespaceCounters {
 
 impl NamespaceCounters {
     /// A command of the namespace was answered.
-    pub fn record(&mut self, completion: &Completion) {
-        let counters = match completion.command.op {
+    pub fn record(&mut self, answer: &Answer) {
+        let counters = match answer.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
             Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
             Op::Flush => return,
         };
-        if completion.status == Status::Done {
+        if answer.status == Status::Done {
             counters.commands += 1;
-            counters.bytes += completion.command.length_bytes;
+            counters.bytes += answer.command.length_bytes;
         } else {
             counters.errors += 1;
         }
@@ -86,30 +86,20 @@ impl<D> CommandCounters<D> {
     }
 }
 
-/// A completed command, as it is answered.
-#[derive(Debug, Clone, Copy)]
-pub struct Completion {
-    pub command: Command,
-    pub status: Status,
-    pub arrived_ps: u64,
-    /// When its answer is due.
-    pub deadline_ps: u64,
-}
-
 impl CommandCounters {
     /// An answer was given to the system at `at_ps`.
-    pub fn record(&mut self, completion: &Completion, at_ps: u64) {
-        self.late_ns.record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
-        let counters = match completion.command.op {
+    pub fn record(&mut self, answer: &Answer, at_ps: u64) {
+        self.late_ns.record(at_ps.saturating_sub(answer.deadline_ps) / 1000);
+        let counters = match answer.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
             Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
             Op::Flush => &mut self.flushes,
         };
-        if completion.status == Status::Done {
+        if answer.status == Status::Done {
             counters.commands += 1;
-            counters.bytes += completion.command.length_bytes;
-            counters.latency_ns.record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
+            counters.bytes += answer.command.length_bytes;
+            counters.latency_ns.record(at_ps.saturating_sub(answer.arrived_ps) / 1000);
         } else {
             counters.errors += 1;
         }

@@ -190,16 +190,7 @@ mod tests {
     use super::*;
 
     fn facts(size_bytes: u64) -> Facts {
-        Facts {
-            size_bytes,
-            block_bytes: 512,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "IA0001".to_owned(),
-            model: "ioassay none".to_owned(),
-            firmware: "1".to_owned(),
-        }
+        Facts { size_bytes, ..Facts::default() }
     }
 
     #[test]

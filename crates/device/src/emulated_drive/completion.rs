@@ -9,14 +9,13 @@ use ioassay_sim::engine::Event;
 use super::EmulatedDrive;
 use super::in_flight::InFlight;
 use crate::command::{Answer, Command, Op, Status};
-use crate::counters::Completion;
 use crate::store::Syncer;
 use crate::write_cache::Durable;
 
 impl EmulatedDrive {
-    /// Appends the completions that are due. The caller answers them, then calls
-    /// [`record_completions`](EmulatedDrive::record_completions).
-    pub fn take_completions(&mut self, into: &mut Vec<Completion>) {
+    /// Appends the answers that are due. The caller answers them, then calls
+    /// [`record_answers`](EmulatedDrive::record_answers).
+    pub fn take_answers(&mut self, into: &mut Vec<Answer>) {
         let now_ps = self.clock.now_ps();
         self.faults.advance(now_ps);
         self.advance_trims(now_ps);
@@ -25,7 +24,7 @@ impl EmulatedDrive {
         while let Some(&Reverse(ready)) = self.ready.peek().filter(|Reverse(ready)| ready.deadline_ps <= now_ps) {
             self.ready.pop();
             let InFlight { command, status, arrived_ps, .. } = self.in_flight.remove(ready.slot);
-            into.push(Completion { command, status, arrived_ps, deadline_ps: ready.deadline_ps });
+            into.push(Answer { command, status, arrived_ps, deadline_ps: ready.deadline_ps });
         }
     }
 
@@ -209,11 +208,5 @@ impl EmulatedDrive {
             }
         }
         self.store.write_back_bytes(offset, &bytes)
-    }
-}
-
-impl From<&Completion> for Answer {
-    fn from(completion: &Completion) -> Self {
-        Self { command: completion.command, status: completion.status }
     }
 }

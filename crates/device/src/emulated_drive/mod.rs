@@ -23,8 +23,8 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use crate::clock::Clock;
-use crate::command::{Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
-use crate::counters::{CommandCounters, Completion, NamespaceCounters};
+use crate::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
+use crate::counters::{CommandCounters, NamespaceCounters};
 use crate::faults::Faults;
 use crate::model::Model;
 use crate::namespace::{Namespace, Namespaces};
@@ -34,7 +34,7 @@ use crate::write_cache::WriteCache;
 use crate::zones::Zones;
 use crate::{Error, Status};
 use in_flight::{InFlight, ReadyAnswer};
-use trim::{PendingTrim, TrimBudget};
+use trim::{BUDGET_BYTES, PendingTrim};
 use zones::Zoned;
 
 /// Changed ranges that are remembered; more of them become one, the whole drive.
@@ -73,7 +73,8 @@ pub struct EmulatedDrive {
     ready: BinaryHeap<Reverse<ReadyAnswer>>,
     overheads: Vec<TransportOverhead>,
     trims: VecDeque<PendingTrim>,
-    trim_budget: TrimBudget,
+    /// What may still be trimmed before the next poll of the transports.
+    trim_budget_bytes: u64,
     events: Vec<Event>,
     /// Durable ranges of the present content to be written back to the backing file.
     writeback: Vec<(u64, u64)>,
@@ -118,7 +119,7 @@ impl EmulatedDrive {
             ready: BinaryHeap::new(),
             overheads: Vec::new(),
             trims: VecDeque::new(),
-            trim_budget: TrimBudget::default(),
+            trim_budget_bytes: BUDGET_BYTES,
             events: Vec::new(),
             writeback: Vec::new(),
             changes: Vec::new(),
@@ -197,16 +198,16 @@ impl EmulatedDrive {
         [model_ps, ready_ps, trim_ps, fault_ps].into_iter().flatten().min()
     }
 
-    /// Records completions whose answers were given to the system just now.
-    pub fn record_completions(&mut self, completions: &[Completion]) {
+    /// Records answers whose answers were given to the system just now.
+    pub fn record_answers(&mut self, answers: &[Answer]) {
         let now_ps = self.clock.now_ps();
-        for completion in completions {
-            self.counters.record(completion, now_ps);
-            let namespace = self.namespaces.index_at(completion.command.offset_bytes);
+        for answer in answers {
+            self.counters.record(answer, now_ps);
+            let namespace = self.namespaces.index_at(answer.command.offset_bytes);
             if let Some(namespace) = namespace {
-                self.namespace_counters[namespace].record(completion);
+                self.namespace_counters[namespace].record(answer);
             }
-            self.health.media_errors += u64::from(matches!(completion.status, Status::Failed | Status::Media));
+            self.health.media_errors += u64::from(matches!(answer.status, Status::Failed | Status::Media));
         }
         if self.in_flight.is_empty() {
             self.counters.busy_ps += now_ps - self.busy_since_ps;

@@ -14,7 +14,7 @@ use super::control::{ControlReply, ControlRequest, PendingRequest};
 use super::machine;
 use super::options::{Poll, TransportReport};
 use crate::Error;
-use crate::counters::Completion;
+use crate::command::Answer;
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::transport::Transport;
 
@@ -32,9 +32,9 @@ pub struct DriveServer {
     pub realtime: bool,
     /// Counts polls, for the watchdog of a server in real time.
     heartbeat: Arc<AtomicU64>,
-    completions: Vec<Completion>,
-    /// Completions, and replies of the control socket, that wait until no old content is cached.
-    held: Vec<Completion>,
+    answers: Vec<Answer>,
+    /// Answers, and replies of the control socket, that wait until no old content is cached.
+    held: Vec<Answer>,
     held_replies: Vec<(SyncSender<ControlReply>, ControlReply)>,
     changes: Vec<Range<u64>>,
     /// Wakes the thread that sleeps.
@@ -64,7 +64,7 @@ impl DriveServer {
             allowed: machine::allowed(),
             realtime: false,
             heartbeat: Arc::default(),
-            completions: Vec::new(),
+            answers: Vec::new(),
             held: Vec::new(),
             held_replies: Vec::new(),
             changes: Vec::new(),
@@ -93,19 +93,19 @@ impl DriveServer {
         if self.drive.drops_connections() {
             self.disconnect();
         }
-        self.drive.take_completions(&mut self.completions);
+        self.drive.take_answers(&mut self.answers);
         any |= self.hold_while_stale();
-        for completion in &self.completions {
-            if let Some(transport) = self.transports.get_mut(completion.command.tag.transport as usize) {
-                transport.answer(completion.into(), &self.drive);
+        for answer in &self.answers {
+            if let Some(transport) = self.transports.get_mut(answer.command.tag.transport as usize) {
+                transport.answer(*answer, &self.drive);
             }
         }
         for transport in &mut self.transports {
             any |= transport.send(&self.drive).map_err(|error| failed(transport.as_ref(), error))?;
         }
-        if !self.completions.is_empty() {
-            self.drive.record_completions(&self.completions);
-            self.completions.clear();
+        if !self.answers.is_empty() {
+            self.drive.record_answers(&self.answers);
+            self.answers.clear();
             any = true;
         }
         Ok(any)
@@ -128,18 +128,18 @@ impl DriveServer {
         }
         let transports = &self.transports;
         if transports.iter().any(|transport| transport.is_stale()) {
-            let caches = |completion: &Completion| {
-                let transport = transports.get(completion.command.tag.transport as usize);
-                transport.is_some_and(|transport| transport.caches(&completion.command))
+            let caches = |answer: &Answer| {
+                let transport = transports.get(answer.command.tag.transport as usize);
+                transport.is_some_and(|transport| transport.caches(&answer.command))
             };
-            let completions = std::mem::take(&mut self.completions).into_iter();
-            let (answered, held): (Vec<_>, Vec<_>) = completions.partition(caches);
-            self.completions = answered;
+            let answers = std::mem::take(&mut self.answers).into_iter();
+            let (answered, held): (Vec<_>, Vec<_>) = answers.partition(caches);
+            self.answers = answered;
             self.held.extend(held);
             return true;
         }
         if !self.held.is_empty() {
-            self.completions.splice(..0, self.held.drain(..));
+            self.answers.splice(..0, self.held.drain(..));
         }
         for (reply_to, reply) in self.held_replies.drain(..) {
             let _ = reply_to.send(reply); // the client may be gone

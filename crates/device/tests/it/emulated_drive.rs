@@ -2,8 +2,8 @@
 
 use crate::drives::{Bench, Chance, Made, PAGE, is_all, tag};
 use crate::with;
+use ioassay_device::command::Answer;
 use ioassay_device::command::Drive;
-use ioassay_device::counters::Completion;
 use ioassay_device::emulated_drive::TransportOverhead;
 use ioassay_device::report::Snapshot;
 use ioassay_device::{Op, Status};
@@ -53,7 +53,7 @@ fn without_a_model_all_is_answered_at_once() {
     let answers = bench.pass(0);
     let commands: Vec<u64> = answers.iter().map(|one| one.command.tag.command).collect();
     assert_eq!(commands, [0, 1, 2, 3]);
-    let is_at_once = |one: &Completion| one.status == Status::Done && one.deadline_ps == 0;
+    let is_at_once = |one: &Answer| one.status == Status::Done && one.deadline_ps == 0;
     assert!(answers.iter().all(is_at_once));
 }
 
@@ -135,7 +135,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
     for command in [write, read] {
         assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
     }
-    let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
+    let ended = |answers: &[Answer]| -> Vec<(u64, Status)> {
         answers.iter().map(|one| (one.command.tag.command, one.status)).collect()
     };
     assert_eq!(ended(&bench.pass(0)), [(write, Status::Aborted), (read, Status::Aborted)]);

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::drives::{Bench, Chance, Made, PAGE, is_all};
+use crate::drives::{Bench, Chance, Made, PAGE, any_drive, is_all};
 use crate::with;
 use ioassay_block::{Kind, Request};
-use ioassay_device::counters::Completion;
+use ioassay_device::command::Answer;
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
 use ioassay_sim::engine::{Event, OnlineDrive};
-use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -81,20 +80,6 @@ impl Plain {
     }
 }
 
-fn specs() -> impl Strategy<Value = Made> {
-    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
-    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    let parts = (0..POLICIES.len(), overlaps, 8_u64..24, page_bytes);
-    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
-        pages: 48,
-        policy: POLICIES[policy].name,
-        overlap,
-        buffer_pages,
-        page_bytes,
-        ..Made::default()
-    })
-}
-
 /// A random range of whole blocks.
 fn range(chance: &mut Chance, made: &Made) -> (u64, u64) {
     let blocks = made.size_bytes() / BLOCK;
@@ -136,8 +121,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
                 plain.write(bench.submit(Op::Write, offset, length, fua, &data), offset, length, value, fua);
             }
         }
-        let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
-        bench.pass(chance.below(long + 1));
+        bench.pass_at_random(&mut chance);
         for answer in &bench.answers[answered..] {
             prop_assert_eq!(answer.status, Status::Done);
             plain.answered(answer.command.tag.command);
@@ -156,12 +140,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cut_leaves_what_a_drive_may_keep(made in specs(), seed: u64) {
+    fn a_cut_leaves_what_a_drive_may_keep(made in any_drive(48), seed: u64) {
         exercise(&mut Bench::new(&made), &made, seed, 150)?;
     }
 
     #[test]
-    fn a_cut_leaves_the_same_in_the_backing_file(made in specs(), seed: u64) {
+    fn a_cut_leaves_the_same_in_the_backing_file(made in any_drive(48), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
         let mut bench = Bench::backed(&made, &path);
@@ -184,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in specs(), seed: u64) {
+    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in any_drive(48), seed: u64) {
         let made = Made { page_bytes: 4096, ..made };
         let mut bench = Bench::new(&made);
         let spec = made.geometry().spec(made.size_bytes()).expect("a drive");
@@ -268,7 +252,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     assert_eq!(bench.drive.power_cut(), 1);
     let answers = bench.pass(0);
     assert_eq!(answers.len(), 3);
-    let is_lost = |answer: &Completion| answer.status == Status::PowerLost;
+    let is_lost = |answer: &Answer| answer.status == Status::PowerLost;
     assert!(answers.iter().all(is_lost));
     assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     // And it serves on.

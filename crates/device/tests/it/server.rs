@@ -13,21 +13,6 @@ use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
 
 #[test]
-fn power_cuts_drop_all_connections_and_new_clients_are_served() {
-    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
-    let mut clients = [drive.client(), drive.client()];
-    write(&mut clients[0], 0, 1);
-    assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
-    for client in &mut clients {
-        assert!(client.call(Request::Flush).is_err());
-    }
-    assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
-    let mut client = drive.client();
-    assert_eq!(read(&mut client, 0), 0);
-    drive.stop();
-}
-
-#[test]
 fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cntrl");
@@ -57,11 +42,11 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 }
 
 #[test]
-fn power_cuts_take_what_was_not_flushed() {
+fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     assert_eq!(drive.ready.policy, "lru");
     assert_eq!(drive.ready.buffer_pages, 256);
-    let mut client = drive.client();
+    let (mut client, mut other) = (drive.client(), drive.client());
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
     write(&mut client, 0, 2);
@@ -73,11 +58,18 @@ fn power_cuts_take_what_was_not_flushed() {
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
     assert_eq!(stats["power_cuts"], 1);
     assert_eq!(stats["writes"]["commands"], 3);
-    assert_eq!(stats["ways"][0]["connections"], 1);
+    assert_eq!(stats["ways"][0]["connections"], 2);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
     assert_eq!(drive.ask(&json!({"request": "reset-stats"})), json!({"ok": true}));
     let stats = drive.statistics();
     assert_eq!(stats["writes"]["commands"], 0);
+    write(&mut client, 2, 3);
+    assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
+    for client in [&mut client, &mut other] {
+        assert!(client.call(Request::Flush).is_err());
+    }
+    assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
+    assert_eq!(read(&mut drive.client(), 2), 0, "new clients are served");
     let (socket, summary) = (drive.stats(), drive.stop());
     assert!(summary.lost.is_none());
     assert!(!socket.exists());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Chance, Made, is_all, tag};
+use crate::drives::{Bench, Chance, Made, any_drive, is_all, tag};
 use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
@@ -11,7 +11,6 @@ use ioassay_device::geometry::Geometry;
 use ioassay_device::store::Backing;
 use ioassay_device::zones::{ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
 use ioassay_device::{Op, Status};
-use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -188,32 +187,18 @@ fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), Te
     Ok(())
 }
 
-fn specs() -> impl Strategy<Value = Made> {
-    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
-    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
-    (policies, overlaps, 8_u64..24, page_bytes).prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
-        policy,
-        buffer_pages,
-        overlap,
-        page_bytes,
-        ..Made::default()
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in specs(), seed: u64) {
+    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in any_drive(128), seed: u64) {
         let mut bench = zoned(&made);
         let mut chance = Chance(seed);
         let mut plain = Plain::new(8, made.policy != "none");
         let mut from = 0;
         for number in 0..150_u32 {
             step(&mut bench, &mut plain, &mut chance, (1 + number % 255) as u8);
-            let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
-            bench.pass(chance.below(long + 1));
+            bench.pass_at_random(&mut chance);
             answered(&bench, &mut plain, &mut from)?;
             if chance.below(30) == 0 {
                 bench.drive.power_cut();
@@ -229,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn a_drive_that_is_killed_has_its_zones_again(made in specs(), seed: u64) {
+    fn a_drive_that_is_killed_has_its_zones_again(made in any_drive(128), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
         let mut chance = Chance(seed);

@@ -33,12 +33,9 @@ impl Memory {
         let facts = Facts {
             size_bytes,
             block_bytes,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "IA0001".to_owned(),
-            model: "ioassay memory".to_owned(),
-            firmware: "1".to_owned(),
+            serial: "IA0001".into(),
+            model: "ioassay memory".into(),
+            ..Facts::default()
         };
         let bytes = vec![0; size_bytes as usize];
         Self {
@@ -127,7 +124,7 @@ impl Drive for Memory {
         if self.keeps {
             self.seen.push(command);
         }
-        self.due.push_back(Answer { command, status });
+        self.due.push_back(Answer { command, status, arrived_ps: 0, deadline_ps: 0 });
     }
 
     fn abort(&mut self, tag: Tag) -> bool {

@@ -17,16 +17,7 @@ struct Ram {
 
 impl Ram {
     fn new() -> Self {
-        let facts = Facts {
-            size_bytes: SIZE,
-            block_bytes: BLOCK as u32,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "1".into(),
-            model: "ram".into(),
-            firmware: "1".into(),
-        };
+        let facts = Facts { size_bytes: SIZE, block_bytes: BLOCK as u32, ..Facts::default() };
         Self { facts, data: vec![0; SIZE as usize], due: Vec::new() }
     }
 }
@@ -45,7 +36,7 @@ impl Drive for Ram {
             Op::Trim | Op::WriteZeroes => self.data[range].fill(0),
             Op::Read | Op::Flush | Op::Zone(..) => {}
         }
-        self.due.push(Answer { command, status: Status::Done });
+        self.due.push(Answer { command, status: Status::Done, arrived_ps: 0, deadline_ps: 0 });
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {

@@ -11,16 +11,7 @@ struct Content(Vec<u8>, Facts);
 
 impl Content {
     fn new(pages: usize) -> Self {
-        let facts = Facts {
-            size_bytes: (pages * PAGE_BYTES) as u64,
-            block_bytes: 512,
-            preferred_bytes: PAGE_BYTES as u32,
-            read_only: false,
-            volatile_cache: true,
-            serial: "1".into(),
-            model: "content".into(),
-            firmware: "1".into(),
-        };
+        let facts = Facts { size_bytes: (pages * PAGE_BYTES) as u64, ..Facts::default() };
         Self(vec![0; pages * PAGE_BYTES], facts)
     }
 }
