@@ -1,18 +1,16 @@
 //! Several drives, and several namespaces, served from their options to their end.
 
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::served::{ask, changed, read, read_of, small_drive, trim_of, write};
+use crate::served::{Reach, changed, read, read_of, small_drive, trim_of, write};
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
-use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::client::{Initiator, Request};
 use ioassay_device::server::{Options, Ready, Summary, serve_group};
-use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -39,39 +37,15 @@ impl Group {
         Self { thread, ready, folder }
     }
 
-    fn socket(&self, drive: usize) -> PathBuf {
-        self.folder.path().join(format!("{drive}.sock"))
-    }
-
-    fn stats(&self, drive: usize) -> PathBuf {
-        self.folder.path().join(format!("{drive}.stats"))
-    }
-
-    fn client(&self, drive: usize, export: &str) -> Client {
-        let at = Endpoint::Unix(self.socket(drive));
-        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
-    }
-
     /// An admin queue of the drive's subsystem, and an I/O queue of each of these namespaces.
     fn host(&self, drive: usize, namespaces: &[u32]) -> (Admin, Vec<Queue>) {
-        let way = self.ready[drive].transports.iter().find(|way| way.transport == "nvme-tcp");
-        let way = way.expect("a transport");
-        let address: SocketAddr = way.address.parse().expect("an address");
-        let name = way.nqn.as_ref().expect("a name");
-        let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &Settings::default()).expect("a host");
+        let (at, name) = self.ready[drive].subsystem();
+        let mut admin = Admin::connect(&at, name, &Settings::default()).expect("a host");
         admin.enable().expect("a controller");
         admin.ask_for_queues(4).expect("queues");
         let queues = (1..).zip(namespaces).map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
         let queues = queues.collect();
         (admin, queues)
-    }
-
-    fn ask(&self, drive: usize, request: &Value) -> Value {
-        ask(&self.stats(drive), request)
-    }
-
-    fn statistics(&self, drive: usize) -> Value {
-        self.ask(drive, &json!({"request": "stats"}))["stats"].clone()
     }
 
     /// Stops the only drive, and all ends.
@@ -82,9 +56,9 @@ impl Group {
 
     /// Stops a drive; when this returns, it has ended.
     fn stop(&self, drive: usize) {
-        let path = self.stats(drive);
-        assert_eq!(ask(&path, &json!({"request": "stop"})), json!({"ok": true}));
-        while UnixStream::connect(&path).is_ok() {
+        let ready = &self.ready[drive];
+        assert_eq!(ready.ask(&json!({"request": "stop"})), json!({"ok": true}));
+        while UnixStream::connect(ready.socket()).is_ok() {
             std::thread::yield_now();
         }
     }
@@ -118,16 +92,16 @@ fn one_drive_stops_and_the_others_go_on() {
     let group = Group::start(&[json!({}), smaller, at_once]);
     let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
     assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
-    let mut clients: Vec<Client> = (0..3).map(|drive| group.client(drive, "")).collect();
+    let mut clients: Vec<Client> = (0..3).map(|drive| group.ready[drive].client("")).collect();
     for (client, value) in clients.iter_mut().zip(1..) {
         write(client, 7, value);
     }
     group.stop(1);
-    assert!(!group.socket(1).exists());
+    assert!(!group.folder.path().join("1.sock").exists());
     assert!(clients[1].call(Request::Flush).is_err());
     for (drive, value) in [(0, 1), (2, 3)] {
         assert_eq!(read(&mut clients[drive], 7), value);
-        assert_eq!(read(&mut group.client(drive, ""), 7), value);
+        assert_eq!(read(&mut group.ready[drive].client(""), 7), value);
     }
     group.stop(0);
     assert_eq!(read(&mut clients[2], 7), 3);
@@ -142,7 +116,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
     let group = Group::start(&[json!({}), json!({})]);
     std::thread::scope(|scope| {
         for drive in 0..2_usize {
-            let mut client = group.client(drive, "");
+            let mut client = group.ready[drive].client("");
             scope.spawn(move || {
                 for step in 0..400 {
                     write(&mut client, step, (step % 100) as u8 + drive as u8);
@@ -153,7 +127,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
             });
         }
         for _ in 0..20 {
-            let mut vanishes = group.client(0, "");
+            let mut vanishes = group.ready[0].client("");
             for tag in 0..30 {
                 vanishes.submit(tag, read_of(8 * MIB, 65_536));
             }
@@ -161,7 +135,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
         }
     });
     for drive in 0..2 {
-        let writes = &group.statistics(drive)["writes"];
+        let writes = &group.ready[drive].statistics()["writes"];
         assert_eq!(writes["commands"], 400);
         assert_eq!(writes["errors"], 0);
         group.stop(drive);
@@ -224,7 +198,7 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
     assert_eq!([0, 4, 8, 12].map(|at| listed[at]), [1, 2, 3, 0]);
     let controller = admin.identify(1, 0).expect("a controller");
     assert_eq!(controller[296..304], MIB.to_le_bytes()); // what belongs to none
-    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| group.client(0, name));
+    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| group.ready[0].client(name));
     let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
     assert_eq!(sizes, [4 * MIB, 2 * MIB, MIB]);
     for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
@@ -253,14 +227,14 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
 #[test]
 fn commands_are_counted_by_namespace() {
     let group = Group::start(&[divided()]);
-    let mut third = group.client(0, "drive-3");
-    let mut second = group.client(0, "drive-2");
+    let mut third = group.ready[0].client("drive-3");
+    let mut second = group.ready[0].client("drive-2");
     for step in 0..5 {
         write(&mut third, step, 1);
     }
     read(&mut second, 1);
     second.call(Request::Flush).expect("a flush");
-    let stats = group.statistics(0);
+    let stats = group.ready[0].statistics();
     let none = json!({"commands": 0, "bytes": 0, "errors": 0});
     let of = |id: u32, size_bytes: u64, reads: u64, writes: u64| {
         let some = |commands: u64| match commands {
@@ -270,8 +244,8 @@ fn commands_are_counted_by_namespace() {
         json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
     };
     assert_eq!(stats["namespaces"], json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]));
-    group.ask(0, &json!({"request": "reset-stats"}));
-    assert_eq!(group.statistics(0)["namespaces"][2], of(3, MIB, 0, 0));
+    group.ready[0].ask(&json!({"request": "reset-stats"}));
+    assert_eq!(group.ready[0].statistics()["namespaces"][2], of(3, MIB, 0, 0));
     group.finish();
 }
 
@@ -290,11 +264,11 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     {
         assert_eq!(queues[queue].call(read_at(offset_bytes)).is_err(), fails, "{queue} {offset_bytes}");
     }
-    let fault = &group.ask(0, &json!({"request": "fault-list"}))["faults"][0];
+    let fault = &group.ready[0].ask(&json!({"request": "fault-list"}))["faults"][0];
     let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
     assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
-    let refused = group.ask(0, &json!({"request": "fault-inject", "faults": [beyond]}));
+    let refused = group.ready[0].ask(&json!({"request": "fault-inject", "faults": [beyond]}));
     assert_eq!(refused["error"], "offset is 1048576, expected less than the namespace's size");
     group.finish();
 }
@@ -307,7 +281,7 @@ fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let cut = group.ask(0, &json!({"request": "power-cut", "keep_connections": true}));
+    let cut = group.ready[0].ask(&json!({"request": "power-cut", "keep_connections": true}));
     assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
@@ -322,7 +296,7 @@ fn a_backing_file_has_all_namespaces_where_they_were() {
     for serving in 0..2_u8 {
         let group = Group::start(&[options.clone()]);
         for (name, value) in ["drive", "drive-2", "drive-3"].into_iter().zip(1..) {
-            let mut client = group.client(0, name);
+            let mut client = group.ready[0].client(name);
             assert_eq!(read(&mut client, 3), serving * value);
             write(&mut client, 3, value);
         }

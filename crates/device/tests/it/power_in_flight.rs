@@ -6,11 +6,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::drives::{Chance, is_all};
-use crate::served::{ServedDrive, read_of, write_of};
+use crate::served::{Reach, ServedDrive, read_of, write_of};
 use crate::with;
 use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
-use ioassay_device::server::TransportReport;
-use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
 const PAGE: u64 = 4096;
@@ -54,23 +52,17 @@ impl Drive {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-
-    fn transport(&self, name: &str) -> &TransportReport {
-        self.0.ready.transports.iter().find(|transport| transport.transport == name).expect("a transport")
-    }
 }
 
 /// A connection, and what has to stay for it.
 type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
 
 fn by_nbd(drive: &Drive) -> Connection {
-    (Box::new(drive.0.client()), None)
+    (Box::new(drive.0.client("")), None)
 }
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
-    let transport = drive.transport("nvme-tcp");
-    let at: Endpoint = transport.address.parse().expect("an address");
-    let name = transport.nqn.as_deref().expect("a name");
+    let (at, name) = drive.0.subsystem();
     let settings = with(nvme_tcp::Settings::default(), |settings| {
         settings.entries = 1024;
     });
@@ -79,7 +71,7 @@ fn by_nvme_tcp(drive: &Drive) -> Connection {
 }
 
 fn by_vfio_user(drive: &Drive) -> Connection {
-    let path = PathBuf::from(&drive.transport("vfio-user").address);
+    let path = PathBuf::from(&drive.0.transport("vfio-user").address);
     let settings = vfio_user::Settings {
         entries: 512,
         data_bytes: (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize,
