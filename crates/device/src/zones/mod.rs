@@ -341,16 +341,15 @@ impl Zones {
         for number in 0..self.geometry.count {
             let (start, end) = (self.start_bytes(number), self.end_bytes(number));
             let zone = &mut self.all[number as usize];
-            if zone.durable_bytes < zone.write_pointer_bytes {
-                discard(zone.durable_bytes..zone.write_pointer_bytes);
-            }
-            let was_written_full = zone.write_pointer_bytes == end;
-            let lost = zone.durable_bytes < zone.write_pointer_bytes;
+            let lost = zone.durable_bytes..zone.write_pointer_bytes;
             zone.write_pointer_bytes = zone.durable_bytes;
-            let is_active = zone.state.is_active();
-            if is_active || (zone.state == ZoneState::Full && was_written_full && lost) {
-                let to = if zone.write_pointer_bytes == start { ZoneState::Empty } else { ZoneState::Closed };
+            let lost_its_end = zone.state == ZoneState::Full && !lost.is_empty() && lost.end == end;
+            if zone.state.is_active() || lost_its_end {
+                let to = if lost.start == start { ZoneState::Empty } else { ZoneState::Closed };
                 self.set(number, to);
+            }
+            if !lost.is_empty() {
+                discard(lost);
             }
         }
         // More zones may have lost their ends than can be active: the controller finishes those written first.
