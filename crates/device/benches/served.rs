@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
-use ioassay_device::command::{Drive, Facts};
+use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
@@ -32,7 +32,7 @@ fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Emu
     let model = Model::new(case.model, SIZE_BYTES, &Geometry::default(), &buffer, u64::MAX);
     let path = folder.path().join("backing");
     let backing = case.backed.then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
-    let facts = Facts { size_bytes: SIZE_BYTES, ..Facts::default() };
+    let facts = DriveInfo { size_bytes: SIZE_BYTES, ..DriveInfo::default() };
     let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
     store.grant().expect("memory");
     let clock = Clock::Set(Arc::clone(clock));

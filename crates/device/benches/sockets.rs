@@ -14,7 +14,7 @@ use std::thread;
 use ioassay_device::client::nvme_tcp::{self, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting, nbd};
 use ioassay_device::clock::Clock;
-use ioassay_device::command::Facts;
+use ioassay_device::command::DriveInfo;
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::store::Store;
 use ioassay_device::transport::{self, Transport};
@@ -35,7 +35,7 @@ struct Served {
 
 impl Served {
     fn new(place: &str) -> Self {
-        let facts = Facts { size_bytes: SIZE_BYTES, volatile_cache: false, ..Facts::default() };
+        let facts = DriveInfo { size_bytes: SIZE_BYTES, volatile_cache: false, ..DriveInfo::default() };
         Self {
             drive: EmulatedDrive::new(facts, written(), None, Clock::start()).expect("a drive"),
             transport: transport::open(0, place).expect("a place"),

@@ -86,7 +86,7 @@ pub struct Extent {
 
 /// What transports know of the drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct DriveInfo {
     pub size_bytes: u64,
     /// Bytes of a logical block: 512 or 4096.
     pub block_bytes: u32,
@@ -102,7 +102,7 @@ pub struct Facts {
 }
 
 /// An empty drive with blocks of 512 bytes.
-impl Default for Facts {
+impl Default for DriveInfo {
     fn default() -> Self {
         Self {
             size_bytes: 0,
@@ -117,7 +117,7 @@ impl Default for Facts {
     }
 }
 
-impl Facts {
+impl DriveInfo {
     /// Bytes that are written whole or not at all when power is lost, if they are aligned: a page of
     /// the model, and no more than the backing file's system writes at once.
     pub fn atomic_bytes(&self) -> u32 {
@@ -133,7 +133,7 @@ pub struct Namespace<'a> {
     /// First byte on the drive.
     pub start_bytes: u64,
     /// Properties of the drive, with the size of the namespace.
-    pub facts: &'a Facts,
+    pub facts: &'a DriveInfo,
 }
 
 impl Namespace<'_> {
@@ -146,7 +146,7 @@ impl Namespace<'_> {
 /// The drive as transports see it.
 pub trait Drive {
     /// Properties of the drive. While it is served, only `read_only` may change, when the drive is worn out.
-    fn facts(&self) -> &Facts;
+    fn facts(&self) -> &DriveInfo;
 
     /// The namespace of this number, if there is one. Namespaces do not change while the drive is served.
     fn namespace(&self, id: u32) -> Option<Namespace<'_>> {

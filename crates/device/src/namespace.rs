@@ -6,7 +6,7 @@
 //! content have the addresses of the whole drive.
 
 use crate::Error;
-use crate::command::{Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble};
+use crate::command::{Command, Drive, DriveInfo, Extent, Health, Op, Status, Tag, Trouble};
 use crate::zones::Zones;
 
 pub use crate::command::{FIRST_NAMESPACE as FIRST, Namespace};
@@ -32,18 +32,18 @@ pub struct Namespaces {
     /// Size of the whole drive.
     drive_bytes: u64,
     /// Of each namespace: where it begins, and what it is.
-    parts: Vec<(u64, Facts)>,
+    parts: Vec<(u64, DriveInfo)>,
 }
 
 impl Namespaces {
     /// The whole drive is one namespace.
-    pub fn whole(drive: &Facts) -> Self {
+    pub fn whole(drive: &DriveInfo) -> Self {
         Self { drive_bytes: drive.size_bytes, parts: vec![(0, drive.clone())] }
     }
 
     /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
     /// but the last are whole pages of `page_bytes`, so that no two share a page.
-    pub fn of_sizes(drive: &Facts, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
+    pub fn of_sizes(drive: &DriveInfo, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
         let require = |holds: bool, value: u64, wanted: String| Error::require(holds, "namespaces", value, wanted);
         let count = sizes_bytes.len();
         let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
@@ -56,7 +56,7 @@ impl Namespaces {
                 if number == count { ("blocks", block_bytes) } else { ("pages", page_bytes.max(block_bytes)) };
             let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
             require(size_bytes > 0 && size_bytes % unit_bytes == 0, size_bytes, wanted)?;
-            parts.push((end_bytes, Facts { size_bytes, ..drive.clone() }));
+            parts.push((end_bytes, DriveInfo { size_bytes, ..drive.clone() }));
             end_bytes = end_bytes.saturating_add(size_bytes);
         }
         let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
@@ -124,7 +124,7 @@ impl<'a> NamespaceDrive<'a> {
 }
 
 impl Drive for NamespaceDrive<'_> {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         match self.drive.namespace(self.id) {
             Some(namespace) => namespace.facts,
             None => self.drive.facts(), // it was there, and stays
@@ -189,8 +189,8 @@ impl Drive for NamespaceDrive<'_> {
 mod tests {
     use super::*;
 
-    fn facts(size_bytes: u64) -> Facts {
-        Facts { size_bytes, ..Facts::default() }
+    fn facts(size_bytes: u64) -> DriveInfo {
+        DriveInfo { size_bytes, ..DriveInfo::default() }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use crate::clock::Clock;
-use crate::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
+use crate::command::{Answer, Command, Drive, DriveInfo, Extent, Health, Op, Tag, Trouble};
 use crate::counters::{CommandCounters, NamespaceCounters};
 use crate::faults::Faults;
 use crate::model::Model;
@@ -51,7 +51,7 @@ pub struct TransportOverhead {
 
 /// A drive in real time: content, model and counters. It knows no transport.
 pub struct EmulatedDrive {
-    facts: Facts,
+    facts: DriveInfo,
     namespaces: Namespaces,
     clock: Clock,
     store: Store,
@@ -95,7 +95,7 @@ pub struct EmulatedDrive {
 
 impl EmulatedDrive {
     /// A drive with this content, an optional model, and a clock.
-    pub fn new(facts: Facts, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
+    pub fn new(facts: DriveInfo, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
         let syncer = match store.backing() {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
             _ => None,
@@ -309,7 +309,7 @@ impl EmulatedDrive {
 }
 
 impl Drive for EmulatedDrive {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 

@@ -21,7 +21,7 @@ pub use options::{NamespaceSize, Options, Poll, PreconditioningReport, Ready, Tr
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::command::{Drive, Facts, Status};
+use crate::command::{Drive, DriveInfo, Status};
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::model::Model;
 use crate::namespace::Namespaces;
@@ -179,7 +179,7 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<(DriveServer
 }
 
 /// The namespaces that options say.
-fn namespaces(options: &Options, facts: &Facts, model: Option<&Model>) -> Result<Namespaces, Error> {
+fn namespaces(options: &Options, facts: &DriveInfo, model: Option<&Model>) -> Result<Namespaces, Error> {
     let sizes_bytes = &options.namespaces_bytes;
     if sizes_bytes.is_empty() {
         return Ok(Namespaces::whole(facts));
@@ -227,11 +227,11 @@ fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Resul
     Ok(available_bytes - size_bytes)
 }
 
-fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
+fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> DriveInfo {
     let buffered = model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0);
     let fits = |text: &str, most| text.chars().filter(|&of| (' '..='~').contains(&of)).take(most).collect();
     let name = options.profile.as_ref().unwrap_or(&options.model);
-    Facts {
+    DriveInfo {
         size_bytes,
         block_bytes: options.block_bytes,
         preferred_bytes: preferred_bytes(options.block_bytes, model),

@@ -7,7 +7,7 @@ use super::entry::{Outcome, Submission};
 use super::opcode::io as opcode;
 use super::status::{self, Status};
 use super::{u32_at, u64_at};
-use crate::command::{Answer, Drive, Facts, Op, Status as Ended, Tag};
+use crate::command::{Answer, Drive, DriveInfo, Op, Status as Ended, Tag};
 use crate::namespace::NamespaceDrive;
 
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
@@ -188,7 +188,7 @@ pub fn flush(queue: &mut impl IoQueue, id: u16, part: Part, drive: &mut dyn Driv
 }
 
 /// Where a command's blocks lie within its namespace: first byte and number of bytes.
-pub(super) fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), Status> {
+pub(super) fn extent(command: &Submission, facts: &DriveInfo) -> Result<(u64, u64), Status> {
     let blocks = u64::from(command.word(12) & 0xffff) + 1;
     let place = placed(command.double_word(10), blocks, facts)?;
     // Write Zeroes carries no data, and no limit is its (fields MDTS and VSL).
@@ -198,7 +198,7 @@ pub(super) fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), 
     Ok(place)
 }
 
-fn placed(first: u64, blocks: u64, facts: &Facts) -> Result<(u64, u64), Status> {
+fn placed(first: u64, blocks: u64, facts: &DriveInfo) -> Result<(u64, u64), Status> {
     let block = u64::from(facts.block_bytes.max(1));
     let end = first.checked_add(blocks).ok_or(status::LBA_OUT_OF_RANGE)?;
     if end > facts.size_bytes / block {

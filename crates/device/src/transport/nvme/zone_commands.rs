@@ -6,7 +6,7 @@ use super::entry::{Outcome, Submission};
 use super::io::{IoQueue, Part, Wanted, extent};
 use super::opcode::io as opcode;
 use super::status::{self, Status, of_zone};
-use crate::command::{Drive, Facts, Op};
+use crate::command::{Drive, DriveInfo, Op};
 use crate::namespace::NamespaceDrive;
 use crate::zones::{Zone, ZoneAction, ZoneState, Zones};
 
@@ -134,7 +134,7 @@ fn manage(queue: &mut impl IoQueue, command: &Submission, drive: &mut dyn Drive)
 }
 
 /// The first byte of the block that a command names.
-fn address(command: &Submission, facts: &Facts) -> Result<u64, Status> {
+fn address(command: &Submission, facts: &DriveInfo) -> Result<u64, Status> {
     let block = u64::from(facts.block_bytes.max(1));
     let first = command.double_word(10);
     if first >= facts.size_bytes / block {
@@ -191,7 +191,7 @@ fn filtered(filter: u32) -> Option<fn(ZoneState) -> bool> {
 }
 
 /// The descriptor of a zone (figure 37). Without a valid write pointer its field has all bits set.
-fn describe(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &Facts) {
+fn describe(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &DriveInfo) {
     let block = u64::from(facts.block_bytes.max(1));
     let has_pointer = zone.state == ZoneState::Empty || zone.state.is_active();
     let pointer = if has_pointer { zone.write_pointer_bytes / block } else { u64::MAX };

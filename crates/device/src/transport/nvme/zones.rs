@@ -6,7 +6,7 @@ use super::entry::{Outcome, Submission};
 use super::io::EVERY_NAMESPACE;
 use super::opcode::{admin, io as opcode};
 use super::{Subsystem, identify, status};
-use crate::command::{Drive, Facts};
+use crate::command::{Drive, DriveInfo};
 use crate::namespace::FIRST;
 use crate::zones::Zones;
 
@@ -60,7 +60,7 @@ pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsy
 }
 
 /// What the command set itself says of the namespace, of the controller, and which namespaces have it.
-fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) -> Outcome {
+fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &DriveInfo) -> Outcome {
     match command.room() {
         Ok(room) if room >= identify::IDENTIFY_BYTES => {}
         Ok(_) => return status::SGL_LENGTH_INVALID.into(),
@@ -80,7 +80,7 @@ fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) 
 
 /// The namespace (figure 48). No zone changes by itself for another reason than its wear, and reads may cross
 /// boundaries.
-fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &Facts) {
+fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &DriveInfo) {
     let geometry = zones.geometry();
     let limit = |most: u32| {
         let less_one = if most == geometry.count { u32::MAX } else { most - 1 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
-use ioassay_device::command::{Drive, Facts};
+use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
@@ -69,8 +69,8 @@ impl Made {
         }
     }
 
-    pub fn facts(&self) -> Facts {
-        Facts { size_bytes: self.size_bytes(), ..Facts::default() }
+    pub fn facts(&self) -> DriveInfo {
+        DriveInfo { size_bytes: self.size_bytes(), ..DriveInfo::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble};
+use ioassay_device::command::{Answer, Command, Drive, DriveInfo, Extent, Health, Op, Status, Tag, Trouble};
 use ioassay_device::namespace::{Namespace, Namespaces};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::socket::Output;
@@ -15,7 +15,7 @@ use ioassay_device::zones::{ZoneError, Zones};
 
 /// Answers at once, or when it is told to.
 pub struct Memory {
-    pub facts: Facts,
+    pub facts: DriveInfo,
     pub bytes: Vec<u8>,
     /// Its namespaces, if they are not one.
     pub namespaces: Option<Namespaces>,
@@ -30,12 +30,12 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(size_bytes: u64, block_bytes: u32) -> Self {
-        let facts = Facts {
+        let facts = DriveInfo {
             size_bytes,
             block_bytes,
             serial: "IA0001".into(),
             model: "ioassay memory".into(),
-            ..Facts::default()
+            ..DriveInfo::default()
         };
         let bytes = vec![0; size_bytes as usize];
         Self {
@@ -104,7 +104,7 @@ fn in_zones(zones: &mut Zones, command: &Command, bytes: &mut [u8]) -> Result<()
 }
 
 impl Drive for Memory {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 

@@ -3,27 +3,27 @@
 use super::super::abi::{self, Fields, allocate, attribute, init};
 use super::super::file_request::O_DSYNC;
 use super::*;
-use crate::command::{Answer, Facts, Health};
+use crate::command::{Answer, DriveInfo, Health};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
 const SIZE: u64 = 64 * BLOCK;
 
 struct Ram {
-    facts: Facts,
+    facts: DriveInfo,
     data: Vec<u8>,
     due: Vec<Answer>,
 }
 
 impl Ram {
     fn new() -> Self {
-        let facts = Facts { size_bytes: SIZE, block_bytes: BLOCK as u32, ..Facts::default() };
+        let facts = DriveInfo { size_bytes: SIZE, block_bytes: BLOCK as u32, ..DriveInfo::default() };
         Self { facts, data: vec![0; SIZE as usize], due: Vec::new() }
     }
 }
 
 impl Drive for Ram {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 
