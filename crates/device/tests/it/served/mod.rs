@@ -81,8 +81,8 @@ pub trait Reach {
 
     /// A client of an export over NBD.
     fn client(&self, export: &str) -> Client {
-        let at = self.transport("nbd").address.parse().expect("an address");
-        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
+        let (_, path) = self.transport("nbd").address.split_once("?socket=").expect("a Unix socket");
+        Client::connect(&Endpoint::Unix(path.into()), export, true, Waiting::Sleeps).expect("a drive that serves")
     }
 
     /// Where the NVMe subsystem is over TCP, and its name.
