@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
-use ioassay_device::command::{Drive, Facts};
-use ioassay_device::counters::Completion;
+use ioassay_device::command::Answer;
+use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
@@ -32,16 +32,7 @@ fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Emu
     let model = Model::new(case.model, SIZE_BYTES, &Geometry::default(), &buffer, u64::MAX);
     let path = folder.path().join("backing");
     let backing = case.backed.then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
-    let facts = Facts {
-        size_bytes: SIZE_BYTES,
-        block_bytes: 512,
-        preferred_bytes: 4096,
-        read_only: false,
-        volatile_cache: true,
-        serial: String::new(),
-        model: String::new(),
-        firmware: String::new(),
-    };
+    let facts = DriveInfo { size_bytes: SIZE_BYTES, ..DriveInfo::default() };
     let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
     store.grant().expect("memory");
     let clock = Clock::Set(Arc::clone(clock));
@@ -56,7 +47,7 @@ fn cost_ns(case: &Case, commands: u64) -> f64 {
     let data = vec![7; PAGE as usize];
     let data = if case.op == Op::Write { &data[..] } else { &[] };
     let mut chance = 1_u64;
-    let mut due: Vec<Completion> = Vec::new();
+    let mut due: Vec<Answer> = Vec::new();
     let mut answered = 0;
     let begin_ns = thread_ns();
     while answered < commands {
@@ -70,8 +61,8 @@ fn cost_ns(case: &Case, commands: u64) -> f64 {
         if let Some(next_ps) = drive.next_ps() {
             clock.fetch_max(next_ps, Ordering::Relaxed);
         }
-        drive.take_completions(&mut due);
-        drive.record_completions(&due);
+        drive.take_answers(&mut due);
+        drive.record_answers(&due);
         answered += due.len() as u64;
         due.clear();
     }

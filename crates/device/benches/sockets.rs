@@ -14,7 +14,7 @@ use std::thread;
 use ioassay_device::client::nvme_tcp::{self, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting, nbd};
 use ioassay_device::clock::Clock;
-use ioassay_device::command::Facts;
+use ioassay_device::command::DriveInfo;
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::store::Store;
 use ioassay_device::transport::{self, Transport};
@@ -35,16 +35,7 @@ struct Served {
 
 impl Served {
     fn new(place: &str) -> Self {
-        let facts = Facts {
-            size_bytes: SIZE_BYTES,
-            block_bytes: 512,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: false,
-            serial: String::new(),
-            model: String::new(),
-            firmware: String::new(),
-        };
+        let facts = DriveInfo { size_bytes: SIZE_BYTES, volatile_cache: false, ..DriveInfo::default() };
         Self {
             drive: EmulatedDrive::new(facts, written(), None, Clock::start()).expect("a drive"),
             transport: transport::open(0, place).expect("a place"),
@@ -55,12 +46,12 @@ impl Served {
     fn serve(&mut self) -> usize {
         self.transport.poll(&mut self.drive).expect("a transport");
         let mut due = Vec::new();
-        self.drive.take_completions(&mut due);
-        for completion in &due {
-            self.transport.answer(completion.into(), &self.drive);
+        self.drive.take_answers(&mut due);
+        for answer in &due {
+            self.transport.answer(*answer, &self.drive);
         }
         self.transport.send(&self.drive).expect("a transport");
-        self.drive.record_completions(&due);
+        self.drive.record_answers(&due);
         due.len()
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 #[derive(Debug, Clone)]
 pub enum Clock {
     Real(Instant),
-    /// Whatever somebody sets: for tests.
+    /// A time that tests set.
     Set(Arc<AtomicU64>),
 }
 

@@ -7,7 +7,7 @@ use crate::zones::{ZoneAction, ZoneError, Zones};
 /// The first namespace, and the only one of most drives.
 pub const FIRST_NAMESPACE: u32 = 1;
 
-/// What is wanted of the drive.
+/// What a command asks of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     Read,
@@ -22,10 +22,10 @@ pub enum Op {
     Zone(ZoneAction, bool),
 }
 
-/// Whose command it is: the transport's own numbers, which the drive only gives back.
+/// Identifies a command to the transport that submitted it. The drive only gives these numbers back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag {
-    /// Which transport, in the order in which the drive was given them.
+    /// The transport's place among those of the drive.
     pub transport: u32,
     /// Which of its connections or queues. A number is used again only when nothing of the one that
     /// had it before is in flight.
@@ -38,16 +38,16 @@ pub struct Command {
     pub tag: Tag,
     pub op: Op,
     pub offset_bytes: u64,
-    /// How many; 0 for a flush.
+    /// Length in bytes; 0 for a flush.
     pub length_bytes: u64,
-    /// Durable before it is answered (writes, zeroes, trims).
+    /// Whether a write, trim or zeroing has to be durable before it is answered.
     pub fua: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Done,
-    /// The range does not lie within the drive, or is not whole blocks of its.
+    /// The range does not lie within the drive, or does not consist of whole blocks.
     OutOfRange,
     /// The drive cannot be written.
     ReadOnly,
@@ -55,13 +55,13 @@ pub enum Status {
     NoSpace,
     /// The backing file cannot be read or written.
     Failed,
-    /// Flash cannot be read or written: another try is of no use.
+    /// Flash cannot be read or written, so that a retry is useless.
     Media,
     /// The drive lost its power before it was done.
     PowerLost,
-    /// Its host aborted it: it may be done, in part or not at all.
+    /// The host aborted the command, which may be done, done in part, or not done.
     Aborted,
-    /// The zones of the drive refuse it.
+    /// The zones of the drive refuse the command.
     Zone(ZoneError),
 }
 
@@ -70,12 +70,15 @@ pub enum Status {
 pub struct Answer {
     pub command: Command,
     pub status: Status,
+    pub arrived_ps: u64,
+    /// When the answer is due.
+    pub deadline_ps: u64,
 }
 
 /// The beginning of a range that is alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// How long it is: at least one byte, and at most the range.
+    /// Length of that beginning: at least one byte, and at most the range.
     pub length_bytes: u64,
     /// Whether it was written; what was not, or was trimmed since, reads as zeroes.
     pub is_allocated: bool,
@@ -83,11 +86,11 @@ pub struct Extent {
 
 /// What transports know of the drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct DriveInfo {
     pub size_bytes: u64,
     /// Bytes of a logical block: 512 or 4096.
     pub block_bytes: u32,
-    /// Bytes that it best reads and writes at once, aligned: a power of two, and whole blocks.
+    /// The best size and alignment of reads and writes, bytes: a power of two, and whole blocks.
     pub preferred_bytes: u32,
     pub read_only: bool,
     /// Whether it has a volatile write buffer, so that only a flush makes answered writes durable.
@@ -98,7 +101,23 @@ pub struct Facts {
     pub firmware: String,
 }
 
-impl Facts {
+/// An empty drive with blocks of 512 bytes.
+impl Default for DriveInfo {
+    fn default() -> Self {
+        Self {
+            size_bytes: 0,
+            block_bytes: 512,
+            preferred_bytes: 4096,
+            read_only: false,
+            volatile_cache: true,
+            serial: "IOASSAY1".into(),
+            model: "ioassay".into(),
+            firmware: "1".into(),
+        }
+    }
+}
+
+impl DriveInfo {
     /// Bytes that are written whole or not at all when power is lost, if they are aligned: a page of
     /// the model, and no more than the backing file's system writes at once.
     pub fn atomic_bytes(&self) -> u32 {
@@ -109,16 +128,16 @@ impl Facts {
 /// A namespace of a drive.
 #[derive(Debug, Clone, Copy)]
 pub struct Namespace<'a> {
-    /// Its number: 1 and up.
+    /// The namespace's number, from 1 on.
     pub id: u32,
-    /// Where it begins on the drive.
+    /// First byte on the drive.
     pub start_bytes: u64,
-    /// What it is; its size is that of the namespace.
-    pub facts: &'a Facts,
+    /// Properties of the drive, with the size of the namespace.
+    pub facts: &'a DriveInfo,
 }
 
 impl Namespace<'_> {
-    /// Its place on the drive.
+    /// The bytes of the drive that belong to the namespace.
     pub fn range(&self) -> Range<u64> {
         self.start_bytes..self.start_bytes + self.facts.size_bytes
     }
@@ -126,15 +145,15 @@ impl Namespace<'_> {
 
 /// The drive as transports see it.
 pub trait Drive {
-    /// What it is. While it is served, only whether it refuses writes may change: when it is worn out.
-    fn facts(&self) -> &Facts;
+    /// Properties of the drive. While it is served, only `read_only` may change, when the drive is worn out.
+    fn facts(&self) -> &DriveInfo;
 
-    /// A namespace of it; `None` if it has none of this number. They stay as they are while it is served.
+    /// The namespace of this number, if there is one. Namespaces do not change while the drive is served.
     fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
         (id == FIRST_NAMESPACE).then(|| Namespace { id, start_bytes: 0, facts: self.facts() })
     }
 
-    /// How many namespaces it has: their numbers are 1 and up.
+    /// The number of namespaces, which are numbered from 1 on.
     fn namespace_count(&self) -> u32 {
         1
     }
@@ -164,15 +183,15 @@ pub trait Drive {
         Extent { length_bytes, is_allocated: true }
     }
 
-    /// Numbers for health log pages.
+    /// Counters for health log pages.
     fn health(&self) -> Health;
 
-    /// Its zones, if it is zoned.
+    /// The zones of a zoned drive.
     fn zones(&self) -> Option<&Zones> {
         None
     }
 
-    /// What is wrong with it: asked often, and to be told at once.
+    /// What is wrong with the drive. Transports ask often, so this has to be quick.
     fn trouble(&self) -> Trouble {
         Trouble::default()
     }
@@ -187,19 +206,19 @@ pub struct Trouble {
     pub unreliable: bool,
 }
 
-/// What a drive tells of its life (NVM Express Base Specification 2.0, figure 207).
+/// Counters of a drive's life (NVM Express Base Specification 2.0, figure 207).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Health {
     pub read_bytes: u64,
     pub written_bytes: u64,
     pub reads: u64,
     pub writes: u64,
-    /// Microseconds in which it was busy.
+    /// Time with commands in flight, microseconds.
     pub busy_us: u64,
     /// Commands that ended with an error of the medium.
     pub media_errors: u64,
     pub unsafe_shutdowns: u64,
-    /// Seconds since it was first served.
+    /// Seconds since the drive was first served.
     pub power_on_s: u64,
     /// Share of the erase cycles that are used up, percent.
     pub percentage_used: u8,

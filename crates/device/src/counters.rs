@@ -3,15 +3,23 @@
 use ioassay_stats::Histogram;
 use serde::Serialize;
 
-use crate::command::{Command, Op, Status};
+use crate::command::{Answer, Op, Status};
 
-#[derive(Debug, Clone, Default)]
-pub struct OpCounters {
+/// Commands of one kind. A distribution is a histogram while they are counted.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct OpCounters<D = Histogram> {
     pub commands: u64,
     pub bytes: u64,
     pub errors: u64,
     /// From arrival to answer, nanoseconds, of successful ones.
-    pub latency_ns: Histogram,
+    pub latency_ns: D,
+}
+
+impl<D> OpCounters<D> {
+    fn map<E>(&self, of: &impl Fn(&D) -> E) -> OpCounters<E> {
+        let &Self { commands, bytes, errors, ref latency_ns } = self;
+        OpCounters { commands, bytes, errors, latency_ns: of(latency_ns) }
+    }
 }
 
 /// Commands of one kind to one namespace.
@@ -32,60 +40,66 @@ pub struct NamespaceCounters {
 
 impl NamespaceCounters {
     /// A command of the namespace was answered.
-    pub fn record(&mut self, completion: &Completion) {
-        let counters = match completion.command.op {
+    pub fn record(&mut self, answer: &Answer) {
+        let counters = match answer.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
             Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
             Op::Flush => return,
         };
-        if completion.status == Status::Done {
+        if answer.status == Status::Done {
             counters.commands += 1;
-            counters.bytes += completion.command.length_bytes;
+            counters.bytes += answer.command.length_bytes;
         } else {
             counters.errors += 1;
         }
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct CommandCounters {
-    pub reads: OpCounters,
-    pub writes: OpCounters,
-    pub trims: OpCounters,
-    pub flushes: OpCounters,
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CommandCounters<D = Histogram> {
+    pub reads: OpCounters<D>,
+    pub writes: OpCounters<D>,
+    pub trims: OpCounters<D>,
+    pub flushes: OpCounters<D>,
     /// How late each answer was given to the system, after its deadline, nanoseconds.
-    pub late_ns: Histogram,
-    /// Commands in flight at each arrival, including the new completion.
-    pub depth: Histogram,
+    pub late_ns: D,
+    /// Commands in flight at each arrival, including the new one.
+    pub depth: D,
     /// Time with commands in flight, picoseconds.
+    #[serde(skip)]
     pub busy_ps: u64,
 }
 
-/// A completed command, as it is answered.
-#[derive(Debug, Clone, Copy)]
-pub struct Completion {
-    pub command: Command,
-    pub status: Status,
-    pub arrived_ps: u64,
-    /// When its answer is due.
-    pub deadline_ps: u64,
+impl<D> CommandCounters<D> {
+    /// The same counters with another form of distributions.
+    pub(crate) fn map<E>(&self, of: impl Fn(&D) -> E) -> CommandCounters<E> {
+        CommandCounters {
+            reads: self.reads.map(&of),
+            writes: self.writes.map(&of),
+            trims: self.trims.map(&of),
+            flushes: self.flushes.map(&of),
+            late_ns: of(&self.late_ns),
+            depth: of(&self.depth),
+            busy_ps: self.busy_ps,
+        }
+    }
 }
 
 impl CommandCounters {
     /// An answer was given to the system at `at_ps`.
-    pub fn record(&mut self, completion: &Completion, at_ps: u64) {
-        self.late_ns.record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
-        let counters = match completion.command.op {
+    pub fn record(&mut self, answer: &Answer, at_ps: u64) {
+        self.late_ns.record(at_ps.saturating_sub(answer.deadline_ps) / 1000);
+        let counters = match answer.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
             Op::Trim | Op::WriteZeroes | Op::Zone(..) => &mut self.trims,
             Op::Flush => &mut self.flushes,
         };
-        if completion.status == Status::Done {
+        if answer.status == Status::Done {
             counters.commands += 1;
-            counters.bytes += completion.command.length_bytes;
-            counters.latency_ns.record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
+            counters.bytes += answer.command.length_bytes;
+            counters.latency_ns.record(at_ps.saturating_sub(answer.arrived_ps) / 1000);
         } else {
             counters.errors += 1;
         }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// A drive that cannot be, or cannot be served.
+/// Why a drive cannot be made, or cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option that cannot be.
+    /// An option has a value that is not allowed.
     #[error("{name} is {value}, expected {wanted}")]
     Option { name: &'static str, value: String, wanted: String },
     #[error(
@@ -21,24 +21,24 @@ pub enum Error {
     MemoryOfAll { drives: usize, needed_bytes: u64, available_bytes: u64 },
     #[error("drive[{number}]: {source}")]
     OfDrive {
-        /// Its place among them, from 0 on.
+        /// The drive's place among all drives, from 0 on.
         number: usize,
-        /// What is wrong with it.
+        /// Why this drive cannot be served.
         source: Box<Self>,
     },
     /// The backing file cannot be used.
     #[error("backing file {path}: {what}")]
     Backing {
         path: PathBuf,
-        /// What is wrong with it, and what was wanted.
+        /// The problem, and what is expected.
         what: String,
     },
     /// A socket, a mount, or something else of the system.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
-        /// Why it could not be.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The name of the NVMe subsystem.
@@ -55,7 +55,17 @@ impl Error {
         Self::Option { name, value: value.to_string(), wanted: wanted.into() }
     }
 
-    /// Says of an error which drive it concerns.
+    /// Refuses the value of an option unless a condition holds.
+    pub(crate) fn require(
+        holds: bool,
+        name: &'static str,
+        value: impl Copy + ToString,
+        wanted: impl Into<String>,
+    ) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self::option(name, value, wanted)) }
+    }
+
+    /// Adds to an error which drive it concerns.
     pub(crate) fn of_drive(number: usize) -> impl Fn(Self) -> Self {
         move |error| Self::OfDrive { number, source: Box::new(error) }
     }

@@ -6,11 +6,11 @@
 //!
 //! - [`client`]: what measures and tests the transports from outside.
 //! - [`command`]: what transports and drive exchange.
-//! - [`transport`]: the only place with sockets; one file or folder each.
+//! - [`transport`]: how commands come in and answers leave; one file or folder for each transport.
 //! - [`emulated_drive`]: the drive that transports see, over its content ([`store`]), its [`model`],
 //!   and its [`write_cache`], whose content a power loss takes.
 //! - [`namespace`]: its parts, and the bounds between them.
-//! - [`faults`]: what a drive that misbehaves makes of its commands.
+//! - [`faults`]: injected faults, and what they make of commands.
 //! - [`zones`]: the zones of a zoned drive, without content and time.
 //! - [`server`]: from options to the end: the event loop, calibration, and the control socket.
 
@@ -22,7 +22,6 @@ pub mod emulated_drive;
 mod error;
 pub mod faults;
 pub mod geometry;
-mod id_map;
 pub mod model;
 pub mod namespace;
 pub mod report;

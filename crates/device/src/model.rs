@@ -15,7 +15,7 @@ use crate::geometry::{BufferOptions, Geometry};
 
 pub struct Entry {
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description in one line.
     pub about: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub const MODELS: &[Entry] = &[
     Entry { name: "none", about: "no model: the drive answers at once" },
 ];
 
-/// After so long a rest its clock begins anew: its time is bounded.
+/// A model that is idle after this time restarts its clock, because its time is bounded.
 const CLOCK_RESET_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
 
 /// When the latest request completed.
@@ -91,8 +91,7 @@ impl Model {
         let drive = self.simulation.drive_mut();
         let pages = range.start.div_ceil(self.page_bytes)..range.end / self.page_bytes;
         for page in pages {
-            let place = drive.place(page as u32);
-            drive.trim(place);
+            drive.trim(drive.place(page as u32));
         }
     }
 
@@ -128,17 +127,17 @@ impl Model {
         self.page_bytes
     }
 
-    /// The drive that it serves.
+    /// The simulated drive with its buffer and counters.
     pub fn simulation(&self) -> &OnlineDrive {
         &self.simulation
     }
 
-    /// What its requests are counted, which begins anew.
+    /// The same, to take its counters or to cut its power.
     pub fn simulation_mut(&mut self) -> &mut OnlineDrive {
         &mut self.simulation
     }
 
-    /// A request begins now; its number. A write may pass the buffer by.
+    /// Submits a request, and returns its number. A write may bypass the buffer.
     pub fn submit(
         &mut self,
         now_ps: u64,
@@ -162,7 +161,7 @@ impl Model {
         Some(self.simulation.next_ps()?.saturating_add(self.origin_ps))
     }
 
-    /// Lets all happen that happens by `to_ps`; completions are on the drive's clock.
+    /// Advances the model to `to_ps` and appends its events; completions are on the drive's clock.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
         let Some(to_ps) = to_ps.checked_sub(self.origin_ps) else {
             return Ok(());

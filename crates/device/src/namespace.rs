@@ -6,7 +6,7 @@
 //! content have the addresses of the whole drive.
 
 use crate::Error;
-use crate::command::{Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble};
+use crate::command::{Command, Drive, DriveInfo, Extent, Health, Op, Status, Tag, Trouble};
 use crate::zones::Zones;
 
 pub use crate::command::{FIRST_NAMESPACE as FIRST, Namespace};
@@ -23,45 +23,35 @@ pub struct Namespaces {
     /// Size of the whole drive.
     drive_bytes: u64,
     /// Of each namespace: where it begins, and what it is.
-    parts: Vec<(u64, Facts)>,
+    parts: Vec<(u64, DriveInfo)>,
 }
 
 impl Namespaces {
     /// The whole drive is one namespace.
-    pub fn whole(drive: &Facts) -> Self {
+    pub fn whole(drive: &DriveInfo) -> Self {
         Self { drive_bytes: drive.size_bytes, parts: vec![(0, drive.clone())] }
     }
 
     /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
     /// but the last are whole pages of `page_bytes`, so that no two share a page.
-    pub fn of_sizes(drive: &Facts, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
-        let wrong = |value: &dyn ToString, wanted: String| {
-            Err(Error::Option { name: "namespaces", value: value.to_string(), wanted })
-        };
-        if sizes_bytes.is_empty() || sizes_bytes.len() > MOST_NAMESPACES {
-            let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
-            return wrong(&sizes_bytes.len(), wanted);
-        }
+    pub fn of_sizes(drive: &DriveInfo, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
+        let require = |holds: bool, value: u64, wanted: String| Error::require(holds, "namespaces", value, wanted);
+        let count = sizes_bytes.len();
+        let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
+        require((1..=MOST_NAMESPACES).contains(&count), count as u64, wanted)?;
         let block_bytes = u64::from(drive.block_bytes.max(1));
-        let mut parts = Vec::with_capacity(sizes_bytes.len());
+        let mut parts = Vec::with_capacity(count);
         let mut end_bytes = 0_u64;
-        for (number, &size_bytes) in sizes_bytes.iter().enumerate() {
-            let is_last = number + 1 == sizes_bytes.len();
-            let unit_bytes = if is_last { block_bytes } else { page_bytes.max(block_bytes) };
-            if size_bytes == 0 || size_bytes % unit_bytes != 0 {
-                let what = if is_last { "blocks" } else { "pages" };
-                let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
-                return wrong(&size_bytes, wanted);
-            }
-            let start_bytes = end_bytes;
+        for (number, &size_bytes) in (1..).zip(sizes_bytes) {
+            let (what, unit_bytes) =
+                if number == count { ("blocks", block_bytes) } else { ("pages", page_bytes.max(block_bytes)) };
+            let wanted = format!("whole {what} of {unit_bytes} bytes, and at least one");
+            require(size_bytes > 0 && size_bytes % unit_bytes == 0, size_bytes, wanted)?;
+            parts.push((end_bytes, DriveInfo { size_bytes, ..drive.clone() }));
             end_bytes = end_bytes.saturating_add(size_bytes);
-            let facts = Facts { size_bytes, ..drive.clone() };
-            parts.push((start_bytes, facts));
         }
-        if end_bytes > drive.size_bytes {
-            let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
-            return wrong(&end_bytes, wanted);
-        }
+        let wanted = format!("at most the drive's {} bytes together", drive.size_bytes);
+        require(end_bytes <= drive.size_bytes, end_bytes, wanted)?;
         Ok(Self { drive_bytes: drive.size_bytes, parts })
     }
 
@@ -87,8 +77,7 @@ impl Namespaces {
 
     /// The place of the namespace that has this byte of the drive in a list of all.
     pub fn index_at(&self, offset_bytes: u64) -> Option<usize> {
-        let behind = self.parts.partition_point(|part| part.0 <= offset_bytes);
-        let index = behind.checked_sub(1)?;
+        let index = self.parts.partition_point(|part| part.0 <= offset_bytes).checked_sub(1)?;
         let (start_bytes, facts) = &self.parts[index];
         (offset_bytes - start_bytes < facts.size_bytes).then_some(index)
     }
@@ -126,7 +115,7 @@ impl<'a> NamespaceDrive<'a> {
 }
 
 impl Drive for NamespaceDrive<'_> {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         match self.drive.namespace(self.id) {
             Some(namespace) => namespace.facts,
             None => self.drive.facts(), // it was there, and stays
@@ -147,8 +136,7 @@ impl Drive for NamespaceDrive<'_> {
             _ => self.placed(command.offset_bytes, command.length_bytes),
         };
         let offset_bytes = placed.unwrap_or(NOWHERE); // the drive answers that it is out of range
-        let command = Command { offset_bytes, ..command };
-        self.drive.submit(command, data);
+        self.drive.submit(Command { offset_bytes, ..command }, data);
     }
 
     fn abort(&mut self, tag: Tag) -> bool {
@@ -163,8 +151,7 @@ impl Drive for NamespaceDrive<'_> {
     }
 
     fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
-        let at = self.placed(offset_bytes, length_bytes);
-        let at = at.ok_or(Status::OutOfRange)?;
+        let at = self.placed(offset_bytes, length_bytes).ok_or(Status::OutOfRange)?;
         self.drive.load(at, length_bytes)
     }
 
@@ -193,17 +180,8 @@ impl Drive for NamespaceDrive<'_> {
 mod tests {
     use super::*;
 
-    fn facts(size_bytes: u64) -> Facts {
-        Facts {
-            size_bytes,
-            block_bytes: 512,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "IA0001".to_owned(),
-            model: "ioassay none".to_owned(),
-            firmware: "1".to_owned(),
-        }
+    fn facts(size_bytes: u64) -> DriveInfo {
+        DriveInfo { size_bytes, ..DriveInfo::default() }
     }
 
     #[test]

@@ -5,8 +5,7 @@ use ioassay_sim::engine::OnlineDrive;
 use ioassay_stats::Histogram;
 use serde::Serialize;
 
-use crate::command::Facts;
-use crate::counters::{CommandCounters, NamespaceCounters, OpCounters};
+use crate::counters::{CommandCounters, NamespaceCounters};
 use crate::faults::FaultReport;
 use crate::namespace::Namespace;
 use crate::zones::ZoneCounts;
@@ -79,33 +78,62 @@ impl NamespaceReport {
     }
 }
 
-/// All counters at one time: quick to take, so that no command waits. Another thread makes the report of it.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    pub facts: Facts,
-    /// Time since the start, picoseconds.
-    pub served_ps: u64,
-    /// Time since the counters were reset, picoseconds.
-    pub counted_ps: u64,
-    pub counters: CommandCounters,
+/// All counters at one time, with histograms: quick to take, so that no command waits. Another thread makes the
+/// [`Report`] of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Snapshot<D = Histogram> {
+    #[serde(flatten)]
+    pub state: DriveState,
+    #[serde(flatten)]
+    pub counters: CommandCounters<D>,
+}
+
+/// A snapshot as clients get it.
+pub type Report = Snapshot<Distribution>;
+
+impl Snapshot {
+    /// Makes the report, with the histograms' buckets if wanted.
+    pub fn report(&self, buckets: bool) -> Report {
+        let counters = self.counters.map(|histogram| Distribution::of(histogram, buckets));
+        Snapshot { state: self.state.clone(), counters }
+    }
+}
+
+/// All that a report says besides the commands of all namespaces.
+#[derive(Debug, Clone, Serialize)]
+pub struct DriveState {
+    pub schema: u32,
+    pub size_bytes: u64,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
+    pub read_only: bool,
+    pub served_s: f64,
+    /// Time since the counters were reset.
+    pub counted_s: f64,
+    /// Of that, with commands in flight.
+    pub busy_s: f64,
+    /// The namespaces, and the commands of each.
     pub namespaces: Vec<NamespaceReport>,
-    pub depth: u64,
-    /// Counters of flash, where there is a model.
-    pub flash: Option<Counters>,
-    /// Counters of the buffer, where there is a model.
+    pub depth_now: u64,
+    /// The write buffer; absent without a model.
     pub buffer: Option<BufferReport>,
-    /// Counters of the mapping cache, where there is one.
+    /// Flash; absent without a model.
+    pub flash: Option<FlashReport>,
+    /// The mapping cache; absent where the memory holds the whole mapping.
     pub mapping: Option<MappingReport>,
     /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
+    /// Power cuts since it was started.
     pub power_cuts: u64,
     /// Pages whose content they changed.
     pub lost_pages: u64,
-    /// Why the drive can only be read.
+    /// Why it can only be read.
     pub worn_out: Option<String>,
-    pub faults: Vec<FaultReport>,
+    /// Times that faults struck since the counters were reset, of those too that were cleared.
     pub faults_fired: u64,
-    /// Its zones, if it is zoned.
+    /// Its faults, each with what it says, and how often it struck since it was armed.
+    pub faults: Vec<FaultReport>,
+    /// Numbers of its zones by their states; absent without zones.
     pub zones: Option<ZoneCounts>,
 }
 
@@ -143,25 +171,6 @@ impl Distribution {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct OpReport {
-    pub commands: u64,
-    pub bytes: u64,
-    pub errors: u64,
-    pub latency_ns: Distribution,
-}
-
-impl OpReport {
-    fn of(counters: &OpCounters, buckets: bool) -> Self {
-        Self {
-            commands: counters.commands,
-            bytes: counters.bytes,
-            errors: counters.errors,
-            latency_ns: Distribution::of(&counters.latency_ns, buckets),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Serialize)]
 pub struct FlashReport {
     /// Pages written by the host, or evicted by the buffer.
     pub written_pages: u64,
@@ -193,85 +202,6 @@ impl From<Counters> for FlashReport {
             erases: counters.erases,
             dead_blocks: counters.dead_blocks,
             write_amplification: counters.write_amplification(),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    pub schema: u32,
-    pub size_bytes: u64,
-    /// Bytes of a logical block.
-    pub block_bytes: u32,
-    pub read_only: bool,
-    pub served_s: f64,
-    /// Time since the counters were reset.
-    pub counted_s: f64,
-    /// Of that, with commands in flight.
-    pub busy_s: f64,
-    pub reads: OpReport,
-    pub writes: OpReport,
-    pub trims: OpReport,
-    pub flushes: OpReport,
-    /// The namespaces, and the commands of each.
-    pub namespaces: Vec<NamespaceReport>,
-    /// How late each answer left, after its deadline.
-    pub late_ns: Distribution,
-    pub depth_now: u64,
-    /// Commands in flight at each arrival, including the new one.
-    pub depth: Distribution,
-    /// The write buffer; absent without a model.
-    pub buffer: Option<BufferReport>,
-    /// Flash; absent without a model.
-    pub flash: Option<FlashReport>,
-    /// The mapping cache; absent where the memory holds the whole mapping.
-    pub mapping: Option<MappingReport>,
-    /// Pages whose content a power cut would change.
-    pub volatile_pages: u64,
-    /// Power cuts since it was started.
-    pub power_cuts: u64,
-    /// Pages whose content they changed.
-    pub lost_pages: u64,
-    /// Why it can only be read.
-    pub worn_out: Option<String>,
-    /// Times that faults struck since the counters were reset, of those too that were cleared.
-    pub faults_fired: u64,
-    /// Its faults, each with what it says, and how often it struck since it was armed.
-    pub faults: Vec<FaultReport>,
-    /// Numbers of its zones by their states; absent without zones.
-    pub zones: Option<ZoneCounts>,
-}
-
-impl Snapshot {
-    /// Makes the report, with the histograms' buckets if wanted.
-    pub fn report(&self, buckets: bool) -> Report {
-        let (counters, s) = (&self.counters, |ps: u64| ps as f64 / 1e12);
-        Report {
-            schema: 1,
-            size_bytes: self.facts.size_bytes,
-            block_bytes: self.facts.block_bytes,
-            read_only: self.facts.read_only,
-            served_s: s(self.served_ps),
-            counted_s: s(self.counted_ps),
-            busy_s: s(counters.busy_ps),
-            reads: OpReport::of(&counters.reads, buckets),
-            writes: OpReport::of(&counters.writes, buckets),
-            trims: OpReport::of(&counters.trims, buckets),
-            flushes: OpReport::of(&counters.flushes, buckets),
-            namespaces: self.namespaces.clone(),
-            late_ns: Distribution::of(&counters.late_ns, buckets),
-            depth_now: self.depth,
-            depth: Distribution::of(&counters.depth, buckets),
-            buffer: self.buffer,
-            flash: self.flash.map(FlashReport::from),
-            mapping: self.mapping,
-            volatile_pages: self.volatile_pages,
-            power_cuts: self.power_cuts,
-            lost_pages: self.lost_pages,
-            worn_out: self.worn_out.clone(),
-            faults_fired: self.faults_fired,
-            faults: self.faults.clone(),
-            zones: self.zones,
         }
     }
 }

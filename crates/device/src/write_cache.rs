@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::id_map::IdMap;
+use rustc_hash::FxHashMap;
 
 /// Copies kept for reuse, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;
@@ -21,11 +21,11 @@ const SPARE_COPIES: usize = 256;
 enum PageContent {
     Present,
     Copy(Box<[u8]>),
-    /// Nowhere: it is never needed again.
+    /// Nowhere, because it is never needed again.
     Dead,
 }
 
-/// How far a version is.
+/// How far a version has come on its way to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Transferring,
@@ -61,6 +61,13 @@ impl Entry {
         }
     }
 
+    fn trim(&mut self, copies: &mut Copies) {
+        copies.replace(&mut self.durable, PageContent::Present);
+        for version in &mut self.versions {
+            copies.replace(&mut version.content, PageContent::Dead);
+        }
+    }
+
     fn place(&self, wanted: impl Fn(&Version) -> bool) -> Option<usize> {
         self.versions.iter().position(wanted)
     }
@@ -76,12 +83,36 @@ pub enum Durable<'a> {
     Nothing,
 }
 
+/// Copies of pages that are kept for reuse.
+#[derive(Debug, Default)]
+struct Copies(Vec<Box<[u8]>>);
+
+impl Copies {
+    fn copy(&mut self, present: &[u8]) -> PageContent {
+        PageContent::Copy(match self.0.pop() {
+            Some(mut spare) if spare.len() == present.len() => {
+                spare.copy_from_slice(present);
+                spare
+            }
+            _ => present.into(),
+        })
+    }
+
+    /// Replaces a content, whose copy is not needed any more.
+    fn replace(&mut self, content: &mut PageContent, new: PageContent) {
+        if let PageContent::Copy(bytes) = std::mem::replace(content, new) {
+            if self.0.len() < SPARE_COPIES {
+                self.0.push(bytes);
+            }
+        }
+    }
+}
+
 /// All pages that are not entirely in flash.
 #[derive(Debug, Default)]
 pub struct WriteCache {
-    pages: IdMap<u32, Entry>,
-    spare: Vec<Box<[u8]>>,
-    copies: usize,
+    pages: FxHashMap<u32, Entry>,
+    copies: Copies,
 }
 
 impl WriteCache {
@@ -89,48 +120,29 @@ impl WriteCache {
         self.pages.len()
     }
 
-    /// Copies of pages that are held.
-    pub fn copies(&self) -> usize {
-        self.copies
-    }
-
     /// A request is about to write a page, whose present content is `present`.
     pub fn write(&mut self, page: u32, request: u64, present: &[u8]) {
-        let copy = self.copy(present);
+        let copy = self.copies.copy(present);
         let entry = self
             .pages
             .entry(page)
             .or_insert_with(|| Entry { durable: PageContent::Present, versions: VecDeque::new() });
-        *entry.present() = PageContent::Copy(copy);
+        *entry.present() = copy;
         entry.versions.push_back(Version { request, stage: Stage::Transferring, content: PageContent::Present });
     }
 
     /// Pages are discarded: their zeroes are durable, and versions on their way are dead.
     pub fn trim(&mut self, pages: Range<u32>) {
-        let few = pages.len() <= self.pages.len();
-        if few {
+        if pages.len() <= self.pages.len() {
             for page in pages {
-                self.trim_page(page);
+                if let Some(entry) = self.pages.get_mut(&page) {
+                    entry.trim(&mut self.copies);
+                }
             }
-            return;
-        }
-        let known = self.pages.keys().copied();
-        let within: Vec<u32> = known.filter(|page| pages.contains(page)).collect();
-        for page in within {
-            self.trim_page(page);
-        }
-    }
-
-    fn trim_page(&mut self, page: u32) {
-        let Some(entry) = self.pages.get_mut(&page) else {
-            return;
-        };
-        let mut released = vec![std::mem::replace(&mut entry.durable, PageContent::Present)];
-        for version in &mut entry.versions {
-            released.push(std::mem::replace(&mut version.content, PageContent::Dead));
-        }
-        for content in released {
-            self.release(content);
+        } else {
+            for (_, entry) in self.pages.iter_mut().filter(|(page, _)| pages.contains(page)) {
+                entry.trim(&mut self.copies);
+            }
         }
     }
 
@@ -144,8 +156,8 @@ impl WriteCache {
         if let Some(place) = entry.place(|version| version.request == request) {
             entry.versions[place].stage = Stage::Buffered;
         }
-        if let Some(version) = replaced {
-            self.release(version.content);
+        if let Some(mut version) = replaced {
+            self.copies.replace(&mut version.content, PageContent::Dead);
         }
     }
 
@@ -155,8 +167,8 @@ impl WriteCache {
             return;
         };
         let dropped = entry.place(|version| version.stage == Stage::Buffered);
-        if let Some(version) = dropped.and_then(|place| entry.versions.remove(place)) {
-            self.release(version.content);
+        if let Some(mut version) = dropped.and_then(|place| entry.versions.remove(place)) {
+            self.copies.replace(&mut version.content, PageContent::Dead);
         }
         self.remove_if_durable(page);
     }
@@ -189,17 +201,14 @@ impl WriteCache {
             keep(Durable::Nothing);
             return self.remove_if_durable(page);
         };
-        let mut released = vec![std::mem::replace(&mut entry.durable, version.content)];
+        self.copies.replace(&mut entry.durable, version.content);
         for older in entry.versions.iter_mut().take(place.unwrap_or(0)) {
-            released.push(std::mem::replace(&mut older.content, PageContent::Dead));
+            self.copies.replace(&mut older.content, PageContent::Dead);
         }
         keep(match &entry.durable {
             PageContent::Copy(bytes) => Durable::Bytes(bytes),
             _ => Durable::Present,
         });
-        for content in released {
-            self.release(content);
-        }
         self.remove_if_durable(page);
     }
 
@@ -221,7 +230,6 @@ impl WriteCache {
                 lost += 1;
             }
         }
-        self.copies = 0;
         lost
     }
 
@@ -232,33 +240,12 @@ impl WriteCache {
                 made_durable(page);
             }
         }
-        self.copies = 0;
     }
 
     fn remove_if_durable(&mut self, page: u32) {
         let durable = |entry: &Entry| entry.versions.is_empty() && entry.durable == PageContent::Present;
         if self.pages.get(&page).is_some_and(durable) {
             self.pages.remove(&page);
-        }
-    }
-
-    fn copy(&mut self, present: &[u8]) -> Box<[u8]> {
-        self.copies += 1;
-        match self.spare.pop() {
-            Some(mut spare) if spare.len() == present.len() => {
-                spare.copy_from_slice(present);
-                spare
-            }
-            _ => present.into(),
-        }
-    }
-
-    fn release(&mut self, content: PageContent) {
-        if let PageContent::Copy(bytes) = content {
-            self.copies -= 1;
-            if self.spare.len() < SPARE_COPIES {
-                self.spare.push(bytes);
-            }
         }
     }
 }

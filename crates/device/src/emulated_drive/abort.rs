@@ -1,7 +1,9 @@
 //! Aborting commands that are not done yet.
 
+use std::cmp::Reverse;
+
 use super::EmulatedDrive;
-use super::slots::ReadyAnswer;
+use super::in_flight::ReadyAnswer;
 use crate::command::{Op, Status, Tag};
 
 /// Requests of aborted commands that the model may have: it does them all, and a host that aborts all it
@@ -18,8 +20,8 @@ impl EmulatedDrive {
             return false;
         }
         let mut any = false;
-        for number in self.slots.numbers_of(tag) {
-            let op = self.slots.get(number).command.op;
+        for number in self.in_flight_slots(|command| command.tag == tag) {
+            let op = self.in_flight[number].command.op;
             if self.zoned.is_some() && !matches!(op, Op::Read | Op::Flush) {
                 continue; // a write that is not done would leave a gap in its zone
             }
@@ -28,19 +30,19 @@ impl EmulatedDrive {
             self.trims.retain(|trim| trim.slot != number);
             let forgotten = requests - self.by_request.len();
             self.aborted_requests += forgotten;
-            let slot = self.slots.get(number);
+            let slot = &mut self.in_flight[number];
             let held = slot.not_before_ps > deadline_ps || slot.delay_ps > 0;
             let is_ready = slot.parts == 0;
             if forgotten == 0 && self.trims.len() == trims && !(held && is_ready) {
                 continue; // only its answer is due, or a sync of the backing file
             }
             if held {
-                self.ready.retain(|ready| ready.slot != number);
+                self.ready.retain(|Reverse(ready)| ready.slot != number);
             }
-            let slot = self.slots.get(number);
+            let slot = &mut self.in_flight[number];
             slot.parts = 0;
             slot.status = Status::Aborted;
-            self.ready.push(ReadyAnswer { deadline_ps, slot: number });
+            self.ready.push(Reverse(ReadyAnswer { deadline_ps, slot: number }));
             any = true;
         }
         any

@@ -1,35 +1,30 @@
 //! What follows later from a command: the model advances, content becomes durable and is written back
 //! to the backing file, answers become due.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use ioassay_sim::engine::Event;
 
 use super::EmulatedDrive;
+use super::in_flight::InFlight;
 use crate::command::{Answer, Command, Op, Status};
-use crate::counters::Completion;
 use crate::store::Syncer;
 use crate::write_cache::Durable;
 
 impl EmulatedDrive {
-    /// Appends the completions that are due. The caller answers them, then calls
-    /// [`record_completions`](EmulatedDrive::record_completions).
-    pub fn take_completions(&mut self, into: &mut Vec<Completion>) {
+    /// Appends the answers that are due. The caller answers them, then calls
+    /// [`record_answers`](EmulatedDrive::record_answers).
+    pub fn take_answers(&mut self, into: &mut Vec<Answer>) {
         let now_ps = self.clock.now_ps();
         self.faults.advance(now_ps);
         self.advance_trims(now_ps);
         self.advance_model(now_ps);
         self.answer_synced(now_ps);
-        while let Some(ready) = self.ready.peek().filter(|ready| ready.deadline_ps <= now_ps) {
-            let deadline_ps = ready.deadline_ps;
-            let slot = self.slots.remove(ready.slot);
+        while let Some(&Reverse(ready)) = self.ready.peek().filter(|Reverse(ready)| ready.deadline_ps <= now_ps) {
             self.ready.pop();
-            into.push(Completion {
-                command: slot.command,
-                status: slot.status,
-                arrived_ps: slot.arrived_ps,
-                deadline_ps,
-            });
+            let InFlight { command, status, arrived_ps, .. } = self.in_flight.remove(ready.slot);
+            into.push(Answer { command, status, arrived_ps, deadline_ps: ready.deadline_ps });
         }
     }
 
@@ -98,8 +93,8 @@ impl EmulatedDrive {
     }
 
     /// A part of a command is done; the last one finishes it.
-    pub(super) fn part_done(&mut self, slot: u32, at_ps: u64) {
-        let parts = &mut self.slots.get(slot).parts;
+    pub(super) fn part_done(&mut self, slot: usize, at_ps: u64) {
+        let parts = &mut self.in_flight[slot].parts;
         *parts = parts.saturating_sub(1);
         if *parts == 0 {
             self.finish_command(slot, at_ps);
@@ -107,38 +102,37 @@ impl EmulatedDrive {
     }
 
     /// A command is finished, except for a sync of the backing file if it needs one.
-    pub(super) fn finish_command(&mut self, slot: u32, at_ps: u64) {
+    pub(super) fn finish_command(&mut self, slot: usize, at_ps: u64) {
         let mut next = Some((slot, at_ps));
         while let Some((slot, at_ps)) = next {
-            if self.waits_in_zone(slot, at_ps) {
+            if self.hold_for_zone_order(slot, at_ps) {
                 return;
             }
             self.finish_now(slot, at_ps);
-            let released = self.next_in_zone(slot);
-            next = released.map(|(next, done_ps)| (next, done_ps.max(at_ps)));
+            next = self.next_in_zone(slot).map(|(next, done_ps)| (next, done_ps.max(at_ps)));
         }
     }
 
-    fn finish_now(&mut self, slot: u32, at_ps: u64) {
+    fn finish_now(&mut self, slot: usize, at_ps: u64) {
         self.write_back();
-        let mut state = *self.slots.get(slot);
+        let mut state = self.in_flight[slot];
         if state.status == Status::Done {
             state.status = self.writeback_status(&state.command);
-            self.slots.get(slot).status = state.status;
+            self.in_flight[slot].status = state.status;
         }
         if state.syncs && state.status == Status::Done && self.syncer.is_some() {
             let flushed = self.flush_deferred(0..self.facts.size_bytes);
-            let ticket = (u64::from(self.epoch) << 32) | u64::from(slot);
+            let ticket = (u64::from(self.epoch) << 32) | slot as u64;
             let requested = flushed.is_ok() && self.syncer.as_ref().is_some_and(|syncer| syncer.request(ticket));
             if requested {
-                self.slots.get(slot).parts = 1;
+                self.in_flight[slot].parts = 1;
                 return;
             }
-            self.slots.get(slot).status = flushed.err().unwrap_or(Status::Failed);
+            self.in_flight[slot].status = flushed.err().unwrap_or(Status::Failed);
         }
         let deadline_ps = at_ps.saturating_sub(self.overhead_ps(&state.command));
         let ready = self.delayed(slot, deadline_ps);
-        self.ready.push(ready);
+        self.ready.push(Reverse(ready));
     }
 
     /// Without a write buffer all that is answered is durable: the status of a command whose changes must
@@ -159,14 +153,14 @@ impl EmulatedDrive {
             if ticket >> 32 != u64::from(self.epoch) {
                 continue;
             }
-            let slot = ticket as u32;
-            let state = self.slots.get(slot);
+            let slot = (ticket & u64::from(u32::MAX)) as usize;
+            let state = &mut self.in_flight[slot];
             state.parts = 0;
             if let Err(status) = ended {
                 state.status = status;
             }
             let ready = self.delayed(slot, now_ps);
-            self.ready.push(ready);
+            self.ready.push(Reverse(ready));
         }
     }
 
@@ -214,11 +208,5 @@ impl EmulatedDrive {
             }
         }
         self.store.write_back_bytes(offset, &bytes)
-    }
-}
-
-impl From<&Completion> for Answer {
-    fn from(completion: &Completion) -> Self {
-        Self { command: completion.command, status: completion.status }
     }
 }

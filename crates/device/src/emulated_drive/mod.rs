@@ -2,37 +2,39 @@
 //!
 //! A command changes the content when it arrives; the model says when it is answered. `submission` and `trim` have what
 //! a command does, `completion` what follows later, `abort` what an abort does, `power_loss` what a power loss or the
-//! end leaves, `zones` what a zoned drive refuses and keeps, `misbehaviour` what faults change of all that.
+//! end leaves, `zones` what a zoned drive refuses and keeps, `fault_injection` what faults change of all that.
 
 mod abort;
 mod completion;
-mod misbehaviour;
+mod fault_injection;
+mod in_flight;
 mod power_loss;
-mod slots;
 mod submission;
 mod trim;
 mod zones;
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::Event;
+use rustc_hash::FxHashMap;
+use slab::Slab;
 
 use crate::clock::Clock;
-use crate::command::{Command, Drive, Extent, Facts, Health, Op, Tag, Trouble};
-use crate::counters::{CommandCounters, Completion, NamespaceCounters};
+use crate::command::{Answer, Command, Drive, DriveInfo, Extent, Health, Op, Tag, Trouble};
+use crate::counters::{CommandCounters, NamespaceCounters};
 use crate::faults::Faults;
-use crate::id_map::IdMap;
 use crate::model::Model;
 use crate::namespace::{Namespace, Namespaces};
-use crate::report::{BufferReport, MappingReport, NamespaceReport, Snapshot};
+use crate::report::{BufferReport, DriveState, MappingReport, NamespaceReport, Snapshot};
 use crate::store::{Store, Syncer};
 use crate::write_cache::WriteCache;
 use crate::zones::Zones;
 use crate::{Error, Status};
-use slots::{ReadyAnswer, Slots};
-use trim::{PendingTrim, TrimBudget};
+use in_flight::{InFlight, ReadyAnswer};
+use trim::{BUDGET_BYTES, PendingTrim};
 use zones::Zoned;
 
 /// Changed ranges that are remembered; more of them become one, the whole drive.
@@ -49,7 +51,7 @@ pub struct TransportOverhead {
 
 /// A drive in real time: content, model and counters. It knows no transport.
 pub struct EmulatedDrive {
-    facts: Facts,
+    facts: DriveInfo,
     namespaces: Namespaces,
     clock: Clock,
     store: Store,
@@ -62,23 +64,25 @@ pub struct EmulatedDrive {
     sync_failed: bool,
     /// Incremented by power cuts and other breaks: a sync from before one answers no command.
     epoch: u32,
-    slots: Slots,
-    /// By the model's numbers of requests.
-    by_request: IdMap<u64, u32>,
-    /// Requests that the model has and no command waits for.
+    /// Commands that are not answered, by their places: other lists have those.
+    in_flight: Slab<InFlight>,
+    /// The slot of the command that each request of the model belongs to.
+    by_request: FxHashMap<u64, usize>,
+    /// Requests of aborted commands that the model still has.
     aborted_requests: usize,
-    ready: BinaryHeap<ReadyAnswer>,
+    ready: BinaryHeap<Reverse<ReadyAnswer>>,
     overheads: Vec<TransportOverhead>,
     trims: VecDeque<PendingTrim>,
-    trim_budget: TrimBudget,
+    /// What may still be trimmed before the next poll of the transports.
+    trim_budget_bytes: u64,
     events: Vec<Event>,
     /// Durable ranges of the present content to be written back to the backing file.
     writeback: Vec<(u64, u64)>,
-    /// Ranges whose content has changed and nobody was told of it.
+    /// Ranges whose content has changed since the transports were told.
     changes: Vec<Range<u64>>,
     counters: CommandCounters,
     namespace_counters: Vec<NamespaceCounters>,
-    /// As of the last reset of the counters.
+    /// The health log when the counters were reset last.
     health: Health,
     flash_before: Counters,
     since_ps: u64,
@@ -91,7 +95,7 @@ pub struct EmulatedDrive {
 
 impl EmulatedDrive {
     /// A drive with this content, an optional model, and a clock.
-    pub fn new(facts: Facts, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
+    pub fn new(facts: DriveInfo, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
         let syncer = match store.backing() {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
             _ => None,
@@ -109,13 +113,13 @@ impl EmulatedDrive {
             syncer,
             sync_failed: false,
             epoch: 0,
-            slots: Slots::default(),
-            by_request: IdMap::default(),
+            in_flight: Slab::new(),
+            by_request: FxHashMap::default(),
             aborted_requests: 0,
             ready: BinaryHeap::new(),
             overheads: Vec::new(),
             trims: VecDeque::new(),
-            trim_budget: TrimBudget::default(),
+            trim_budget_bytes: BUDGET_BYTES,
             events: Vec::new(),
             writeback: Vec::new(),
             changes: Vec::new(),
@@ -166,13 +170,18 @@ impl EmulatedDrive {
         }
     }
 
-    /// Its model, if it has one.
+    /// The model; `None` for a drive that answers at once.
     pub fn model(&self) -> Option<&Model> {
         self.model.as_ref()
     }
 
     pub fn in_flight(&self) -> usize {
-        self.slots.used()
+        self.in_flight.len()
+    }
+
+    /// The places of commands in flight.
+    fn in_flight_slots(&self, is_wanted: impl Fn(&Command) -> bool) -> Vec<usize> {
+        self.in_flight.iter().filter_map(|(slot, state)| is_wanted(&state.command).then_some(slot)).collect()
     }
 
     /// Now, on the drive's clock.
@@ -183,25 +192,24 @@ impl EmulatedDrive {
     /// Time of the next work; `None` if there is none until a command arrives or the backing file is synced.
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
-        let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
+        let ready_ps = self.ready.peek().map(|Reverse(ready)| ready.deadline_ps);
         let trim_ps = (!self.trims.is_empty()).then(|| self.clock.now_ps());
         let fault_ps = self.faults.next_ps(self.clock.now_ps());
-        let due = [model_ps, ready_ps, trim_ps, fault_ps];
-        due.into_iter().flatten().min()
+        [model_ps, ready_ps, trim_ps, fault_ps].into_iter().flatten().min()
     }
 
-    /// Records completions whose answers were given to the system just now.
-    pub fn record_completions(&mut self, completions: &[Completion]) {
+    /// Records answers whose answers were given to the system just now.
+    pub fn record_answers(&mut self, answers: &[Answer]) {
         let now_ps = self.clock.now_ps();
-        for completion in completions {
-            self.counters.record(completion, now_ps);
-            let namespace = self.namespaces.index_at(completion.command.offset_bytes);
+        for answer in answers {
+            self.counters.record(answer, now_ps);
+            let namespace = self.namespaces.index_at(answer.command.offset_bytes);
             if let Some(namespace) = namespace {
-                self.namespace_counters[namespace].record(completion);
+                self.namespace_counters[namespace].record(answer);
             }
-            self.health.media_errors += u64::from(matches!(completion.status, Status::Failed | Status::Media));
+            self.health.media_errors += u64::from(matches!(answer.status, Status::Failed | Status::Media));
         }
-        if self.slots.used() == 0 {
+        if self.in_flight.is_empty() {
             self.counters.busy_ps += now_ps - self.busy_since_ps;
             self.busy_since_ps = now_ps;
         }
@@ -211,28 +219,31 @@ impl EmulatedDrive {
     pub fn snapshot(&self) -> Snapshot {
         let now_ps = self.clock.now_ps();
         let simulation = self.model.as_ref().map(Model::simulation);
+        let seconds = |ps: u64| ps as f64 / 1e12;
+        let numbered = self.namespaces.iter().zip(&self.namespace_counters);
         Snapshot {
-            facts: self.facts.clone(),
-            served_ps: now_ps,
-            counted_ps: now_ps - self.since_ps,
-            counters: CommandCounters { busy_ps: self.busy_ps(now_ps), ..self.counters.clone() },
-            namespaces: self
-                .namespaces
-                .iter()
-                .zip(&self.namespace_counters)
-                .map(|(namespace, counters)| NamespaceReport::of(namespace, counters))
-                .collect(),
-            depth: self.slots.used() as u64,
-            flash: simulation.map(|simulation| simulation.drive().counters().since(self.flash_before)),
-            buffer: simulation.map(BufferReport::of),
-            mapping: simulation.and_then(MappingReport::of),
-            volatile_pages: self.write_cache.pages() as u64,
-            power_cuts: self.health.unsafe_shutdowns,
-            lost_pages: self.lost_pages,
-            worn_out: self.worn_out.clone(),
-            faults: self.faults.reports(),
-            faults_fired: self.faults.fired(),
-            zones: self.zones().map(Zones::counts),
+            counters: self.counters.clone(),
+            state: DriveState {
+                schema: 1,
+                size_bytes: self.facts.size_bytes,
+                block_bytes: self.facts.block_bytes,
+                read_only: self.facts.read_only,
+                served_s: seconds(now_ps),
+                counted_s: seconds(now_ps - self.since_ps),
+                busy_s: seconds(self.busy_ps(now_ps)),
+                namespaces: numbered.map(|(namespace, counters)| NamespaceReport::of(namespace, counters)).collect(),
+                depth_now: self.in_flight.len() as u64,
+                flash: simulation.map(|simulation| simulation.drive().counters().since(self.flash_before).into()),
+                buffer: simulation.map(BufferReport::of),
+                mapping: simulation.and_then(MappingReport::of),
+                volatile_pages: self.write_cache.pages() as u64,
+                power_cuts: self.health.unsafe_shutdowns,
+                lost_pages: self.lost_pages,
+                worn_out: self.worn_out.clone(),
+                faults_fired: self.faults.fired(),
+                faults: self.faults.reports(),
+                zones: self.zones().map(Zones::counts),
+            },
         }
     }
 
@@ -261,7 +272,7 @@ impl EmulatedDrive {
 
     /// Busy time, including the period in progress.
     fn busy_ps(&self, now_ps: u64) -> u64 {
-        let is_busy = self.slots.used() > 0;
+        let is_busy = !self.in_flight.is_empty();
         self.counters.busy_ps + if is_busy { now_ps - self.busy_since_ps } else { 0 }
     }
 
@@ -275,7 +286,7 @@ impl EmulatedDrive {
         let Some(overhead) = self.overheads.get(command.tag.transport as usize) else {
             return 0;
         };
-        let alone = self.slots.used() == 1;
+        let alone = self.in_flight.len() == 1;
         1000 * if alone { overhead.alone_ns } else { overhead.busy_ns }
     }
 
@@ -298,7 +309,7 @@ impl EmulatedDrive {
 }
 
 impl Drive for EmulatedDrive {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 
@@ -312,25 +323,24 @@ impl Drive for EmulatedDrive {
 
     fn submit(&mut self, command: Command, data: &[u8]) {
         let now_ps = self.clock.now_ps();
-        if self.slots.used() == 0 {
+        if self.in_flight.is_empty() {
             self.busy_since_ps = now_ps;
         }
-        let slot = self.slots.insert(command, now_ps);
-        self.counters.depth.record(self.slots.used() as u64);
-        let refused = self.command_error(&command, data);
-        let refused = refused.or_else(|| self.zone_error(&command));
+        let slot = self.in_flight.insert(InFlight::new(command, now_ps));
+        self.counters.depth.record(self.in_flight.len() as u64);
+        let refused = self.command_error(&command, data).or_else(|| self.zone_error(&command));
         let submitted = match refused {
             Some(status) => Err(status),
             None if self.faults.is_idle() => self.submit_command(slot, &command, data, now_ps),
             None => self.submit_with_faults(slot, &command, data, now_ps),
         };
         if let Err(status) = submitted {
-            self.slots.get(slot).status = status;
+            self.in_flight[slot].status = status;
         }
         if refused.is_none() {
             self.note_in_zone(slot, &command, submitted.is_ok());
         }
-        if self.slots.get(slot).parts == 0 {
+        if self.in_flight[slot].parts == 0 {
             self.finish_command(slot, now_ps + self.fixed_latency_ps.unwrap_or(0));
         }
     }

@@ -1,6 +1,7 @@
 //! Power loss, wear-out, and the clean end.
 
 use super::EmulatedDrive;
+use super::in_flight::InFlight;
 use crate::command::{Op, Status};
 use crate::model::Model;
 use crate::store::Syncer;
@@ -56,12 +57,11 @@ impl EmulatedDrive {
         self.aborted_requests = 0;
         self.trims.clear();
         self.ready.clear();
-        for number in self.slots.numbers() {
-            let slot = self.slots.get(number);
-            slot.parts = 0;
-            (slot.delay_ps, slot.not_before_ps, slot.stuck) = (0, 0, None);
-            slot.status = status(slot.command.op);
-            self.finish_command(number, now_ps);
+        for slot in self.in_flight_slots(|_| true) {
+            let state = &mut self.in_flight[slot];
+            *state = InFlight { syncs: state.syncs, ..InFlight::new(state.command, state.arrived_ps) };
+            state.status = status(state.command.op);
+            self.finish_command(slot, now_ps);
         }
     }
 
@@ -70,8 +70,7 @@ impl EmulatedDrive {
         let mut pages = Vec::new();
         self.write_cache.make_durable(|page| pages.push(page));
         if self.store.backing().is_some() {
-            let of_pages = pages.into_iter().map(|page| self.page(page));
-            let ranges: Vec<(u64, u64)> = of_pages.collect();
+            let ranges: Vec<(u64, u64)> = pages.into_iter().map(|page| self.page(page)).collect();
             self.writeback.extend(ranges);
             self.write_back();
         }

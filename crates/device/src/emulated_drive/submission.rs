@@ -1,4 +1,4 @@
-//! What a command does when it arrives.
+//! Carries out commands when they arrive: changes the content, and submits the parts that take time to the model.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ impl EmulatedDrive {
     /// Carries a command out as far as it can be at once; what is left are its parts.
     pub(super) fn submit_command(
         &mut self,
-        slot: u32,
+        slot: usize,
         command: &Command,
         data: &[u8],
         now_ps: u64,
@@ -21,7 +21,7 @@ impl EmulatedDrive {
         if command.length_bytes == 0 && command.op != Op::Flush {
             return Ok(());
         }
-        self.slots.get(slot).syncs = match command.op {
+        self.in_flight[slot].syncs = match command.op {
             Op::Flush => true,
             Op::Read => false,
             _ => command.fua,
@@ -45,7 +45,7 @@ impl EmulatedDrive {
     /// Submits a part of a command to the model; returns its number, `None` without a model.
     pub(super) fn submit_part(
         &mut self,
-        slot: u32,
+        slot: usize,
         kind: Kind,
         range: (u64, u64),
         bypass: bool,
@@ -57,7 +57,7 @@ impl EmulatedDrive {
         // The model refuses only ranges beyond the drive, which were refused before.
         let request = model.submit(now_ps, kind, range, bypass).map_err(|_| Status::Failed)?;
         self.by_request.insert(request, slot);
-        self.slots.get(slot).parts += 1;
+        self.in_flight[slot].parts += 1;
         Ok(Some(request))
     }
 
@@ -65,7 +65,7 @@ impl EmulatedDrive {
     /// the new one; without a model it is durable at once.
     pub(super) fn write(
         &mut self,
-        slot: u32,
+        slot: usize,
         range: (u64, u64),
         data: Option<&[u8]>,
         fua: bool,

@@ -10,34 +10,22 @@ use crate::command::Status;
 
 /// Bytes trimmed between two polls of the transports, by all trims together: about a millisecond of
 /// work at worst, by which other answers may be late.
-const BUDGET_BYTES: u64 = 4 << 20;
+pub(super) const BUDGET_BYTES: u64 = 4 << 20;
 
 /// Least cost of a trim, bytes: small ones take time, too.
 const MIN_TRIM_BYTES: u64 = 64 << 10;
 
-/// What may still be trimmed before the next poll.
-#[derive(Debug)]
-pub(super) struct TrimBudget {
-    remaining_bytes: u64,
-}
-
-impl Default for TrimBudget {
-    fn default() -> Self {
-        Self { remaining_bytes: BUDGET_BYTES }
-    }
-}
-
 /// The rest of a trim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingTrim {
-    pub(super) slot: u32,
+    pub(super) slot: usize,
     pub(super) from: u64,
     pub(super) end: u64,
 }
 
 impl EmulatedDrive {
     /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
-    pub(super) fn trim(&mut self, slot: u32, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
+    pub(super) fn trim(&mut self, slot: usize, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
         let (offset, length) = range;
         let page_bytes = self.page_bytes();
         let end = offset + length;
@@ -54,11 +42,11 @@ impl EmulatedDrive {
             self.write(slot, (last, end - last), None, fua, now_ps)?;
         }
         let mut rest = PendingTrim { slot, from: first, end: last };
-        if self.trims.is_empty() && self.trim_budget.remaining_bytes > 0 {
+        if self.trims.is_empty() && self.trim_budget_bytes > 0 {
             self.trim_chunk(&mut rest, now_ps)?;
         }
         if rest.from < rest.end {
-            self.slots.get(slot).parts += 1;
+            self.in_flight[slot].parts += 1;
             self.trims.push_back(rest);
         }
         Ok(())
@@ -66,8 +54,8 @@ impl EmulatedDrive {
 
     /// Renews the budget, and continues the oldest trims.
     pub(super) fn advance_trims(&mut self, now_ps: u64) {
-        self.trim_budget = TrimBudget::default();
-        while self.trim_budget.remaining_bytes > 0 {
+        self.trim_budget_bytes = BUDGET_BYTES;
+        while self.trim_budget_bytes > 0 {
             let Some(mut rest) = self.trims.pop_front() else {
                 return;
             };
@@ -78,14 +66,14 @@ impl EmulatedDrive {
                 return;
             }
             if let Err(status) = done {
-                self.slots.get(slot).status = status;
+                self.in_flight[slot].status = status;
             }
             self.part_done(slot, now_ps);
         }
     }
 
     fn trim_chunk(&mut self, rest: &mut PendingTrim, now_ps: u64) -> Result<(), Status> {
-        let chunk_bytes = self.trim_budget.remaining_bytes.next_multiple_of(self.page_bytes());
+        let chunk_bytes = self.trim_budget_bytes.next_multiple_of(self.page_bytes());
         let length = (rest.end - rest.from).min(chunk_bytes);
         self.trim_length(rest, length, now_ps)
     }
@@ -93,7 +81,7 @@ impl EmulatedDrive {
     /// Trims the next part of this length.
     pub(super) fn trim_length(&mut self, rest: &mut PendingTrim, length: u64, now_ps: u64) -> Result<(), Status> {
         let cost = length.max(MIN_TRIM_BYTES);
-        self.trim_budget.remaining_bytes = self.trim_budget.remaining_bytes.saturating_sub(cost);
+        self.trim_budget_bytes = self.trim_budget_bytes.saturating_sub(cost);
         let range = (rest.from, length);
         rest.from += length;
         self.store.load_ends(range.0, range.1)?;

@@ -10,13 +10,14 @@ use std::ops::Range;
 use ioassay_block::Kind;
 
 use super::EmulatedDrive;
-use crate::command::{Command, Op, Status};
+use crate::command::{Command, Drive, Op, Status};
+use crate::store::Store;
 use crate::zones::{ZoneAction, Zones};
 
 /// A write that is not answered.
 #[derive(Debug)]
 struct PendingWrite {
-    slot: u32,
+    slot: usize,
     /// When it was done, if it waits for others before it.
     done_ps: Option<u64>,
     /// Whether the flush that makes it durable was begun.
@@ -27,8 +28,33 @@ struct PendingWrite {
 pub(super) struct Zoned {
     pub zones: Zones,
     pending: BTreeMap<u32, VecDeque<PendingWrite>>,
-    /// The backing file refused the table.
+    /// Whether the backing file refused the table.
     is_table_stale: bool,
+}
+
+impl Zoned {
+    /// The pending writes of the zone that a write is in, in the order of their addresses.
+    fn pending_beside(&mut self, command: &Command) -> Option<&mut VecDeque<PendingWrite>> {
+        if !matches!(command.op, Op::Write | Op::WriteZeroes) {
+            return None;
+        }
+        self.pending.get_mut(&self.zones.number(command.offset_bytes))
+    }
+
+    fn store_entry(&mut self, number: u32, store: &Store) {
+        let (at, entry) = self.zones.entry(number);
+        self.is_table_stale |= store.write_table(at, &entry).is_err();
+    }
+
+    /// What the backing file refuses is stored by the next flush, which reports another refusal.
+    fn store_table(&mut self, store: &Store) -> Result<(), Status> {
+        if store.backing().is_none() {
+            return Ok(());
+        }
+        let stored = store.write_table(0, &self.zones.table());
+        self.is_table_stale = stored.is_err();
+        stored
+    }
 }
 
 impl EmulatedDrive {
@@ -43,13 +69,19 @@ impl EmulatedDrive {
             }
         }
         self.zoned = Some(Zoned { zones, pending: BTreeMap::new(), is_table_stale: false });
-        self.store_table();
+        self.store_zone_table();
         self.reset_counters();
+    }
+
+    fn store_zone_table(&mut self) {
+        if let Some(zoned) = &mut self.zoned {
+            let _ = zoned.store_table(&self.store); // the next flush reports it
+        }
     }
 
     /// Why the zones refuse a command.
     pub(super) fn zone_error(&self, command: &Command) -> Option<Status> {
-        let zones = &self.zoned.as_ref()?.zones;
+        let zones = self.zones()?;
         let (offset, length) = (command.offset_bytes, command.length_bytes);
         if length == 0 {
             return None;
@@ -64,7 +96,7 @@ impl EmulatedDrive {
     }
 
     /// A command that the zones let through was begun, or failed.
-    pub(super) fn note_in_zone(&mut self, slot: u32, command: &Command, has_begun: bool) {
+    pub(super) fn note_in_zone(&mut self, slot: usize, command: &Command, has_begun: bool) {
         let Some(zoned) = &mut self.zoned else {
             return;
         };
@@ -72,86 +104,67 @@ impl EmulatedDrive {
         if !matches!(command.op, Op::Write | Op::WriteZeroes) || length == 0 {
             return;
         }
-        if !has_begun {
-            // A backing file that failed may have left some of it behind the write pointer.
-            self.discard_unwritten(offset..offset + length);
-            return;
-        }
-        zoned.zones.write(offset, length);
         let number = zoned.zones.number(offset);
-        zoned.pending.entry(number).or_default().push_back(PendingWrite { slot, done_ps: None, is_flushed: false });
+        if has_begun {
+            zoned.zones.write(offset, length);
+            zoned.pending.entry(number).or_default().push_back(PendingWrite { slot, done_ps: None, is_flushed: false });
+        } else if zoned.zones.all()[number as usize].write_pointer_bytes <= offset {
+            // A backing file that failed may have left some of it behind the write pointer.
+            self.store.zero(offset, length);
+            self.note_change(offset..offset + length);
+        }
     }
 
     /// Changes zones. What a reset discards is trimmed.
     pub(super) fn manage_zones(
         &mut self,
-        slot: u32,
+        slot: usize,
         command: &Command,
         action: ZoneAction,
         is_of_all: bool,
         now_ps: u64,
     ) -> Result<(), Status> {
-        let page_bytes = self.page_bytes();
         let Some(zoned) = &mut self.zoned else {
             return Err(Status::OutOfRange);
         };
-        let before = zoned.zones.all().to_vec();
         let start = (!is_of_all).then_some(command.offset_bytes);
-        let reset = zoned.zones.manage(action, start).map_err(Status::Zone)?;
-        let starts = reset.iter().map(|&number| zoned.zones.start_bytes(number));
-        let trimmed: Vec<(u64, u64)> = starts
-            .zip(&reset)
-            .map(|(start, &number)| {
-                let written = before[number as usize].write_pointer_bytes - start;
-                (start, written.next_multiple_of(page_bytes))
-            })
-            .collect();
+        let discarded = zoned.zones.manage(action, start).map_err(Status::Zone)?;
         match start {
-            Some(start) => {
-                let number = zoned.zones.number(start);
-                self.store_entry(number);
-            }
-            None => self.store_table(),
+            Some(start) => zoned.store_entry(zoned.zones.number(start), &self.store),
+            None => self.store_zone_table(),
         }
-        for range in trimmed.into_iter().filter(|range| range.1 > 0) {
-            self.trim(slot, range, false, now_ps)?;
+        for range in discarded {
+            let length = (range.end - range.start).next_multiple_of(self.page_bytes());
+            self.trim(slot, (range.start, length), false, now_ps)?;
         }
         Ok(())
     }
 
     /// A zone is worn out where this range lies: it can only be read from now on.
     pub(super) fn wear_zones(&mut self, range: Range<u64>) {
-        let Some(zoned) = &mut self.zoned else {
+        let Some(zoned) = self.zoned.as_mut().filter(|_| !range.is_empty()) else {
             return;
         };
-        if range.is_empty() {
-            return;
-        }
         for number in zoned.zones.number(range.start)..=zoned.zones.number(range.end - 1) {
             zoned.zones.wear_out(number);
         }
-        self.store_table();
+        self.store_zone_table();
     }
 
-    /// A command is done: whether its answer waits, for writes before it in its zone, or until it is durable.
-    pub(super) fn waits_in_zone(&mut self, slot: u32, at_ps: u64) -> bool {
-        let command = self.slots.get(slot).command;
-        match command.op {
-            Op::Write | Op::WriteZeroes => {}
-            Op::Flush => {
-                if let Err(status) = self.advance_zones() {
-                    self.slots.get(slot).status = status;
-                }
-                return false;
-            }
-            _ => return false,
-        }
-        let is_durable_later = self.slots.get(slot).syncs && self.is_buffered();
-        let Some(zoned) = &mut self.zoned else {
+    /// Holds the answer of a command that is done until the writes before it in its zone are answered, and until it
+    /// is durable itself: for that, this submits a flush. Returns whether the answer is held.
+    pub(super) fn hold_for_zone_order(&mut self, slot: usize, at_ps: u64) -> bool {
+        if self.zoned.is_none() {
             return false;
-        };
-        let number = zoned.zones.number(command.offset_bytes);
-        let Some(pending) = zoned.pending.get_mut(&number) else {
+        }
+        let state = self.in_flight[slot];
+        if state.command.op == Op::Flush {
+            if let Err(status) = self.advance_zones() {
+                self.in_flight[slot].status = status;
+            }
+            return false;
+        }
+        let Some(pending) = self.zoned.as_mut().and_then(|zoned| zoned.pending_beside(&state.command)) else {
             return false;
         };
         let Some(at) = pending.iter().position(|write| write.slot == slot) else {
@@ -162,30 +175,27 @@ impl EmulatedDrive {
             return true;
         }
         // It passed the buffer by; what lies before it in its zone may be in there, and was answered.
-        if is_durable_later && !std::mem::replace(&mut pending[at].is_flushed, true) {
+        let was_flushed = std::mem::replace(&mut pending[at].is_flushed, true);
+        if state.syncs && !was_flushed && self.is_buffered() {
             let now_ps = self.clock.now_ps();
             if let Ok(Some(_)) = self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps) {
                 return true;
             }
         }
-        let zoned = self.zoned.as_mut();
-        let pending = zoned.and_then(|zoned| zoned.pending.get_mut(&number));
-        pending.map(VecDeque::pop_front);
-        self.advance_zone(number);
+        if let Some(zoned) = &mut self.zoned {
+            zoned.pending_beside(&state.command).map(VecDeque::pop_front);
+            let number = zoned.zones.number(state.command.offset_bytes);
+            self.advance_zone(number);
+        }
         false
     }
 
     /// A command was answered: the next of its zone, if it is done and waited for that.
-    pub(super) fn next_in_zone(&mut self, slot: u32) -> Option<(u32, u64)> {
-        let command = self.slots.get(slot).command;
+    pub(super) fn next_in_zone(&mut self, slot: usize) -> Option<(usize, u64)> {
         let zoned = self.zoned.as_mut()?;
-        if !matches!(command.op, Op::Write | Op::WriteZeroes) {
-            return None;
-        }
-        let number = zoned.zones.number(command.offset_bytes);
-        let pending = zoned.pending.get_mut(&number)?;
-        let Some(first) = pending.front_mut() else {
-            zoned.pending.remove(&number);
+        let ended = self.in_flight[slot].command;
+        let Some(first) = zoned.pending_beside(&ended)?.front_mut() else {
+            zoned.pending.remove(&zoned.zones.number(ended.offset_bytes));
             return None;
         };
         Some((first.slot, first.done_ps.take()?))
@@ -200,58 +210,53 @@ impl EmulatedDrive {
 
     /// Moves the end of what is durable in all zones. The error of the backing file, if it has not taken the table.
     pub(super) fn advance_zones(&mut self) -> Result<(), Status> {
-        let Some(zoned) = &self.zoned else {
+        let Some(all_zones) = self.zones() else {
             return Ok(());
         };
-        let numbered = (0..).zip(zoned.zones.all());
-        let volatile: Vec<u32> = numbered
-            .filter_map(|(number, zone)| (zone.durable_bytes < zone.write_pointer_bytes).then_some(number))
-            .collect();
-        for number in volatile {
+        let volatile = (0..).zip(all_zones.all()).filter(|(_, zone)| zone.durable_bytes < zone.write_pointer_bytes);
+        for number in volatile.map(|(number, _)| number).collect::<Vec<_>>() {
             self.advance_zone(number);
         }
-        if self.zoned.as_ref().is_some_and(|zoned| zoned.is_table_stale) {
-            self.try_store_table()?;
+        match &mut self.zoned {
+            Some(zoned) if zoned.is_table_stale => zoned.store_table(&self.store),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// Moves the end of what is durable in a zone: to the first block whose content in flash is not what was written.
     fn advance_zone(&mut self, number: u32) {
         self.write_back();
-        let Some(zoned) = &self.zoned else {
+        let Some(zone) = self.zones().map(|zones| zones.all()[number as usize]) else {
             return;
         };
-        let zone = zoned.zones.all()[number as usize];
-        let mut at = zone.durable_bytes;
-        let mut limit = zone.write_pointer_bytes;
-        if let Some((dirty, _)) = self.store.first_dirty_unit(at..limit) {
+        let durable_bytes = self.durable_end(zone.durable_bytes..zone.write_pointer_bytes);
+        if let Some(zoned) = self.zoned.as_mut().filter(|_| durable_bytes != zone.durable_bytes) {
+            zoned.zones.set_durable(number, durable_bytes);
+            zoned.store_entry(number, &self.store);
+        }
+    }
+
+    /// The end of what is durable from the beginning of a range on: the first block whose content in flash is not
+    /// what was written.
+    fn durable_end(&self, range: Range<u64>) -> u64 {
+        let (mut at, mut limit) = (range.start, range.end);
+        if let Some((dirty, _)) = self.store.first_dirty_unit(range) {
             limit = dirty.max(at);
         }
         while at < limit {
             let page = (at / self.page_bytes()) as u32;
             let (from, length) = self.page(page);
             let end = (from + length).min(limit);
-            let Some(durable) = self.write_cache.durable(page) else {
-                at = end;
-                continue;
-            };
-            let durable = &durable[(at - from) as usize..(end - from) as usize];
-            let present = self.store.present(at, end - at);
-            let alike = durable.iter().zip(present).take_while(|(a, b)| a == b).count() as u64;
-            at += alike;
-            if at < end {
-                at -= at % u64::from(self.facts.block_bytes);
-                break;
+            if let Some(durable) = self.write_cache.durable(page) {
+                let durable = &durable[(at - from) as usize..(end - from) as usize];
+                let present = self.store.present(at, end - at);
+                if let Some(same) = durable.iter().zip(present).position(|(a, b)| a != b) {
+                    let differs_at = at + same as u64;
+                    return differs_at - differs_at % u64::from(self.facts.block_bytes);
+                }
             }
+            at = end;
         }
-        if at == zone.durable_bytes {
-            return;
-        }
-        if let Some(zoned) = &mut self.zoned {
-            zoned.zones.set_durable(number, at);
-        }
-        self.store_entry(number);
+        at
     }
 
     /// Power was lost, and the content is what flash has: what lies behind the first gap of each zone is discarded, as
@@ -271,7 +276,7 @@ impl EmulatedDrive {
             }
             self.discard(range);
         }
-        self.store_table();
+        self.store_zone_table();
     }
 
     /// Finishes trims now: what was reset must not come back, and what is written next must not be trimmed.
@@ -280,24 +285,23 @@ impl EmulatedDrive {
             return Ok(());
         }
         let end = range.end.next_multiple_of(self.page_bytes());
-        let mut left = VecDeque::new();
-        while let Some(mut rest) = self.trims.pop_front() {
+        let mut trims = std::mem::take(&mut self.trims);
+        while let Some(mut rest) = trims.pop_front() {
+            let mut settled = Ok(());
             if rest.from < end && rest.end > range.start {
                 let length = rest.end.min(end) - rest.from;
-                if let Err(status) = self.trim_length(&mut rest, length, now_ps) {
-                    left.push_back(rest);
-                    left.append(&mut self.trims);
-                    self.trims = left;
-                    return Err(status);
-                }
+                settled = self.trim_length(&mut rest, length, now_ps);
             }
-            if rest.from < rest.end {
-                left.push_back(rest);
+            if settled.is_err() || rest.from < rest.end {
+                self.trims.push_back(rest);
             } else {
                 self.part_done(rest.slot, now_ps);
             }
+            if settled.is_err() {
+                self.trims.append(&mut trims);
+                return settled;
+            }
         }
-        self.trims = left;
         Ok(())
     }
 
@@ -307,7 +311,7 @@ impl EmulatedDrive {
             return;
         }
         let (from, length) = (range.start, range.end - range.start);
-        // What cannot be read at its ends is about to be read again, and tells of it then.
+        // What cannot be read at its ends is about to be read again, and fails then.
         let _ = self.store.load_ends(from, length);
         self.store.zero(from, length);
         let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only());
@@ -316,45 +320,5 @@ impl EmulatedDrive {
                 zoned.is_table_stale = true;
             }
         }
-    }
-
-    fn discard_unwritten(&mut self, range: Range<u64>) {
-        let (from, length) = (range.start, range.end - range.start);
-        let is_unwritten = self.zoned.as_ref().is_some_and(|zoned| {
-            let zone = zoned.zones.all()[zoned.zones.number(from) as usize];
-            zone.write_pointer_bytes <= from
-        });
-        if is_unwritten {
-            self.store.zero(from, length);
-            self.note_change(range);
-        }
-    }
-
-    fn store_entry(&mut self, number: u32) {
-        let Some(zoned) = &mut self.zoned else {
-            return;
-        };
-        let (at, entry) = zoned.zones.entry(number);
-        zoned.is_table_stale |= self.store.write_table(at, &entry).is_err();
-    }
-
-    fn store_table(&mut self) {
-        if let Err(_status) = self.try_store_table() {
-            if let Some(zoned) = &mut self.zoned {
-                zoned.is_table_stale = true; // and the next flush reports it
-            }
-        }
-    }
-
-    fn try_store_table(&mut self) -> Result<(), Status> {
-        let Some(zoned) = &mut self.zoned else {
-            return Ok(());
-        };
-        if self.store.backing().is_none() {
-            return Ok(());
-        }
-        self.store.write_table(0, &zoned.zones.table())?;
-        zoned.is_table_stale = false;
-        Ok(())
     }
 }

@@ -39,13 +39,13 @@ pub enum Kind {
     Worn,
 }
 
-/// For what the probability holds.
+/// What the probability applies to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     #[default]
     Command,
-    /// For each page of 4 KiB, once: some are bad, and stay so.
+    /// Each page of 4 KiB, decided once: a bad page stays bad.
     Page,
 }
 
@@ -81,16 +81,16 @@ pub struct Fault {
     /// How long it lasts; absent without end.
     #[serde(default)]
     pub for_us: Option<u64>,
-    /// It begins again after this period.
+    /// Period after which it begins again.
     #[serde(default)]
     pub every_us: Option<u64>,
-    /// Commands that it would concern and that go well first.
+    /// Matching commands that are spared first.
     #[serde(default)]
     pub skip: u64,
     /// Share of the commands, or pages, that it strikes.
     #[serde(default = "always")]
     pub probability: f64,
-    /// For what the probability holds.
+    /// What the probability applies to.
     #[serde(default)]
     pub scope: Scope,
     #[serde(default = "one")]
@@ -169,7 +169,7 @@ impl From<Op> for Operation {
 }
 
 impl Fault {
-    /// Whether the time makes it strike, and not commands: a reset that says nothing of them.
+    /// Whether the time makes it strike: a reset without any condition on commands.
     pub(super) fn strikes_by_time(&self) -> bool {
         self.kind.is_reset()
             && self.op.is_empty()
@@ -180,7 +180,7 @@ impl Fault {
             && self.probability >= 1.0
     }
 
-    /// Whether it concerns a command, whenever that arrives.
+    /// Whether it concerns a command, regardless of the time.
     pub(super) fn concerns(&self, command: &Command, region: &Range<u64>) -> bool {
         let operation = command.op.into();
         let operations = self.kind.operations();
@@ -212,84 +212,53 @@ impl Fault {
 
     /// Whether it can be, on a drive, or a namespace, of this size.
     fn check(&self, size_bytes: u64) -> Result<(), Error> {
-        let wrong = |name: &'static str, value: &dyn std::fmt::Display, wanted: &str| {
-            Err(Error::option(name, value, wanted.to_owned()))
-        };
         let operations = self.kind.operations();
+        let json = |operation| serde_json::to_string(operation).unwrap_or_default();
         if let Some(operation) = self.op.iter().find(|of| !operations.contains(of)) {
-            let name = serde_json::to_string(operation).unwrap_or_default();
-            let known: Vec<String> = operations.iter().filter_map(|of| serde_json::to_string(of).ok()).collect();
-            return wrong("op", &name, &known.join(" or "));
+            let known: Vec<String> = operations.iter().map(json).collect();
+            return Err(Error::option("op", &json(operation), known.join(" or ")));
         }
-        if self.offset_bytes >= size_bytes {
-            let wanted = match self.namespace {
-                None => "less than the drive's size",
-                Some(_) => "less than the namespace's size",
-            };
-            return wrong("offset", &self.offset_bytes, wanted);
+        let whole = if self.namespace.is_none() { "drive" } else { "namespace" };
+        let within = format!("less than the {whole}'s size");
+        Error::require(self.offset_bytes < size_bytes, "offset", self.offset_bytes, within)?;
+        Error::require(self.length_bytes != Some(0), "length", 0, "at least a byte")?;
+        let probability = self.probability;
+        Error::require(probability > 0.0 && probability <= 1.0, "probability", probability, "more than 0, at most 1")?;
+        let (for_us, every_us) = (self.for_us.unwrap_or_default(), self.every_us.unwrap_or_default());
+        for (name, us) in [
+            ("after", self.after_us),
+            ("for", for_us),
+            ("every", every_us),
+            ("delay", self.delay_us),
+            ("down", self.down_us),
+        ] {
+            Error::require(us <= LONGEST_US, name, us, "a day at most, in microseconds")?;
         }
-        if self.length_bytes == Some(0) {
-            return wrong("length", &0, "at least a byte");
+        Error::require(self.for_us != Some(0), "for", 0, "at least a microsecond")?;
+        if self.every_us.is_some() {
+            let is_shorter = self.for_us.is_some_and(|for_us| for_us < every_us);
+            let holds = every_us > 0 && (is_shorter || self.strikes_by_time());
+            Error::require(holds, "every", every_us, "a period with a shorter 'for' in it")?;
         }
-        if !(self.probability > 0.0 && self.probability <= 1.0) {
-            return wrong("probability", &self.probability, "more than 0, at most 1");
-        }
-        let times = [
-            ("after", Some(self.after_us)),
-            ("for", self.for_us),
-            ("every", self.every_us),
-            ("delay", Some(self.delay_us)),
-            ("down", Some(self.down_us)),
-        ];
-        for (name, us) in times {
-            if us.is_some_and(|us| us > LONGEST_US) {
-                return wrong(name, &us.unwrap_or_default(), "a day at most, in microseconds");
-            }
-        }
-        if self.for_us == Some(0) {
-            return wrong("for", &0, "at least a microsecond");
-        }
-        if let Some(every_us) = self.every_us {
-            let shorter = self.for_us.is_some_and(|for_us| for_us < every_us);
-            if every_us == 0 || !(shorter || self.strikes_by_time()) {
-                return wrong("every", &every_us, "a period with a shorter 'for' in it");
-            }
-        }
-        if self.count == Some(0) {
-            return wrong("count", &0, "at least once");
-        }
-        self.check_kind(wrong)
+        Error::require(self.count != Some(0), "count", 0, "at least once")?;
+        self.check_kind()
     }
 
-    fn check_kind(
-        &self,
-        wrong: impl Fn(&'static str, &dyn std::fmt::Display, &str) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn check_kind(&self) -> Result<(), Error> {
         let (kind, none) = (self.kind, "none: this kind has no use for it");
         let delays = matches!(kind, Kind::Latency | Kind::Worn);
-        if kind == Kind::Latency && self.delay_us == 0 {
-            return wrong("delay", &0, "at least a microsecond");
-        }
-        if !delays && self.delay_us > 0 {
-            return wrong("delay", &self.delay_us, none);
-        }
-        if (kind == Kind::Throttle) != (self.bytes_per_s > 0) {
-            let wanted = if kind == Kind::Throttle { "at least 1 byte a second" } else { none };
-            return wrong("rate", &self.bytes_per_s, wanted);
-        }
-        if !(1..=MOST_BITS).contains(&self.bits) || (kind != Kind::BitRot && self.bits != 1) {
-            return wrong("bits", &self.bits, "1 to 4096, of bit-rot alone");
-        }
-        if (kind == Kind::LinkLoss) != (self.down_us > 0) {
-            let wanted = if kind == Kind::LinkLoss { "how long the link is lost" } else { none };
-            return wrong("down", &self.down_us, wanted);
-        }
-        if kind != Kind::Worn && self.endurance > 0 {
-            return wrong("endurance", &self.endurance, none);
-        }
-        if self.strikes_by_time() && self.for_us.is_some() {
-            return wrong("for", &"given", "none: a reset is no matter of time");
-        }
-        Ok(())
+        Error::require(kind != Kind::Latency || self.delay_us > 0, "delay", 0, "at least a microsecond")?;
+        Error::require(delays || self.delay_us == 0, "delay", self.delay_us, none)?;
+        let is_throttle = kind == Kind::Throttle;
+        let rate = if is_throttle { "at least 1 byte a second" } else { none };
+        Error::require(is_throttle == (self.bytes_per_s > 0), "rate", self.bytes_per_s, rate)?;
+        let most_bits = if kind == Kind::BitRot { MOST_BITS } else { 1 };
+        Error::require((1..=most_bits).contains(&self.bits), "bits", self.bits, "1 to 4096, of bit-rot alone")?;
+        let is_loss = kind == Kind::LinkLoss;
+        let down = if is_loss { "how long the link is lost" } else { none };
+        Error::require(is_loss == (self.down_us > 0), "down", self.down_us, down)?;
+        Error::require(kind == Kind::Worn || self.endurance == 0, "endurance", self.endurance, none)?;
+        let lasts = self.strikes_by_time() && self.for_us.is_some();
+        Error::require(!lasts, "for", "given", "none: a reset is no matter of time")
     }
 }

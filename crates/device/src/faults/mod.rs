@@ -1,4 +1,4 @@
-//! Drives that misbehave: the faults of a drive, and what they make of each command.
+//! Fault injection: the faults of a drive, and what they make of each command.
 //!
 //! A fault says which commands it concerns (by operation, address, time, number and probability) and
 //! what becomes of them. All is decided when a command arrives, from the fault's own seed, so that the
@@ -47,7 +47,7 @@ pub struct Effect {
     pub not_durable: bool,
 }
 
-/// A fault and its counts, as it is told.
+/// A fault with its counts.
 #[derive(Debug, Clone, Serialize)]
 pub struct FaultReport {
     pub id: u64,
@@ -59,16 +59,13 @@ pub struct FaultReport {
 
 #[derive(Debug)]
 struct Armed {
-    id: u64,
-    fault: Fault,
-    /// Where it strikes, on the drive.
+    report: FaultReport,
+    /// The bytes of the drive that it concerns.
     region: Range<u64>,
     origin_ps: u64,
-    matched: u64,
-    fired: u64,
-    /// Times at which a reset or a loss of the link was due and has been.
+    /// How many resets or losses of the link, due by the time, have happened.
     periods: u64,
-    /// When a throttled fault is done with what it had.
+    /// When the transfers of a throttled drive so far are done.
     free_ps: u64,
     /// Writes of each page, of a worn region.
     writes: BTreeMap<u64, u32>,
@@ -88,7 +85,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Whether no command can meet any.
+    /// Whether no fault can concern a command.
     pub fn is_idle(&self) -> bool {
         self.armed.is_empty() && self.link_up_ps == 0
     }
@@ -96,12 +93,8 @@ impl Faults {
     /// The regions of faults, if all can be armed.
     pub fn check(&self, faults: &[Fault], namespaces: &Namespaces) -> Result<Vec<Range<u64>>, Error> {
         let count = self.armed.len() + faults.len();
-        if count > MOST_FAULTS {
-            let wanted = format!("at most {MOST_FAULTS} at a time");
-            return Err(Error::option("faults", count, wanted));
-        }
-        let regions = faults.iter().map(|fault| fault.region(namespaces));
-        regions.collect()
+        Error::require(count <= MOST_FAULTS, "faults", count, format!("at most {MOST_FAULTS} at a time"))?;
+        faults.iter().map(|fault| fault.region(namespaces)).collect()
     }
 
     /// Arms faults, whose times begin now; their numbers. All or none are taken.
@@ -111,12 +104,9 @@ impl Faults {
         for (fault, region) in faults.into_iter().zip(regions) {
             self.last_id += 1;
             self.armed.push(Armed {
-                id: self.last_id,
-                fault,
+                report: FaultReport { id: self.last_id, fault, matched: 0, fired: 0 },
                 region,
                 origin_ps: now_ps,
-                matched: 0,
-                fired: 0,
                 periods: 0,
                 free_ps: 0,
                 writes: BTreeMap::new(),
@@ -128,8 +118,8 @@ impl Faults {
     /// Clears one fault, or all; how many there were. A link that it lost is up again.
     pub fn clear(&mut self, id: Option<u64>) -> usize {
         let before = self.armed.len();
-        let cleared = |armed: &Armed| id.is_none_or(|id| armed.id == id);
-        let lost_link = |armed: &Armed| cleared(armed) && armed.fault.kind == Kind::LinkLoss;
+        let cleared = |armed: &Armed| id.is_none_or(|id| armed.report.id == id);
+        let lost_link = |armed: &Armed| cleared(armed) && armed.report.fault.kind == Kind::LinkLoss;
         if id.is_none() || self.armed.iter().any(lost_link) {
             self.link_up_ps = 0;
             self.reset_ps = None;
@@ -138,7 +128,7 @@ impl Faults {
         before - self.armed.len()
     }
 
-    /// Counts again from 0; the sequences of what strikes go on.
+    /// Resets the count of strikes. The random sequence of each fault continues.
     pub fn reset_counts(&mut self) {
         self.fired = 0;
     }
@@ -150,25 +140,16 @@ impl Faults {
 
     /// All faults, with their counts.
     pub fn reports(&self) -> Vec<FaultReport> {
-        let armed = self.armed.iter();
-        armed
-            .map(|armed| FaultReport {
-                id: armed.id,
-                fault: armed.fault.clone(),
-                matched: armed.matched,
-                fired: armed.fired,
-            })
-            .collect()
+        self.armed.iter().map(|armed| armed.report.clone()).collect()
     }
 
-    /// When the time alone will bring about something.
+    /// When a fault strikes next without a command, or the link is up again.
     pub fn next_ps(&self, now_ps: u64) -> Option<u64> {
         let due = self.armed.iter().filter_map(Armed::next_strike_ps);
-        let link = (self.link_up_ps > now_ps).then_some(self.link_up_ps);
-        due.chain(link).min()
+        due.chain((self.link_up_ps > now_ps).then_some(self.link_up_ps)).min()
     }
 
-    /// Brings about what is due by the time alone.
+    /// Lets faults strike that are due without a command.
     pub fn advance(&mut self, now_ps: u64) {
         if self.link_up_ps <= now_ps {
             self.link_up_ps = 0;
@@ -176,9 +157,9 @@ impl Faults {
         for armed in &mut self.armed {
             if armed.next_strike_ps().is_some_and(|due_ps| due_ps <= now_ps) {
                 armed.periods = armed.periods_until(now_ps);
-                armed.strike();
+                armed.report.fired += 1;
                 self.fired += 1;
-                self.reset_ps = self.reset_ps.max(Some(armed.fault.down_us * 1_000_000));
+                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * 1_000_000));
             }
         }
     }
@@ -194,7 +175,7 @@ impl Faults {
         true
     }
 
-    /// Whether clients are cut off.
+    /// Whether no client can reach the drive.
     pub fn is_link_down(&self, now_ps: u64) -> bool {
         now_ps < self.link_up_ps
     }
@@ -209,15 +190,15 @@ impl Faults {
             let Some(chance) = armed.strikes(command, now_ps) else {
                 continue;
             };
-            if armed.fault.kind == Kind::Stuck && held >= MOST_HELD {
+            if armed.report.fault.kind == Kind::Stuck && held >= MOST_HELD {
                 continue;
             }
-            if matches!(armed.fault.kind, Kind::ControllerReset | Kind::LinkLoss) {
-                self.reset_ps = self.reset_ps.max(Some(armed.fault.down_us * 1_000_000));
+            if matches!(armed.report.fault.kind, Kind::ControllerReset | Kind::LinkLoss) {
+                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * 1_000_000));
             } else if !armed.apply(&mut effect, command, chance, now_ps) {
                 continue;
             }
-            armed.strike();
+            armed.report.fired += 1;
             self.fired += 1;
         }
         effect
@@ -225,12 +206,8 @@ impl Faults {
 }
 
 impl Armed {
-    fn strike(&mut self) {
-        self.fired += 1;
-    }
-
     fn is_spent(&self) -> bool {
-        self.fault.count.is_some_and(|count| self.fired >= count)
+        self.report.fault.count.is_some_and(|count| self.report.fired >= count)
     }
 
     /// Periods that have begun by a time.
@@ -238,23 +215,22 @@ impl Armed {
         let Some(since_ps) = now_ps.checked_sub(self.begin_ps()) else {
             return 0;
         };
-        match self.fault.every_us {
+        match self.report.fault.every_us {
             Some(every_us) => since_ps / (every_us * 1_000_000) + 1,
             None => 1,
         }
     }
 
     fn begin_ps(&self) -> u64 {
-        let after_ps = self.fault.after_us.saturating_mul(1_000_000);
-        self.origin_ps.saturating_add(after_ps)
+        self.origin_ps.saturating_add(self.report.fault.after_us.saturating_mul(1_000_000))
     }
 
     /// When the time alone makes it strike.
     fn next_strike_ps(&self) -> Option<u64> {
-        if !self.fault.strikes_by_time() || self.is_spent() {
+        if !self.report.fault.strikes_by_time() || self.is_spent() {
             return None;
         }
-        let every_ps = self.fault.every_us.map(|us| us.saturating_mul(1_000_000));
+        let every_ps = self.report.fault.every_us.map(|us| us.saturating_mul(1_000_000));
         match (self.periods, every_ps) {
             (0, _) => Some(self.begin_ps()),
             (_, None) => None,
@@ -262,14 +238,14 @@ impl Armed {
         }
     }
 
-    /// Until when it is active, if it is.
+    /// The end of the present active phase, if the fault is active.
     fn active_until_ps(&self, now_ps: u64) -> Option<u64> {
         let since_ps = now_ps.checked_sub(self.begin_ps())?;
-        let Some(for_us) = self.fault.for_us else {
+        let Some(for_us) = self.report.fault.for_us else {
             return Some(u64::MAX);
         };
         let length_ps = for_us.saturating_mul(1_000_000);
-        let phase_ps = match self.fault.every_us {
+        let phase_ps = match self.report.fault.every_us {
             Some(every_us) => since_ps % every_us.saturating_mul(1_000_000),
             None => since_ps,
         };
@@ -278,32 +254,32 @@ impl Armed {
 
     /// Whether it strikes this command; if so a number from its seed.
     fn strikes(&mut self, command: &Command, now_ps: u64) -> Option<u64> {
-        if self.fault.strikes_by_time()
+        if self.report.fault.strikes_by_time()
             || self.is_spent()
-            || !self.fault.concerns(command, &self.region)
+            || !self.report.fault.concerns(command, &self.region)
             || self.active_until_ps(now_ps).is_none()
         {
             return None;
         }
-        self.matched += 1;
-        if self.matched <= self.fault.skip {
+        self.report.matched += 1;
+        if self.report.matched <= self.report.fault.skip {
             return None;
         }
-        let seed = self.fault.seed;
-        let strikes = match self.fault.scope {
-            Scope::Command => is_below(mixed(seed, self.matched), self.fault.probability),
+        let seed = self.report.fault.seed;
+        let strikes = match self.report.fault.scope {
+            Scope::Command => is_below(mixed(seed, self.report.matched), self.report.fault.probability),
             Scope::Page => {
                 let range = common(&self.region, command);
                 let mut pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
-                pages.any(|page| is_below(mixed(seed, page), self.fault.probability))
+                pages.any(|page| is_below(mixed(seed, page), self.report.fault.probability))
             }
         };
-        strikes.then(|| mixed(seed ^ 0x5851_f42d_4c95_7f2d, self.matched))
+        strikes.then(|| mixed(seed ^ 0x5851_f42d_4c95_7f2d, self.report.matched))
     }
 
     /// Adds its effect to a command's; whether there was any.
     fn apply(&mut self, effect: &mut Effect, command: &Command, chance: u64, now_ps: u64) -> bool {
-        let fault = &self.fault;
+        let fault = &self.report.fault;
         match fault.kind {
             Kind::ReadError | Kind::WriteError | Kind::FlushError => effect.fails = true,
             Kind::Latency => effect.delay_ps += fault.delay_us * 1_000_000,
@@ -317,7 +293,7 @@ impl Armed {
             Kind::Stuck => {
                 let until_ps = self.active_until_ps(now_ps).unwrap_or(u64::MAX);
                 effect.not_before_ps = effect.not_before_ps.max(until_ps);
-                effect.stuck = Some(self.id);
+                effect.stuck = Some(self.report.id);
             }
             Kind::BitRot => effect.rot = Some((fault.bits, chance)),
             Kind::LostWrite => effect.written_bytes = Some(0),
@@ -341,15 +317,15 @@ impl Armed {
     /// A worn region: its reads take longer, its pages stop to take writes.
     fn wear(&mut self, effect: &mut Effect, command: &Command) -> bool {
         if command.op == Op::Read {
-            effect.delay_ps += self.fault.delay_us * 1_000_000;
-            return self.fault.delay_us > 0;
+            effect.delay_ps += self.report.fault.delay_us * 1_000_000;
+            return self.report.fault.delay_us > 0;
         }
         let range = common(&self.region, command);
         let mut fails = false;
         for page in range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES) {
             let writes = self.writes.entry(page).or_insert(0);
             *writes = writes.saturating_add(1);
-            fails |= *writes > self.fault.endurance;
+            fails |= *writes > self.report.fault.endurance;
         }
         effect.fails |= fails;
         effect.is_worn |= fails;
@@ -373,7 +349,6 @@ fn is_below(number: u64, probability: f64) -> bool {
 pub fn rotten_bits(length_bytes: u64, bits: u32, seed: u64) -> impl Iterator<Item = (u64, u8)> {
     (0..u64::from(bits)).map(move |number| {
         let place = mixed(seed, number);
-        let byte = ((u128::from(place) * u128::from(length_bytes)) >> 64) as u64;
-        (byte, 1 << (place & 7))
+        (((u128::from(place) * u128::from(length_bytes)) >> 64) as u64, 1 << (place & 7))
     })
 }

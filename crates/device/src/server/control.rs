@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::options::TransportReport;
 use crate::Error;
-use crate::faults::{Fault, FaultReport};
+use crate::faults::Fault;
 use crate::report::{Report, Snapshot};
 use crate::transport::socket::{Endpoint, Listener, Stream};
 
@@ -76,17 +76,11 @@ pub struct PendingRequest {
 /// The reply of the thread that serves.
 #[derive(Debug)]
 pub enum ControlReply {
-    /// The counters, and the transports.
+    /// The counters, and the transports: another thread makes JSON of them.
     Stats(Box<Snapshot>, Vec<TransportReport>),
-    /// Power was cut, and this number of pages was lost.
-    PowerCut(u64),
-    /// The numbers of the faults that were armed.
-    Armed(Vec<u64>),
-    Faults(Vec<FaultReport>),
-    /// So many faults were cleared.
-    Cleared(usize),
-    Done,
-    /// It is not, for this reason.
+    /// The request was carried out; the object is what the answer says of it.
+    Done(Value),
+    /// The request was not carried out, for this reason.
     Refused(String),
 }
 
@@ -217,14 +211,12 @@ fn answer(line: &[u8], sender: &RequestSender) -> Value {
     match sender.send(request) {
         None => refusal("the drive has ended"),
         Some(ControlReply::Refused(why)) => refusal(&why),
-        Some(ControlReply::Armed(ids)) => json!({"ok": true, "armed": ids}),
-        Some(ControlReply::Faults(faults)) => json!({"ok": true, "faults": faults}),
-        Some(ControlReply::Cleared(count)) => json!({"ok": true, "cleared": count}),
-        Some(ControlReply::Done) => json!({"ok": true}),
-        Some(ControlReply::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
+        Some(ControlReply::Done(mut answer)) => {
+            answer["ok"] = json!(true);
+            answer
+        }
         Some(ControlReply::Stats(snapshot, transports)) => {
-            let report = snapshot.report(buckets);
-            json!({"ok": true, "stats": StatsReply { report, transports }})
+            json!({"ok": true, "stats": StatsReply { report: snapshot.report(buckets), transports }})
         }
     }
 }

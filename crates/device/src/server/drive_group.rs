@@ -23,13 +23,11 @@ pub fn serve_group(options: &[Options], ready: impl FnOnce(&[Ready])) -> Result<
     let stop = signal.flag();
     let options = shared(options)?;
     let pinned: Vec<u32> = options.iter().filter_map(|drive| drive.pin).collect();
-    let awake = options.iter().any(|drive| drive.keep_awake);
-    let _awake = awake.then(|| KeepAwake::start(&pinned));
+    let _awake = options.iter().any(|drive| drive.keep_awake).then(|| KeepAwake::start(&pinned));
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, options) in options.iter().enumerate() {
-            let thread = DriveThread::start(scope, options, &stop);
-            let thread = thread.map_err(Error::of_drive(number))?;
+            let thread = DriveThread::start(scope, options, &stop).map_err(Error::of_drive(number))?;
             thread.wait().map_err(Error::of_drive(number))?;
             threads.push(thread);
         }
@@ -75,19 +73,16 @@ impl<'scope> DriveThread<'scope> {
 
     /// Waits until the step is done.
     fn wait(&self) -> Result<Option<Ready>, Error> {
-        let reply = self.replies.recv();
-        reply.unwrap_or_else(|_| Err(panicked()))
+        self.replies.recv().unwrap_or_else(|_| Err(panicked()))
     }
 
     fn end(self) -> Result<Summary, Error> {
-        let ended = self.thread.join();
-        ended.ok().flatten().unwrap_or_else(|| Err(panicked()))
+        self.thread.join().ok().flatten().unwrap_or_else(|| Err(panicked()))
     }
 }
 
 fn panicked() -> Error {
-    let why = std::io::Error::other("its thread panicked");
-    Error::system("the drive ended", why)
+    Error::system("the drive ended", std::io::Error::other("its thread panicked"))
 }
 
 /// A drive from its options to its end; `None` where it was not to serve.
@@ -118,10 +113,8 @@ fn drive(
 
 /// The options of each drive as one of several, if they can be served together.
 fn shared(options: &[Options]) -> Result<Vec<Options>, Error> {
-    if options.is_empty() || options.len() > MOST_DRIVES {
-        let wanted = format!("1 to {MOST_DRIVES}");
-        return Err(Error::option("drives", options.len(), wanted));
-    }
+    let count = options.len();
+    Error::require((1..=MOST_DRIVES).contains(&count), "drives", count, format!("1 to {MOST_DRIVES}"))?;
     check_places(options)?;
     check_processors(options)?;
     let mut needed = Vec::new();
@@ -151,11 +144,8 @@ fn check_processors(options: &[Options]) -> Result<(), Error> {
     let mut pinned: Vec<u32> = Vec::new();
     for (number, drive) in options.iter().enumerate() {
         let Some(processor) = drive.pin else { continue };
-        if pinned.contains(&processor) {
-            let wanted = "a processor that no other drive is pinned to";
-            let error = Error::option("pin", processor, wanted);
-            return Err(Error::of_drive(number)(error));
-        }
+        let wanted = "a processor that no other drive is pinned to";
+        Error::require(!pinned.contains(&processor), "pin", processor, wanted).map_err(Error::of_drive(number))?;
         pinned.push(processor);
     }
     let processors = machine::allowed().map_or(usize::MAX, |allowed| allowed.count() as usize);
@@ -201,8 +191,7 @@ fn places(options: &Options) -> impl Iterator<Item = PathBuf> {
         };
         Some(PathBuf::from(path))
     });
-    let others = [&options.stats_socket, &options.backing_file];
-    of_transports.chain(others.into_iter().flatten().cloned())
+    of_transports.chain([&options.stats_socket, &options.backing_file].into_iter().flatten().cloned())
 }
 
 /// Without links; nothing may be there yet.

@@ -8,12 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::thread::CpuSet;
+use serde_json::json;
 
 use super::control::{ControlReply, ControlRequest, PendingRequest};
 use super::machine;
 use super::options::{Poll, TransportReport};
 use crate::Error;
-use crate::counters::Completion;
+use crate::command::Answer;
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::transport::Transport;
 
@@ -31,9 +32,9 @@ pub struct DriveServer {
     pub realtime: bool,
     /// Counts polls, for the watchdog of a server in real time.
     heartbeat: Arc<AtomicU64>,
-    completions: Vec<Completion>,
-    /// Completions, and replies of the control socket, that wait until no old content is cached.
-    held: Vec<Completion>,
+    answers: Vec<Answer>,
+    /// Answers, and replies of the control socket, that wait until no old content is cached.
+    held: Vec<Answer>,
     held_replies: Vec<(SyncSender<ControlReply>, ControlReply)>,
     changes: Vec<Range<u64>>,
     /// Wakes the thread that sleeps.
@@ -43,7 +44,7 @@ pub struct DriveServer {
 /// When the loop sleeps and when it ends.
 pub struct LoopOptions<'a> {
     pub poll: Poll,
-    /// Time without a command after which it does.
+    /// Time without a command after which the loop sleeps, if it may.
     pub idle_ms: u64,
     /// Stops it when set, and whatever else looks at it.
     pub stop: &'a AtomicBool,
@@ -63,7 +64,7 @@ impl DriveServer {
             allowed: machine::allowed(),
             realtime: false,
             heartbeat: Arc::default(),
-            completions: Vec::new(),
+            answers: Vec::new(),
             held: Vec::new(),
             held_replies: Vec::new(),
             changes: Vec::new(),
@@ -73,8 +74,7 @@ impl DriveServer {
 
     /// A descriptor that wakes the loop when it is written.
     pub fn wakeup(&self) -> Result<OwnedFd, Error> {
-        let wakeup = self.wakeup.try_clone();
-        wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
+        self.wakeup.try_clone().map_err(|error| Error::system("cannot copy a descriptor", error))
     }
 
     pub fn heartbeat(&self) -> Arc<AtomicU64> {
@@ -93,19 +93,19 @@ impl DriveServer {
         if self.drive.drops_connections() {
             self.disconnect();
         }
-        self.drive.take_completions(&mut self.completions);
+        self.drive.take_answers(&mut self.answers);
         any |= self.hold_while_stale();
-        for completion in &self.completions {
-            if let Some(transport) = self.transports.get_mut(completion.command.tag.transport as usize) {
-                transport.answer(completion.into(), &self.drive);
+        for answer in &self.answers {
+            if let Some(transport) = self.transports.get_mut(answer.command.tag.transport as usize) {
+                transport.answer(*answer, &self.drive);
             }
         }
         for transport in &mut self.transports {
             any |= transport.send(&self.drive).map_err(|error| failed(transport.as_ref(), error))?;
         }
-        if !self.completions.is_empty() {
-            self.drive.record_completions(&self.completions);
-            self.completions.clear();
+        if !self.answers.is_empty() {
+            self.drive.record_answers(&self.answers);
+            self.answers.clear();
             any = true;
         }
         Ok(any)
@@ -128,18 +128,18 @@ impl DriveServer {
         }
         let transports = &self.transports;
         if transports.iter().any(|transport| transport.is_stale()) {
-            let caches = |completion: &Completion| {
-                let transport = transports.get(completion.command.tag.transport as usize);
-                transport.is_some_and(|transport| transport.caches(&completion.command))
+            let caches = |answer: &Answer| {
+                let transport = transports.get(answer.command.tag.transport as usize);
+                transport.is_some_and(|transport| transport.caches(&answer.command))
             };
-            let completions = std::mem::take(&mut self.completions).into_iter();
-            let (answered, held): (Vec<_>, Vec<_>) = completions.partition(caches);
-            self.completions = answered;
+            let answers = std::mem::take(&mut self.answers).into_iter();
+            let (answered, held): (Vec<_>, Vec<_>) = answers.partition(caches);
+            self.answers = answered;
             self.held.extend(held);
             return true;
         }
         if !self.held.is_empty() {
-            self.completions.splice(..0, self.held.drain(..));
+            self.answers.splice(..0, self.held.drain(..));
         }
         for (reply_to, reply) in self.held_replies.drain(..) {
             let _ = reply_to.send(reply); // the client may be gone
@@ -174,7 +174,7 @@ impl DriveServer {
                 ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
             ControlRequest::PowerCut { keep_connections } => {
-                let reply = ControlReply::PowerCut(self.drive.power_cut());
+                let reply = ControlReply::Done(json!({"lost_pages": self.drive.power_cut()}));
                 if !keep_connections {
                     self.disconnect();
                 }
@@ -182,18 +182,20 @@ impl DriveServer {
                 return self.held_replies.push((pending.reply_to.clone(), reply));
             }
             ControlRequest::FaultInject { faults } => match self.drive.arm_faults(faults.clone()) {
-                Ok(ids) => ControlReply::Armed(ids),
+                Ok(ids) => ControlReply::Done(json!({"armed": ids})),
                 Err(error) => ControlReply::Refused(error.to_string()),
             },
-            ControlRequest::FaultList {} => ControlReply::Faults(self.drive.fault_reports()),
-            ControlRequest::FaultClear { fault } => ControlReply::Cleared(self.drive.clear_faults(*fault)),
+            ControlRequest::FaultList {} => ControlReply::Done(json!({"faults": self.drive.fault_reports()})),
+            ControlRequest::FaultClear { fault } => {
+                ControlReply::Done(json!({"cleared": self.drive.clear_faults(*fault)}))
+            }
             ControlRequest::ResetStats {} => {
                 self.drive.reset_counters();
-                ControlReply::Done
+                ControlReply::Done(json!({}))
             }
             ControlRequest::Stop {} => {
                 end.store(true, Ordering::Relaxed);
-                ControlReply::Done
+                ControlReply::Done(json!({}))
             }
         };
         let _ = pending.reply_to.send(reply); // the client may be gone
@@ -201,8 +203,9 @@ impl DriveServer {
 
     /// The state of each transport.
     pub fn transport_reports(&self) -> Vec<TransportReport> {
-        let numbered = self.transports.iter().zip(&self.overheads);
-        numbered
+        self.transports
+            .iter()
+            .zip(&self.overheads)
             .map(|(transport, overhead)| TransportReport {
                 transport: transport.name(),
                 address: transport.address(),

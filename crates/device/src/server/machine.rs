@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::Error;
 
-/// Memory that is left, bytes: of the machine, or of the control group, if that has less. Below
+/// Available memory in bytes: that of the machine, or of the control group, if that has less. Below
 /// `root` are `/proc` and `/sys`.
 pub fn available_bytes(root: &Path) -> Option<u64> {
     let of_machine = fs::read_to_string(root.join("proc/meminfo")).ok()?;
@@ -34,14 +34,11 @@ fn of_group(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let folder = root.join("sys/fs/cgroup").join(group);
-    let number = |name| -> Option<u64> {
-        let text = fs::read_to_string(folder.join(name)).ok()?;
-        text.trim().parse().ok()
-    };
+    let number = |name| -> Option<u64> { fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok() };
     Some(number("memory.max")?.saturating_sub(number("memory.current")?))
 }
 
-/// This thread runs on one processor alone.
+/// Pins this thread to one processor.
 pub fn pin(processor: u32) -> Result<(), Error> {
     let wanted = "a processor that is on and that this process may use";
     if processor as usize >= CpuSet::MAX_CPU {
@@ -60,7 +57,7 @@ pub fn allowed() -> Option<CpuSet> {
     rustix::thread::sched_getaffinity(None).ok()
 }
 
-/// This thread may run on these again.
+/// Lets this thread run on these processors again.
 pub fn spread(over: Option<&CpuSet>) {
     if let Some(over) = over {
         let _ = rustix::thread::sched_setaffinity(None, over); // it shares a processor then
@@ -71,8 +68,7 @@ pub fn spread(over: Option<&CpuSet>) {
 /// kernel does not count it.
 pub fn waited_ns() -> u64 {
     let counts = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = counts.split_whitespace().nth(1);
-    waited.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    counts.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// Keeps processors awake until it is dropped.
@@ -138,7 +134,7 @@ impl StopSignal {
         Ok(Self { flag, handlers })
     }
 
-    /// What is true when it is to end.
+    /// The flag, which is set when the server has to end.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }

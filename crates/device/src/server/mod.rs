@@ -21,7 +21,7 @@ pub use options::{NamespaceSize, Options, Poll, PreconditioningReport, Ready, Tr
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::command::{Drive, Facts, Status};
+use crate::command::{Drive, DriveInfo, Status};
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::model::Model;
 use crate::namespace::Namespaces;
@@ -54,8 +54,7 @@ pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, E
     let stop = signal.flag();
     drive_group::check_places(std::slice::from_ref(options))?;
     let mut service = Service::prepare(options, &|| !stop.load(Ordering::Relaxed))?;
-    let report = service.calibrate()?;
-    ready(&report);
+    ready(&service.calibrate()?);
     service.run(&stop)
 }
 
@@ -136,31 +135,25 @@ fn loss_message(status: Status) -> &'static str {
 }
 
 fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<(DriveServer, Option<NewFile>), Error> {
-    if ![512, 4096].contains(&options.block_bytes) {
-        return Err(Error::option("block_bytes", options.block_bytes, "512 or 4096"));
-    }
-    if options.transports.is_empty() {
-        return Err(Error::option("transports", 0, "at least one way to the drive"));
-    }
+    let block_bytes = options.block_bytes;
+    Error::require([512, 4096].contains(&block_bytes), "block_bytes", block_bytes, "512 or 4096")?;
+    Error::require(!options.transports.is_empty(), "transports", 0, "at least one way to the drive")?;
     let available_bytes = options.available_bytes.or_else(|| available_bytes(Path::new("/"))).unwrap_or(u64::MAX);
     let size_bytes = wanted_size(options)?;
     let left_bytes = check_size(options, size_bytes, available_bytes)?;
     let mut model = Model::new(&options.model, size_bytes, &options.geometry, &options.buffer, left_bytes)?;
     zones::check_transports(options)?;
-    let opened = options.transports.iter().zip(0..);
-    let opened = opened.map(|(pending, number)| transport::open(number, pending));
+    let opened = options.transports.iter().zip(0..).map(|(pending, number)| transport::open(number, pending));
     let mut transports = opened.collect::<Result<Vec<_>, _>>()?;
     let count = options.namespaces_bytes.len().max(1);
     let memory = SharedMemory::default();
     for transport in &mut transports {
-        if transport.namespace() as usize > count {
-            let wanted = format!("at most {count}, as the drive has them");
-            return Err(Error::option("namespace", transport.namespace(), wanted));
-        }
+        let namespace = transport.namespace();
+        let wanted = format!("at most {count}, as the drive has them");
+        Error::require(namespace as usize <= count, "namespace", namespace, wanted)?;
         transport.share_memory(&memory);
     }
-    let is_backed = options.backing_file.is_some();
-    let facts = facts(options, size_bytes, is_backed, model.as_ref());
+    let facts = facts(options, size_bytes, options.backing_file.is_some(), model.as_ref());
     let namespaces = namespaces(options, &facts, model.as_ref())?;
     let geometry = zones::geometry(options, size_bytes, model.as_ref())?;
     let path = options.backing_file.as_ref();
@@ -186,7 +179,7 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<(DriveServer
 }
 
 /// The namespaces that options say.
-fn namespaces(options: &Options, facts: &Facts, model: Option<&Model>) -> Result<Namespaces, Error> {
+fn namespaces(options: &Options, facts: &DriveInfo, model: Option<&Model>) -> Result<Namespaces, Error> {
     let sizes_bytes = &options.namespaces_bytes;
     if sizes_bytes.is_empty() {
         return Ok(Namespaces::whole(facts));
@@ -198,8 +191,7 @@ fn namespaces(options: &Options, facts: &Facts, model: Option<&Model>) -> Result
 /// The size that options say, or that of the backing file.
 fn wanted_size(options: &Options) -> Result<u64, Error> {
     let of_namespaces = || {
-        let sizes = options.namespaces_bytes.iter();
-        let sum = sizes.fold(0_u64, |sum, &of| sum.saturating_add(of));
+        let sum = options.namespaces_bytes.iter().fold(0_u64, |sum, &of| sum.saturating_add(of));
         (sum > 0).then_some(sum)
     };
     let Some(path) = &options.backing_file else {
@@ -226,9 +218,8 @@ fn needed_bytes(size_bytes: u64, transports: &[String]) -> u64 {
 /// Whether the machine has room for it; what is left beside its content.
 fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Result<u64, Error> {
     let block = u64::from(options.block_bytes);
-    if size_bytes == 0 || size_bytes % block != 0 {
-        return Err(Error::option("size", size_bytes, format!("whole blocks of {block} bytes, and at least one")));
-    }
+    let wanted = format!("whole blocks of {block} bytes, and at least one");
+    Error::require(size_bytes > 0 && size_bytes % block == 0, "size", size_bytes, wanted)?;
     let needed_bytes = needed_bytes(size_bytes, &options.transports);
     if needed_bytes > available_bytes {
         return Err(Error::Memory { size_bytes, needed_bytes, available_bytes });
@@ -236,11 +227,11 @@ fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Resul
     Ok(available_bytes - size_bytes)
 }
 
-fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
+fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> DriveInfo {
     let buffered = model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0);
     let fits = |text: &str, most| text.chars().filter(|&of| (' '..='~').contains(&of)).take(most).collect();
     let name = options.profile.as_ref().unwrap_or(&options.model);
-    Facts {
+    DriveInfo {
         size_bytes,
         block_bytes: options.block_bytes,
         preferred_bytes: preferred_bytes(options.block_bytes, model),
@@ -255,8 +246,7 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
 /// A page of the model where hosts can be told of it.
 fn preferred_bytes(block_bytes: u32, model: Option<&Model>) -> u32 {
     let page_bytes = model.and_then(|model| u32::try_from(model.page_bytes()).ok());
-    let told = page_bytes.filter(|page_bytes| page_bytes.is_power_of_two());
-    told.unwrap_or(4096).max(block_bytes)
+    page_bytes.filter(|page_bytes| page_bytes.is_power_of_two()).unwrap_or(4096).max(block_bytes)
 }
 
 /// Measures the overhead of each transport, to be subtracted from the model's time, and warns where
@@ -269,8 +259,7 @@ fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<()
     let overheads = server.overheads.iter().map(|overhead| overhead.unwrap_or(none));
     if read_ns.is_some() {
         // Without a model no answer has a time that it could leave before.
-        let overheads = overheads.collect();
-        server.drive.set_overheads(overheads);
+        server.drive.set_overheads(overheads.collect());
     }
     for (what, model_ns) in fastest.into_iter().flatten() {
         for transport in server.transport_reports() {

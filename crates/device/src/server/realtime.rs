@@ -42,8 +42,7 @@ impl Realtime {
         let end = Arc::new(AtomicBool::new(false));
         let mut begun = Self { before: (class.max(0), of_class.sched_priority), end: Arc::clone(&end), watchdog: None };
         enter(0)?;
-        let watchdog = thread::Builder::new().name("ioassay-watchdog".into());
-        let watchdog = watchdog.spawn(move || {
+        let watchdog = thread::Builder::new().name("ioassay-watchdog".into()).spawn(move || {
             // Without its own priority it would wait for the thread that it watches.
             if enter(1).is_ok() {
                 watch(&heartbeat, &end, || leave(server));

@@ -32,15 +32,15 @@ pub fn measure(
 ) -> Result<Vec<Option<TransportOverhead>>, Error> {
     let mut overheads = Vec::new();
     for number in 0..server.transports.len() {
-        let overhead = match measure_transport(server, number, model_ns)? {
+        let measured = measure_transport(server, number, model_ns);
+        let name = server.transports[number].name();
+        overheads.push(match measured {
             Ok((overhead, uncertain)) => {
-                if let Some(uncertain) = uncertain {
-                    warnings.push(uncertain.warning(server.transports[number].name()));
-                }
+                warnings.extend(uncertain.map(|uncertain| uncertain.warning(name)));
                 Some(overhead)
             }
+            Err(ProbeError::Server(error)) => return Err(error),
             Err(why) => {
-                let name = server.transports[number].name();
                 warnings.push(Warning {
                     kind: "floor-unknown",
                     text: format!(
@@ -50,8 +50,7 @@ pub fn measure(
                 });
                 None
             }
-        };
-        overheads.push(overhead);
+        });
     }
     server.drive.set_fixed_latency(None);
     server.drive.reset_all_counters();
@@ -64,22 +63,15 @@ fn measure_transport(
     server: &mut DriveServer,
     number: usize,
     model_ns: Option<u64>,
-) -> Result<Result<(TransportOverhead, Option<Uncertain>), ProbeError>, Error> {
-    let at_once = match measure_at(server, number, 0)? {
-        Ok(measured) => measured,
-        Err(why) => return Ok(Err(why)),
-    };
+) -> Result<(TransportOverhead, Option<Measured>), ProbeError> {
+    let at_once = measure_at(server, number, 0)?;
     let busy_ns = at_once.took_ns;
     let Some(wait_ns) = wait_ns(model_ns, busy_ns) else {
-        let alone_ns = busy_ns;
-        let overhead = TransportOverhead { busy_ns, alone_ns };
-        return Ok(Ok((overhead, at_once.uncertainty())));
+        return Ok((TransportOverhead { busy_ns, alone_ns: busy_ns }, at_once.if_uncertain()));
     };
-    Ok(measure_at(server, number, wait_ns)?.map(|later| {
-        let alone_ns = later.took_ns.saturating_sub(wait_ns);
-        let overhead = TransportOverhead { busy_ns, alone_ns };
-        (overhead, at_once.uncertainty().or_else(|| later.uncertainty()))
-    }))
+    let later = measure_at(server, number, wait_ns)?;
+    let alone_ns = later.took_ns.saturating_sub(wait_ns);
+    Ok((TransportOverhead { busy_ns, alone_ns }, at_once.if_uncertain().or_else(|| later.if_uncertain())))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,31 +86,23 @@ struct Measured {
 }
 
 impl Measured {
-    /// Why it cannot be trusted.
+    /// This measurement, if it cannot be trusted.
     #[allow(clippy::cast_precision_loss)] // below seconds
-    fn uncertainty(self) -> Option<Uncertain> {
+    fn if_uncertain(self) -> Option<Self> {
         let spread = self.next_ns as f64 / self.took_ns.max(1) as f64;
-        (self.waited > MOST_WAITED || spread > MOST_SPREAD).then_some(Uncertain(self))
+        (self.waited > MOST_WAITED || spread > MOST_SPREAD).then_some(self)
     }
-}
 
-/// A measurement that cannot be trusted.
-struct Uncertain(Measured);
-
-impl Uncertain {
     fn warning(&self, transport: &str) -> Warning {
-        let Measured { took_ns, next_ns, waited } = self.0;
-        Warning {
-            kind: "calibration-uncertain",
-            text: format!(
-                "what {transport} takes by itself was measured while the machine was busy: a read took {} µs and then \
-                 {} µs, and the server waited for a processor {:.0} % of the time. Its answers may come before or after \
-                 the model's time. Serve it when the machine is idle",
-                microseconds(took_ns),
-                microseconds(next_ns),
-                waited * 100.0
-            ),
-        }
+        let text = format!(
+            "what {transport} takes by itself was measured while the machine was busy: a read took {} µs and then {} \
+             µs, and the server waited for a processor {:.0} % of the time. Its answers may come before or after the \
+             model's time. Serve it when the machine is idle",
+            microseconds(self.took_ns),
+            microseconds(self.next_ns),
+            self.waited * 100.0
+        );
+        Warning { kind: "calibration-uncertain", text }
     }
 }
 
@@ -129,19 +113,21 @@ fn wait_ns(model_ns: Option<u64>, busy_ns: u64) -> Option<u64> {
     Some(model_ns.clamp(busy_ns, LONGEST_WAIT_NS))
 }
 
-/// Measures with answers after `answer_ns`. The outer error stops the server.
-fn measure_at(server: &mut DriveServer, number: usize, answer_ns: u64) -> Result<Result<Measured, ProbeError>, Error> {
+/// Measures with answers after `answer_ns`.
+fn measure_at(server: &mut DriveServer, number: usize, answer_ns: u64) -> Result<Measured, ProbeError> {
     server.drive.set_fixed_latency(Some(answer_ns));
     let slow = answer_ns > 0;
-    let measured = run_probe(server, number, PROBE_MS[0], slow)?;
-    if matches!(measured, Err(ProbeError::TooFew(_))) {
-        return run_probe(server, number, PROBE_MS[1], slow);
+    match run_probe(server, number, PROBE_MS[0], slow) {
+        Err(ProbeError::TooFew(_)) => run_probe(server, number, PROBE_MS[1], slow),
+        measured => measured,
     }
-    Ok(measured)
 }
 
 #[derive(Debug, thiserror::Error)]
 enum ProbeError {
+    /// The server failed, and not only the measurement.
+    #[error(transparent)]
+    Server(#[from] Error),
     #[error("it has no client of its own")]
     NoClient,
     #[error("no answer in {} s", PATIENCE.as_secs())]
@@ -152,15 +138,8 @@ enum ProbeError {
     Failed(String),
 }
 
-fn run_probe(
-    server: &mut DriveServer,
-    number: usize,
-    probe_ms: u64,
-    slow: bool,
-) -> Result<Result<Measured, ProbeError>, Error> {
-    let Some(mut probe) = server.transports[number].probe() else {
-        return Ok(Err(ProbeError::NoClient));
-    };
+fn run_probe(server: &mut DriveServer, number: usize, probe_ms: u64, slow: bool) -> Result<Measured, ProbeError> {
+    let mut probe = server.transports[number].probe().ok_or(ProbeError::NoClient)?;
     let (allowed, in_realtime) = (server.allowed, server.realtime);
     let client = thread::Builder::new()
         .name("ioassay-floor".into())
@@ -177,7 +156,7 @@ fn run_probe(
     while !client.is_finished() {
         server.poll_once()?;
         if begin.elapsed() > PATIENCE {
-            return Ok(Err(ProbeError::NoAnswer));
+            return Err(ProbeError::NoAnswer);
         }
     }
     let waited_ns = machine::waited_ns().saturating_sub(waited_before_ns);
@@ -186,11 +165,11 @@ fn run_probe(
     for _ in 0..100 {
         server.poll_once()?;
     }
-    Ok(match client.join() {
+    match client.join() {
         Ok(Ok(took_ns)) => measured(&took_ns, waited),
         Ok(Err(error)) => Err(ProbeError::Failed(error.to_string())),
         Err(_) => Err(ProbeError::Failed("it panicked".into())),
-    })
+    }
 }
 
 fn measured(took_ns: &[u64], waited: f64) -> Result<Measured, ProbeError> {
@@ -240,7 +219,7 @@ mod tests {
     fn a_measurement_on_a_busy_machine_is_uncertain() {
         let steady = vec![10_000; 100];
         let bursts: Vec<u64> = (0..100).map(|read| if read < 80 { 90_000 } else { 10_000 }).collect();
-        let uncertain = |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::uncertainty);
+        let uncertain = |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::if_uncertain);
         assert!(uncertain(&steady, 0.05).is_none());
         for (took_ns, waited) in [(&steady, 0.5), (&bursts, 0.0)] {
             let text = uncertain(took_ns, waited).expect("a warning").warning("nbd").text;

@@ -14,8 +14,7 @@ use crate::zones::{FOOTER_BYTES, TableError, ZoneGeometry, Zones, read_footer};
 
 /// Whether all transports know zones.
 pub(super) fn check_transports(options: &Options) -> Result<(), Error> {
-    let mut transports = options.transports.iter();
-    match transports.find(|transport| !transport.starts_with("nvme-tcp:")) {
+    match options.transports.iter().find(|transport| !transport.starts_with("nvme-tcp:")) {
         Some(transport) if options.zones.is_some() => Err(Error::option(
             "transport",
             transport.as_str(),
@@ -34,23 +33,12 @@ pub(super) fn geometry(
     let Some(zones) = &options.zones else {
         return Ok(None);
     };
-    if !options.namespaces_bytes.is_empty() {
-        return Err(Error::option(
-            "namespaces",
-            options.namespaces_bytes.len(),
-            "none for a drive with zones, which is one namespace",
-        ));
-    }
-    if options.precondition > 0.0 {
-        return Err(Error::option(
-            "precondition",
-            options.precondition,
-            "none for a drive with zones, which cannot be overwritten at random",
-        ));
-    }
+    let namespaces = options.namespaces_bytes.len();
+    Error::require(namespaces == 0, "namespaces", namespaces, "none for a drive with zones, which is one namespace")?;
+    let wanted = "none for a drive with zones, which cannot be overwritten at random";
+    Error::require(options.precondition <= 0.0, "precondition", options.precondition, wanted)?;
     let page_bytes = model.map_or(4096, Model::page_bytes);
-    let transfer_bytes = MAX_TRANSFER_BYTES as u64;
-    ZoneGeometry::new(zones, size_bytes, options.block_bytes, page_bytes, transfer_bytes).map(Some)
+    ZoneGeometry::new(zones, size_bytes, options.block_bytes, page_bytes, MAX_TRANSFER_BYTES as u64).map(Some)
 }
 
 /// The backing file, with room for the table behind the content.
@@ -71,8 +59,7 @@ pub(super) fn open(
 pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u64, Error> {
     let mut footer = vec![0; FOOTER_BYTES as usize];
     let at = file_bytes.checked_sub(FOOTER_BYTES);
-    let read = at.zip(File::open(path).ok());
-    let read = read.and_then(|(at, file)| file.read_exact_at(&mut footer, at).ok());
+    let read = at.zip(File::open(path).ok()).and_then(|(at, file)| file.read_exact_at(&mut footer, at).ok());
     let wrong = |what: String| Error::Backing { path: path.to_owned(), what };
     match read.and_then(|()| read_footer(&footer)) {
         Some([size_bytes, ..]) if has_zones && size_bytes < file_bytes => Ok(size_bytes),

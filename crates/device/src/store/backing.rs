@@ -100,12 +100,12 @@ impl Backing {
         &self.path
     }
 
-    /// The file, for who makes it durable.
+    /// The file, for the thread that syncs it.
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
-    /// Tells the ranges that hold data, bytes; all of the file where its holes cannot be found. Nobody
+    /// Calls back for each range that holds data, bytes; all of the file where its holes cannot be found. Nobody
     /// else uses the position of the file.
     pub fn each_data_range(&self, mut tell: impl FnMut(Range<u64>)) {
         let mut from = 0;
@@ -168,7 +168,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// That of `backing`, which was not there before.
+    /// The file of `backing`, which was not there before.
     pub fn of(backing: &Backing) -> Self {
         Self { path: backing.path.clone(), file: Arc::clone(&backing.file), is_kept: false }
     }
@@ -189,7 +189,7 @@ impl Drop for NewFile {
     }
 }
 
-/// What a drive answers when its backing file fails.
+/// The status of a command whose access to the backing file failed.
 pub fn status(error: &io::Error) -> Status {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Status::NoSpace,

@@ -4,12 +4,12 @@
 //! trimmed is given back.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
+use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 
 use crate::Error;
 
-/// Ranges from here on are given back when they become zeroes; smaller ones are overwritten, which is
-/// faster than a system call and its page faults.
+/// Ranges from here on are given back when they become zeroes; smaller ones are overwritten, which is faster than a
+/// system call and its page faults.
 const RELEASED_BYTES: usize = 256 * 1024;
 const PAGE_BYTES: usize = 4096;
 
@@ -18,53 +18,30 @@ const AHEAD_BYTES: usize = 256;
 const LINE_BYTES: usize = 64;
 
 /// Bytes that are zero at first.
-pub struct Content {
-    base: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone, and any thread may use it.
-unsafe impl Send for Content {}
+pub struct Content(MmapMut);
 
 impl Content {
     pub fn new(size_bytes: u64) -> Result<Self, Error> {
         let length =
             usize::try_from(size_bytes).map_err(|_| Error::option("size", size_bytes, "what a pointer can reach"))?;
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        // SAFETY: an anonymous mapping wherever the kernel wants touches nothing that exists.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length.max(1), protection, flags, -1, 0) };
-        match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, length }),
-            _ => {
-                Err(Error::system(format!("cannot map {size_bytes} bytes of memory"), std::io::Error::last_os_error()))
-            }
-        }
+        let mapped = MmapOptions::new().len(length).no_reserve_swap().map_anon();
+        mapped.map(Self).map_err(|error| Error::system(format!("cannot map {size_bytes} bytes of memory"), error))
     }
 
-    /// Its memory is granted in large pages where the system has them, as it is written: fewer of its
-    /// addresses have to be looked up. The first write to each 2 MiB waits for that much to be zeroed.
+    /// Its memory is granted in large pages where the system has them, as it is written: fewer of its addresses have
+    /// to be looked up. The first write to each 2 MiB waits for that much to be zeroed.
     pub fn grant_large_pages(&mut self) {
-        // SAFETY: the own mapping, whose content this does not change. Without large pages small ones do.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) };
+        let _ = self.0.advise(Advice::HugePage); // without large pages small ones do
     }
 
     /// All its memory is granted now, in large pages where the system has them, so that no write waits for that.
     pub fn grant(&mut self) -> Result<(), Error> {
-        let base = self.base.as_ptr().cast();
-        // SAFETY: the own mapping, whose content this does not change. Without large pages small ones do.
-        let granted = unsafe {
-            libc::madvise(base, self.length, libc::MADV_HUGEPAGE);
-            libc::madvise(base, self.length, libc::MADV_POPULATE_WRITE)
-        };
-        let error = std::io::Error::last_os_error();
-        if granted == 0 {
-            return Ok(());
+        self.grant_large_pages();
+        match self.0.advise(Advice::PopulateWrite) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {} // Linux knows it from 5.14 on
+            Err(error) => return Err(Error::system("cannot have all memory at once", error)),
         }
-        if error.raw_os_error() != Some(libc::EINVAL) {
-            return Err(Error::system("cannot have all memory at once", error));
-        }
-        // Linux knows it from 5.14 on.
         for page in self.bytes_mut().chunks_mut(PAGE_BYTES) {
             page[0] = std::hint::black_box(page[0]);
         }
@@ -72,14 +49,12 @@ impl Content {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `base` maps `length` initialised bytes until drop, borrowed as `self` is.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.length) }
+        &self.0
     }
 
     /// All of it, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) }
+        &mut self.0
     }
 
     /// A range is about to be read, and something else happens first: its beginning, and its place in
@@ -101,11 +76,10 @@ impl Content {
         }
         self.bytes_mut()[from..first].fill(0);
         self.bytes_mut()[last..from + length].fill(0);
-        let inner = &mut self.bytes_mut()[first..last];
         // SAFETY: whole pages of the own mapping, borrowed mutably; they read as zeroes afterwards.
-        let given_back = unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_DONTNEED) };
-        if given_back != 0 {
-            inner.fill(0);
+        let given_back = unsafe { self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first) };
+        if given_back.is_err() {
+            self.bytes_mut()[first..last].fill(0);
         }
     }
 }
@@ -120,13 +94,6 @@ fn prefetch(line: *const u8) {
 /// Stable Rust has no such hint for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch(_line: *const u8) {}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody can borrow any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length.max(1)) };
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What the drive holds: its present content in memory, and what is durable of it in a backing file, if there is one.
+//! The content of the drive: the present one in memory, and the durable one in a backing file, if there is one.
 //!
 //! The caller decides which is which: `write` and `zero` change the present content, `write_back` the
 //! durable one. Content of a backing file is read when it is first needed.
@@ -68,18 +68,18 @@ impl Store {
         self.backing.as_ref()
     }
 
-    /// What is present of a range, which was loaded.
+    /// The present content of a range that was loaded.
     pub fn present(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         let from = offset_bytes as usize;
         &self.present.bytes()[from..from + length_bytes as usize]
     }
 
-    /// What is present of a range is about to be read; see [`Content::fetch`].
+    /// Fetches the beginning of a range that is about to be read; see [`Content::fetch`].
     pub fn fetch(&self, offset_bytes: u64, length_bytes: u64) {
         self.present.fetch(offset_bytes as usize, length_bytes as usize);
     }
 
-    /// A range is wanted in memory.
+    /// Reads what of a range is not in memory yet.
     pub fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
@@ -96,7 +96,7 @@ impl Store {
         Ok(())
     }
 
-    /// Loads what of a range is about to be changed in part: the units at its ends.
+    /// Loads the units at the ends of a range, which a write changes only in part.
     pub fn load_ends(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         if self.backing.is_none() || length_bytes == 0 {
             return Ok(());
@@ -111,7 +111,7 @@ impl Store {
         Ok(())
     }
 
-    /// Changes what is present; the range's ends are loaded.
+    /// Changes the present content of a range whose ends are loaded.
     pub fn write(&mut self, offset_bytes: u64, data: &[u8]) {
         let from = offset_bytes as usize;
         self.present.bytes_mut()[from..from + data.len()].copy_from_slice(data);
@@ -119,7 +119,7 @@ impl Store {
         self.mark_loaded(offset_bytes, data.len() as u64);
     }
 
-    /// Makes zeroes of a range; its ends are loaded.
+    /// Makes zeroes of a range whose ends are loaded.
     pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) {
         self.present.zero(offset_bytes as usize, length_bytes as usize);
         self.allocated.clear(self.whole_units(offset_bytes, length_bytes));

@@ -13,9 +13,9 @@ use crate::{Error, Status};
 /// The ticket of the end.
 const LAST: u64 = u64::MAX;
 
-/// The thread. It ends when this is dropped, after what it has begun.
+/// The thread that syncs. When this is dropped, it finishes what it has begun, and ends.
 pub struct Syncer {
-    /// `None` when it is to end.
+    /// `None` when the thread has to end.
     wanted: Option<Sender<u64>>,
     done: Receiver<(u64, Result<(), Status>)>,
     thread: Option<JoinHandle<()>>,
@@ -36,13 +36,14 @@ impl Syncer {
         Ok(Self { wanted: Some(wanted), done, thread: Some(thread) })
     }
 
-    /// All that was written before is to become durable; the ticket comes back when it is. Whether that can be.
+    /// Asks for all that was written before to become durable; the ticket comes back then. Returns whether the thread
+    /// still runs.
     pub fn request(&self, ticket: u64) -> bool {
         let wanted = self.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.send(ticket).is_ok())
     }
 
-    /// All that was written is to be durable now, whatever that takes: the end of it.
+    /// Waits until all that was written is durable, and ends the thread.
     pub fn finish(&mut self) -> Result<(), Status> {
         self.wanted.take().map(|wanted| wanted.send(LAST));
         let mut ended = Err(Status::Failed);
@@ -54,7 +55,7 @@ impl Syncer {
         ended
     }
 
-    /// A ticket that is done, and how it ended.
+    /// The next ticket whose sync has ended, and its result.
     pub fn done(&self) -> Option<(u64, Result<(), Status>)> {
         self.done.try_recv().ok()
     }

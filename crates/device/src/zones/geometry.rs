@@ -58,41 +58,27 @@ impl ZoneGeometry {
     ) -> Result<Self, Error> {
         let zone_bytes = options.zone_bytes;
         let unit = page_bytes.max(4096).max(u64::from(block_bytes));
-        if !zone_bytes.is_power_of_two() || zone_bytes % unit != 0 {
-            let wanted = format!("a power of two, and whole pages of {unit} bytes");
-            return Err(Error::option("zones", zone_bytes, wanted));
-        }
-        if size_bytes % zone_bytes != 0 || size_bytes == 0 {
-            let wanted = format!("whole zones of {zone_bytes} bytes, and at least one");
-            return Err(Error::option("size", size_bytes, wanted));
-        }
-        if size_bytes / zone_bytes > MOST_ZONES {
-            return Err(Error::option(
-                "zones",
-                size_bytes / zone_bytes,
-                format!("at most {MOST_ZONES} zones; choose larger ones"),
-            ));
-        }
-        let count = (size_bytes / zone_bytes) as u32;
+        let wanted = format!("a power of two, and whole pages of {unit} bytes");
+        Error::require(zone_bytes.is_power_of_two() && zone_bytes % unit == 0, "zones", zone_bytes, wanted)?;
+        let wanted = format!("whole zones of {zone_bytes} bytes, and at least one");
+        Error::require(size_bytes > 0 && size_bytes % zone_bytes == 0, "size", size_bytes, wanted)?;
+        let count = size_bytes / zone_bytes;
+        let wanted = format!("at most {MOST_ZONES} zones; choose larger ones");
+        Error::require(count <= MOST_ZONES, "zones", count, wanted)?;
+        let count = count as u32;
         let capacity_bytes = options.capacity_bytes.unwrap_or(zone_bytes);
-        if capacity_bytes == 0 || capacity_bytes > zone_bytes || capacity_bytes % unit != 0 {
-            let wanted = format!("whole pages of {unit} bytes, and at most {zone_bytes}");
-            return Err(Error::option("zones: capacity", capacity_bytes, wanted));
-        }
+        let fits = (1..=zone_bytes).contains(&capacity_bytes) && capacity_bytes % unit == 0;
+        let wanted = format!("whole pages of {unit} bytes, and at most {zone_bytes}");
+        Error::require(fits, "zones: capacity", capacity_bytes, wanted)?;
         let append_bytes = options.append_bytes.unwrap_or(transfer_bytes);
-        if !append_bytes.is_power_of_two() || !(LEAST_APPEND_BYTES..=transfer_bytes).contains(&append_bytes) {
-            let wanted = format!("a power of two from {LEAST_APPEND_BYTES} to {transfer_bytes}");
-            return Err(Error::option("zones: append", append_bytes, wanted));
-        }
+        let fits = append_bytes.is_power_of_two() && (LEAST_APPEND_BYTES..=transfer_bytes).contains(&append_bytes);
+        let wanted = format!("a power of two from {LEAST_APPEND_BYTES} to {transfer_bytes}");
+        Error::require(fits, "zones: append", append_bytes, wanted)?;
         let (open, active) = (options.open, options.active);
-        if open == Some(0) || active == Some(0) {
-            return Err(Error::option("zones: open and active", 0, "at least one zone"));
-        }
+        Error::require(open != Some(0) && active != Some(0), "zones: open and active", 0, "at least one zone")?;
         if let (Some(open), Some(active)) = (open, active) {
-            if open > active {
-                let wanted = format!("at most {active}: an open zone is active");
-                return Err(Error::option("zones: open", open, wanted));
-            }
+            let wanted = format!("at most {active}: an open zone is active");
+            Error::require(open <= active, "zones: open", open, wanted)?;
         }
         let most_active = active.unwrap_or(count).min(count);
         Ok(Self {
@@ -117,8 +103,7 @@ mod tests {
     }
 
     fn geometry(options: &ZoneOptions) -> Result<ZoneGeometry, String> {
-        let geometry = ZoneGeometry::new(options, 16 * MIB, 512, 4096, MIB);
-        geometry.map_err(|error| error.to_string())
+        ZoneGeometry::new(options, 16 * MIB, 512, 4096, MIB).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl ZoneState {
     }
 }
 
-/// What a host wants of a zone.
+/// What a host can do to a zone (Zone Send Action).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneAction {
     /// Give its open resource back.
@@ -81,7 +81,7 @@ pub enum ZoneAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
     pub state: ZoneState,
-    /// Where its next write begins, bytes of the drive. Of a zone that was finished, where its content ends.
+    /// Where the next write begins, bytes of the drive. In a finished zone, the end of its content.
     pub write_pointer_bytes: u64,
     /// How far it is durable without a gap, bytes of the drive.
     pub durable_bytes: u64,
@@ -119,8 +119,8 @@ pub struct Zones {
     active: u32,
     writes: u64,
     resets: u64,
-    /// Zones that changed their state by themselves, in the order in which they did. A zone does that once at most: only a
-    /// host's command changes one that can only be read.
+    /// Zones that changed their state by themselves, in the order in which they did. A zone does that once at most:
+    /// only a host's command changes one that can only be read.
     changed: Vec<u32>,
 }
 
@@ -226,8 +226,8 @@ impl Zones {
         Ok(at)
     }
 
-    /// Whether a write can be done. The order of the checks is QEMU's (hw/nvme/ctrl.c): the state, the write pointer, the
-    /// boundary, and then the resources.
+    /// Whether a write can be done. The order of the checks is QEMU's (hw/nvme/ctrl.c): the state, the write pointer,
+    /// the boundary, and then the resources.
     pub fn check_write(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ZoneError> {
         let number = self.number(offset_bytes);
         let zone = self.all[number as usize];
@@ -241,7 +241,7 @@ impl Zones {
         if zone.state.is_open() {
             return Ok(());
         }
-        self.check_resources(zone.state, true)
+        self.check_resources(zone.state)
     }
 
     /// A write that was checked is done: its zone is open, or full, and its write pointer moves.
@@ -261,15 +261,15 @@ impl Zones {
         }
     }
 
-    /// Changes the state of the zone that begins at `start_bytes`, or with `None` of all zones that the action concerns.
-    /// Returns the zones that were reset: what they held is to be discarded. Nothing is changed after an error.
-    pub fn manage(&mut self, action: ZoneAction, start_bytes: Option<u64>) -> Result<Vec<u32>, ZoneError> {
+    /// Changes the state of the zone that begins at `start_bytes`, or with `None` of all zones that the action
+    /// concerns. Returns what zones held that were reset, and is to be discarded. Nothing is changed after an error.
+    pub fn manage(&mut self, action: ZoneAction, start_bytes: Option<u64>) -> Result<Vec<Range<u64>>, ZoneError> {
         if let Some(start_bytes) = start_bytes {
             let number = self.number(start_bytes);
             if self.start_bytes(number) != start_bytes || number as usize >= self.all.len() {
                 return Err(ZoneError::NotAZone);
             }
-            return self.act(action, number).map(|reset| Vec::from_iter(reset.then_some(number)));
+            return self.act(action, number).map(Vec::from_iter);
         }
         let concerned: Vec<u32> = (0..)
             .zip(&self.all)
@@ -278,24 +278,22 @@ impl Zones {
         if action == ZoneAction::Open && self.open as usize + concerned.len() > self.geometry.most_open as usize {
             return Err(ZoneError::TooManyOpen);
         }
-        let mut reset = Vec::new();
+        let mut discarded = Vec::new();
         for number in concerned {
-            if self.act(action, number)? {
-                reset.push(number);
-            }
+            discarded.extend(self.act(action, number)?);
         }
-        Ok(reset)
+        Ok(discarded)
     }
 
-    /// Acts on one zone; whether it was reset.
-    fn act(&mut self, action: ZoneAction, number: u32) -> Result<bool, ZoneError> {
+    /// Acts on one zone. Returns what it held, if it was reset.
+    fn act(&mut self, action: ZoneAction, number: u32) -> Result<Option<Range<u64>>, ZoneError> {
         use ZoneState::{Closed, Empty, ExplicitlyOpened, Full, ImplicitlyOpened, Offline, ReadOnly};
         let state = self.all[number as usize].state;
         let to = match (action, state) {
             (ZoneAction::Close, ImplicitlyOpened | ExplicitlyOpened | Closed) => Closed,
             (ZoneAction::Finish, state) if state != ReadOnly && state != Offline => Full,
             (ZoneAction::Open, Empty | Closed) => {
-                self.check_resources(state, true)?;
+                self.check_resources(state)?;
                 self.make_room();
                 ExplicitlyOpened
             }
@@ -306,13 +304,14 @@ impl Zones {
         };
         self.set(number, to);
         if to != Empty {
-            return Ok(false);
+            return Ok(None);
         }
         let start = self.start_bytes(number);
         let zone = &mut self.all[number as usize];
+        let held = start..zone.write_pointer_bytes;
         (zone.write_pointer_bytes, zone.durable_bytes) = (start, start);
         self.resets += 1;
-        Ok(state != Empty)
+        Ok((!held.is_empty()).then_some(held))
     }
 
     /// A zone has come to the end of its life: from now on it can only be read. Whether that is new.
@@ -342,16 +341,15 @@ impl Zones {
         for number in 0..self.geometry.count {
             let (start, end) = (self.start_bytes(number), self.end_bytes(number));
             let zone = &mut self.all[number as usize];
-            if zone.durable_bytes < zone.write_pointer_bytes {
-                discard(zone.durable_bytes..zone.write_pointer_bytes);
-            }
-            let was_written_full = zone.write_pointer_bytes == end;
-            let lost = zone.durable_bytes < zone.write_pointer_bytes;
+            let lost = zone.durable_bytes..zone.write_pointer_bytes;
             zone.write_pointer_bytes = zone.durable_bytes;
-            let is_active = zone.state.is_active();
-            if is_active || (zone.state == ZoneState::Full && was_written_full && lost) {
-                let to = if zone.write_pointer_bytes == start { ZoneState::Empty } else { ZoneState::Closed };
+            let lost_its_end = zone.state == ZoneState::Full && !lost.is_empty() && lost.end == end;
+            if zone.state.is_active() || lost_its_end {
+                let to = if lost.start == start { ZoneState::Empty } else { ZoneState::Closed };
                 self.set(number, to);
+            }
+            if !lost.is_empty() {
+                discard(lost);
             }
         }
         // More zones may have lost their ends than can be active: the controller finishes those written first.
@@ -361,8 +359,7 @@ impl Zones {
     /// Finishes active zones until they are as many as can be: those that were written least recently.
     fn finish_surplus(&mut self) {
         while self.active > self.geometry.most_active {
-            let numbered = (0..).zip(&self.all);
-            let active = numbered.filter(|(_, zone)| zone.state.is_active());
+            let active = (0..).zip(&self.all).filter(|(_, zone)| zone.state.is_active());
             let Some((number, _)) = active.min_by_key(|(_, zone)| zone.written_at) else {
                 return;
             };
@@ -379,11 +376,11 @@ impl Zones {
     }
 
     /// Whether there are resources to open a zone that is in this state. An open zone may have to make room.
-    fn check_resources(&self, state: ZoneState, closes: bool) -> Result<(), ZoneError> {
+    fn check_resources(&self, state: ZoneState) -> Result<(), ZoneError> {
         if !state.is_active() && self.active >= self.geometry.most_active {
             return Err(ZoneError::TooManyActive);
         }
-        if self.open < self.geometry.most_open || (closes && self.least_recent().is_some()) {
+        if self.open < self.geometry.most_open || self.least_recent().is_some() {
             return Ok(());
         }
         Err(ZoneError::TooManyOpen)
@@ -400,10 +397,8 @@ impl Zones {
     }
 
     fn least_recent(&self) -> Option<u32> {
-        let numbered = (0..).zip(&self.all);
-        let implicit = numbered.filter(|(_, zone)| zone.state == ZoneState::ImplicitlyOpened);
-        let least = implicit.min_by_key(|(_, zone)| zone.written_at);
-        least.map(|(number, _)| number)
+        let implicit = (0..).zip(&self.all).filter(|(_, zone)| zone.state == ZoneState::ImplicitlyOpened);
+        implicit.min_by_key(|(_, zone)| zone.written_at).map(|(number, _)| number)
     }
 
     fn set(&mut self, number: u32, state: ZoneState) {

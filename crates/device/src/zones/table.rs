@@ -1,7 +1,7 @@
 //! The table of zones as it is kept in a backing file, behind the content: what survives the process.
 //!
-//! An entry has the state of a zone and how far it is durable. A footer in the last 4 KiB says what zones there are, so that
-//! a file is not taken for what it is not. The entries are checked when they are read.
+//! An entry has the state of a zone and how far it is durable. A footer in the last 4 KiB says what zones there are, so
+//! that a file is not taken for what it is not. The entries are checked when they are read.
 
 use super::{ZoneGeometry, ZoneState, Zones};
 

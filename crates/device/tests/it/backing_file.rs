@@ -69,8 +69,7 @@ fn what_is_flushed_is_in_the_file_and_what_is_volatile_is_not() {
 #[test]
 fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
     let (_folder, path) = place();
-    let made = with(Made::of("none", "none"), |made| made.pages = 4096);
-    let mut bench = Bench::backed(&made, &path);
+    let mut bench = Bench::backed(&with(Made::of("none", "none"), |made| made.pages = 4096), &path);
     let about = fs::metadata(&path).expect("a file");
     assert_eq!(about.len(), 16 << 20);
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
@@ -85,8 +84,7 @@ fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
 }
 
 fn refusal(path: &Path, size_bytes: Option<u64>, read_only: bool) -> String {
-    let refused = Backing::open(path, size_bytes, read_only).err();
-    refused.expect("a refusal").to_string()
+    Backing::open(path, size_bytes, read_only).err().expect("a refusal").to_string()
 }
 
 #[test]
@@ -101,8 +99,7 @@ fn one_server_at_a_time_has_the_file() {
     let readers = [0; 2].map(|_| Backing::open(&path, None, true).expect("readers"));
     refusal(&path, None, false);
     drop(readers);
-    let writer = Backing::open(&path, None, false).expect("a file");
-    assert_eq!(writer.size_bytes(), 65536);
+    assert_eq!(Backing::open(&path, None, false).expect("a file").size_bytes(), 65536);
 }
 
 #[test]
@@ -122,8 +119,7 @@ fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
     let (_folder, path) = place();
     let made = made("none", "none");
     fs::write(&path, vec![5; made.size_bytes() as usize]).expect("a file");
-    let backing = Backing::open(&path, None, true).expect("a file");
-    let mut bench = Bench::over(&made, Some(backing));
+    let mut bench = Bench::over(&made, Some(Backing::open(&path, None, true).expect("a file")));
     bench.write(0, &[1; 512]);
     bench.ask(Op::Trim, 0, 512);
     bench.ask(Op::Read, 0, 512);
@@ -145,14 +141,13 @@ fn a_file_that_somebody_cut_short_gives_errors_and_no_crash() {
         bench.submit(Op::Write, 16 * PAGE + 512, 512, false, &[1; 512]);
         let mut answers = bench.settle();
         answers.sort_by_key(|one| one.command.tag.command);
-        let statuses = answers.iter().map(|one| one.status);
-        assert!(statuses.eq([Status::Done, Status::Failed, Status::Failed]));
+        assert!(answers.iter().map(|one| one.status).eq([Status::Done, Status::Failed, Status::Failed]));
         drop(bench);
         fs::remove_file(&path).expect("a file");
     }
 }
 
-/// Says the child what it is.
+/// The variable with the folder that the child fills.
 const CHILD: &str = "IOASSAY_TEST_SMALL_FILE";
 
 /// Runs one test of this program again, in a child that may write no large files.
@@ -165,8 +160,7 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
     for (model, policy) in POLICIES {
         // Of its full size already: what is written behind the limit fails, and nothing else.
         let file = File::create(folder.path().join(format!("{model}-{policy}"))).expect("a file");
-        let sized = file.set_len(made(model, policy).size_bytes());
-        sized.expect("a sparse file");
+        file.set_len(made(model, policy).size_bytes()).expect("a sparse file");
     }
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
     let this = "backing_file::a_file_that_takes_no_more_is_a_full_drive";
@@ -193,8 +187,7 @@ fn says_that_it_is_full(bench: &mut Bench, policy: &str) {
 fn fill(folder: &Path) {
     for (model, policy) in POLICIES {
         let path = folder.join(format!("{model}-{policy}"));
-        let made = made(model, policy);
-        let mut bench = Bench::backed(&made, &path);
+        let mut bench = Bench::backed(&made(model, policy), &path);
         bench.write(128 << 10, &[1; 4096]);
         says_that_it_is_full(&mut bench, policy);
         // What lies below the limit works on; a flush tells that not all is durable.
@@ -210,8 +203,7 @@ struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {
     fn mount(at: &'a Path) -> Option<Self> {
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("ioassay-test", at, "tmpfs", flags, c"size=1m").ok()?;
+        rustix::mount::mount("ioassay-test", at, "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m").ok()?;
         Some(Self(at))
     }
 }
@@ -231,8 +223,7 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
     };
     for (model, policy) in POLICIES {
         let (path, other) = (small.0.join("backing"), small.0.join("other"));
-        let made = made(model, policy);
-        let mut bench = Bench::backed(&made, &path);
+        let mut bench = Bench::backed(&made(model, policy), &path);
         fs::write(&other, vec![1; 2 << 20]).expect_err("a full disk");
         bench.write(0, &[1; 8192]);
         says_that_it_is_full(&mut bench, policy);
@@ -283,8 +274,7 @@ fn change(bench: &mut Bench) {
     assert!(out.is_empty());
     for one in bench.settle() {
         assert_eq!(one.status, Status::Done);
-        let told = session.answered(&one.command, one.status);
-        assert!(matches!(told, Some(Reply::Short(_))));
+        assert!(matches!(session.answered(&one.command, one.status), Some(Reply::Short(_))));
     }
 }
 

@@ -1,18 +1,16 @@
 //! Several drives, and several namespaces, served from their options to their end.
 
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::served::{ask, changed, read, read_of, small_drive, trim_of, write};
+use crate::served::{Reach, changed, read, read_of, small_drive, trim_of, write};
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
-use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::client::{Initiator, Request};
 use ioassay_device::server::{Options, Ready, Summary, serve_group};
-use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -39,42 +37,15 @@ impl Group {
         Self { thread, ready, folder }
     }
 
-    fn socket(&self, drive: usize) -> PathBuf {
-        self.folder.path().join(format!("{drive}.sock"))
-    }
-
-    fn stats(&self, drive: usize) -> PathBuf {
-        self.folder.path().join(format!("{drive}.stats"))
-    }
-
-    fn client(&self, drive: usize, export: &str) -> Client {
-        let at = Endpoint::Unix(self.socket(drive));
-        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
-    }
-
     /// An admin queue of the drive's subsystem, and an I/O queue of each of these namespaces.
     fn host(&self, drive: usize, namespaces: &[u32]) -> (Admin, Vec<Queue>) {
-        let mut ways = self.ready[drive].transports.iter();
-        let way = ways.find(|way| way.transport == "nvme-tcp");
-        let way = way.expect("a transport");
-        let address: SocketAddr = way.address.parse().expect("an address");
-        let name = way.nqn.as_ref().expect("a name");
-        let settings = Settings::default();
-        let mut admin = Admin::connect(&Endpoint::Tcp(address), name, &settings).expect("a host");
+        let (at, name) = self.ready[drive].subsystem();
+        let mut admin = Admin::connect(&at, name, &Settings::default()).expect("a host");
         admin.enable().expect("a controller");
         admin.ask_for_queues(4).expect("queues");
-        let numbered = (1..).zip(namespaces);
-        let queues = numbered.map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
+        let queues = (1..).zip(namespaces).map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
         let queues = queues.collect();
         (admin, queues)
-    }
-
-    fn ask(&self, drive: usize, request: &Value) -> Value {
-        ask(&self.stats(drive), request)
-    }
-
-    fn statistics(&self, drive: usize) -> Value {
-        self.ask(drive, &json!({"request": "stats"}))["stats"].clone()
     }
 
     /// Stops the only drive, and all ends.
@@ -85,9 +56,9 @@ impl Group {
 
     /// Stops a drive; when this returns, it has ended.
     fn stop(&self, drive: usize) {
-        let path = self.stats(drive);
-        assert_eq!(ask(&path, &json!({"request": "stop"})), json!({"ok": true}));
-        while UnixStream::connect(&path).is_ok() {
+        let ready = &self.ready[drive];
+        assert_eq!(ready.ask(&json!({"request": "stop"})), json!({"ok": true}));
+        while UnixStream::connect(ready.socket()).is_ok() {
             std::thread::yield_now();
         }
     }
@@ -104,8 +75,7 @@ impl Group {
 }
 
 fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
-    let numbered = drives.iter().enumerate();
-    let options = numbered.map(|(number, changes)| {
+    let options = drives.iter().enumerate().map(|(number, changes)| {
         let mut options = small_drive();
         options["transports"] = json!([format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"]);
         options["stats_socket"] = json!(folder.join(format!("{number}.stats")));
@@ -122,22 +92,22 @@ fn one_drive_stops_and_the_others_go_on() {
     let group = Group::start(&[json!({}), smaller, at_once]);
     let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
     assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
-    let mut clients: Vec<Client> = (0..3).map(|drive| group.client(drive, "")).collect();
+    let mut clients: Vec<Client> = (0..3).map(|drive| group.ready[drive].client("")).collect();
     for (client, value) in clients.iter_mut().zip(1..) {
         write(client, 7, value);
     }
     group.stop(1);
-    assert!(!group.socket(1).exists());
+    assert!(!group.folder.path().join("1.sock").exists());
     assert!(clients[1].call(Request::Flush).is_err());
     for (drive, value) in [(0, 1), (2, 3)] {
         assert_eq!(read(&mut clients[drive], 7), value);
-        assert_eq!(read(&mut group.client(drive, ""), 7), value);
+        assert_eq!(read(&mut group.ready[drive].client(""), 7), value);
     }
     group.stop(0);
     assert_eq!(read(&mut clients[2], 7), 3);
     group.stop(2);
     for ended in group.end() {
-        assert_eq!(ended.expect("a summary").report.writes.commands, 1);
+        assert_eq!(ended.expect("a summary").report.counters.writes.commands, 1);
     }
 }
 
@@ -146,7 +116,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
     let group = Group::start(&[json!({}), json!({})]);
     std::thread::scope(|scope| {
         for drive in 0..2_usize {
-            let mut client = group.client(drive, "");
+            let mut client = group.ready[drive].client("");
             scope.spawn(move || {
                 for step in 0..400 {
                     write(&mut client, step, (step % 100) as u8 + drive as u8);
@@ -157,7 +127,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
             });
         }
         for _ in 0..20 {
-            let mut vanishes = group.client(0, "");
+            let mut vanishes = group.ready[0].client("");
             for tag in 0..30 {
                 vanishes.submit(tag, read_of(8 * MIB, 65_536));
             }
@@ -165,7 +135,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
         }
     });
     for drive in 0..2 {
-        let writes = &group.statistics(drive)["writes"];
+        let writes = &group.ready[drive].statistics()["writes"];
         assert_eq!(writes["commands"], 400);
         assert_eq!(writes["errors"], 0);
         group.stop(drive);
@@ -182,10 +152,8 @@ fn one_drive_that_cannot_be_served_refuses_all_and_leaves_nothing() {
         let (second, wanted) = row.split_once('\t').expect("a row");
         let second = second.replace("FOLDER", &place);
         let second = serde_json::from_str(&second).expect("JSON");
-        let first = json!({"backing_file": file, "pin": 0});
-        let options = options(folder.path(), &[first, second]);
-        let error = serve_group(&options, |_| panic!("they are served")).expect_err("an error");
-        let said = error.to_string();
+        let options = options(folder.path(), &[json!({"backing_file": file, "pin": 0}), second]);
+        let said = serve_group(&options, |_| panic!("they are served")).expect_err("an error").to_string();
         assert!(said.contains(wanted), "{said}");
         for name in ["0.sock", "0.stats", "1.sock", "1.stats"] {
             assert!(!folder.path().join(name).exists(), "{name} after {said}");
@@ -207,8 +175,7 @@ fn memory_of_one_drive_is_what_the_others_leave() {
     };
     let small = 16 * MIB + 16 * MIB / 20;
     let exact = 2 * one + small;
-    let too_little = with(exact - 1);
-    assert!(matches!(too_little, Error::MemoryOfAll { drives: 3, .. }));
+    assert!(matches!(with(exact - 1), Error::MemoryOfAll { drives: 3, .. }));
     assert!(matches!(with(exact), Error::OfDrive { number: 2, .. }));
 }
 
@@ -231,8 +198,7 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
     assert_eq!([0, 4, 8, 12].map(|at| listed[at]), [1, 2, 3, 0]);
     let controller = admin.identify(1, 0).expect("a controller");
     assert_eq!(controller[296..304], MIB.to_le_bytes()); // what belongs to none
-    let names = ["drive", "drive-2", "drive-3"];
-    let mut clients = names.map(|name| group.client(0, name));
+    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| group.ready[0].client(name));
     let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
     assert_eq!(sizes, [4 * MIB, 2 * MIB, MIB]);
     for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
@@ -261,14 +227,14 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
 #[test]
 fn commands_are_counted_by_namespace() {
     let group = Group::start(&[divided()]);
-    let mut third = group.client(0, "drive-3");
-    let mut second = group.client(0, "drive-2");
+    let mut third = group.ready[0].client("drive-3");
+    let mut second = group.ready[0].client("drive-2");
     for step in 0..5 {
         write(&mut third, step, 1);
     }
     read(&mut second, 1);
     second.call(Request::Flush).expect("a flush");
-    let stats = group.statistics(0);
+    let stats = group.ready[0].statistics();
     let none = json!({"commands": 0, "bytes": 0, "errors": 0});
     let of = |id: u32, size_bytes: u64, reads: u64, writes: u64| {
         let some = |commands: u64| match commands {
@@ -277,11 +243,9 @@ fn commands_are_counted_by_namespace() {
         };
         json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
     };
-    let wanted = json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]);
-    assert_eq!(stats["namespaces"], wanted);
-    group.ask(0, &json!({"request": "reset-stats"}));
-    let stats = group.statistics(0);
-    assert_eq!(stats["namespaces"][2], of(3, MIB, 0, 0));
+    assert_eq!(stats["namespaces"], json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]));
+    group.ready[0].ask(&json!({"request": "reset-stats"}));
+    assert_eq!(group.ready[0].statistics()["namespaces"][2], of(3, MIB, 0, 0));
     group.finish();
 }
 
@@ -298,17 +262,14 @@ fn a_fault_of_a_namespace_strikes_no_other() {
     for (queue, offset_bytes, fails) in
         [(0, 4096, false), (1, 0, false), (1, 4096, true), (1, 8192, false), (2, 4096, false), (0, 0, false)]
     {
-        let answer = queues[queue].call(read_at(offset_bytes));
-        assert_eq!(answer.is_err(), fails, "{queue} {offset_bytes}");
+        assert_eq!(queues[queue].call(read_at(offset_bytes)).is_err(), fails, "{queue} {offset_bytes}");
     }
-    let listed = group.ask(0, &json!({"request": "fault-list"}));
-    let fault = &listed["faults"][0];
+    let fault = &group.ready[0].ask(&json!({"request": "fault-list"}))["faults"][0];
     let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
     assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
-    let refused = group.ask(0, &json!({"request": "fault-inject", "faults": [beyond]}));
-    let wanted = "offset is 1048576, expected less than the namespace's size";
-    assert_eq!(refused["error"], wanted);
+    let refused = group.ready[0].ask(&json!({"request": "fault-inject", "faults": [beyond]}));
+    assert_eq!(refused["error"], "offset is 1048576, expected less than the namespace's size");
     group.finish();
 }
 
@@ -320,8 +281,7 @@ fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let kept = json!({"request": "power-cut", "keep_connections": true});
-    let cut = group.ask(0, &kept);
+    let cut = group.ready[0].ask(&json!({"request": "power-cut", "keep_connections": true}));
     assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
@@ -335,9 +295,8 @@ fn a_backing_file_has_all_namespaces_where_they_were() {
     options["backing_file"] = json!(folder.path().join("backing"));
     for serving in 0..2_u8 {
         let group = Group::start(&[options.clone()]);
-        let names = ["drive", "drive-2", "drive-3"];
-        for (name, value) in names.into_iter().zip(1..) {
-            let mut client = group.client(0, name);
+        for (name, value) in ["drive", "drive-2", "drive-3"].into_iter().zip(1..) {
+            let mut client = group.ready[0].client(name);
             assert_eq!(read(&mut client, 3), serving * value);
             write(&mut client, 3, value);
         }

@@ -2,9 +2,10 @@
 
 use crate::drives::{Bench, Chance, Made, PAGE, is_all, tag};
 use crate::with;
+use ioassay_device::command::Answer;
 use ioassay_device::command::Drive;
-use ioassay_device::counters::Completion;
 use ioassay_device::emulated_drive::TransportOverhead;
+use ioassay_device::report::Snapshot;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
@@ -27,28 +28,24 @@ fn an_answer_is_due_when_the_model_says() {
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     let mut bench = Bench::new(&Made::default());
-    let overhead = TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 };
-    bench.drive.set_overheads(vec![overhead]);
+    bench.drive.set_overheads(vec![TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 }]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
         bench.ask(Op::Read, 0, PAGE);
         let answers = bench.pass(1_000_000_000);
-        let due_ps = begin_ps + SENSED + CHANNEL - 12_000_000;
-        assert_eq!(answers[0].deadline_ps, due_ps);
+        assert_eq!(answers[0].deadline_ps, begin_ps + SENSED + CHANNEL - 12_000_000);
     }
     // A client with two on their way is awake.
     let begin_ps = bench.now_ps();
     bench.ask(Op::Read, 0, PAGE);
     bench.ask(Op::Read, PAGE, PAGE);
     let answers = bench.pass(1_000_000_000);
-    let due_ps = begin_ps + SENSED + CHANNEL - 8_000_000;
-    assert_eq!(answers[0].deadline_ps, due_ps);
+    assert_eq!(answers[0].deadline_ps, begin_ps + SENSED + CHANNEL - 8_000_000);
 }
 
 #[test]
 fn without_a_model_all_is_answered_at_once() {
-    let made = Made::of("none", "none");
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&Made::of("none", "none"));
     bench.write(0, &[3; 512]);
     bench.ask(Op::Read, 0, 512);
     bench.flush();
@@ -56,7 +53,7 @@ fn without_a_model_all_is_answered_at_once() {
     let answers = bench.pass(0);
     let commands: Vec<u64> = answers.iter().map(|one| one.command.tag.command).collect();
     assert_eq!(commands, [0, 1, 2, 3]);
-    let is_at_once = |one: &Completion| one.status == Status::Done && one.deadline_ps == 0;
+    let is_at_once = |one: &Answer| one.status == Status::Done && one.deadline_ps == 0;
     assert!(answers.iter().all(is_at_once));
 }
 
@@ -76,8 +73,7 @@ fn what_the_drive_has_not_is_refused() {
         (Op::WriteZeroes, 1, 512, 0),
     ] {
         bench.submit(op, offset, length, false, &vec![0; data]);
-        let status = bench.pass(0)[0].status;
-        assert_eq!(status, Status::OutOfRange, "{op:?} {offset} {length}");
+        assert_eq!(bench.pass(0)[0].status, Status::OutOfRange, "{op:?} {offset} {length}");
     }
     bench.ask(Op::Read, end - 512, 512);
     bench.ask(Op::Write, 0, 0);
@@ -99,8 +95,7 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
         let page = PAGE as usize;
         let zeroes: Vec<usize> = (0..8 * page).filter(|&at| content[at] == 0).collect();
         assert_eq!(zeroes.len(), 4 * page + 512);
-        let ends = (zeroes[0], zeroes[zeroes.len() - 1]);
-        assert_eq!(ends, (1024, 6 * page + 1023));
+        assert_eq!((zeroes[0], zeroes[zeroes.len() - 1]), (1024, 6 * page + 1023));
     }
 }
 
@@ -114,8 +109,7 @@ fn large_trims_let_others_pass() {
         bench.settle();
         let trim = bench.ask(Op::Trim, 512, made.size_bytes() - 512);
         let read = bench.ask(Op::Read, 0, 512);
-        let answers = bench.settle().into_iter();
-        let commands: Vec<u64> = answers.map(|one| one.command.tag.command).collect();
+        let commands: Vec<u64> = bench.settle().into_iter().map(|one| one.command.tag.command).collect();
         assert!(commands.contains(&trim) && commands.contains(&read));
         if model == "none" {
             assert_eq!(commands, [read, trim]);
@@ -141,12 +135,10 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
     for command in [write, read] {
         assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
     }
-    let ended = |answers: &[Completion]| -> Vec<(u64, Status)> {
-        let ended = answers.iter().map(|one| (one.command.tag.command, one.status));
-        ended.collect()
+    let ended = |answers: &[Answer]| -> Vec<(u64, Status)> {
+        answers.iter().map(|one| (one.command.tag.command, one.status)).collect()
     };
-    let aborted = [(write, Status::Aborted), (read, Status::Aborted)];
-    assert_eq!(ended(&bench.pass(0)), aborted);
+    assert_eq!(ended(&bench.pass(0)), [(write, Status::Aborted), (read, Status::Aborted)]);
     // What takes their places is answered when it is done, not when they would have been.
     let next = bench.submit(Op::Write, 0, PAGE, false, &[8; PAGE as usize]);
     let settled = ended(&bench.settle());
@@ -158,8 +150,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
 
 #[test]
 fn the_counts_add_up() {
-    let made = Made::of("thesis", "lru");
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&Made::of("thesis", "lru"));
     let mut chance = Chance(5);
     let (mut commands, mut bytes) = ([0_u64; 4], [0_u64; 4]);
     for _ in 0..500 {
@@ -178,7 +169,7 @@ fn the_counts_add_up() {
     }
     bench.ask(Op::Read, 1, 1);
     bench.settle();
-    let seen = bench.drive.snapshot().report(true);
+    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(true);
     let ops = [&seen.reads, &seen.writes, &seen.trims, &seen.flushes];
     for (op, (commands, bytes)) in ops.into_iter().zip(commands.into_iter().zip(bytes)) {
         assert_eq!((op.commands, op.bytes), (commands, bytes));
@@ -188,17 +179,16 @@ fn the_counts_add_up() {
     }
     assert_eq!((seen.reads.errors, seen.writes.errors), (1, 0));
     assert_eq!((seen.late_ns.count, seen.depth.count), (501, 501));
-    assert_eq!((seen.depth_now, seen.depth.min), (0, Some(1)));
-    let buffer = seen.buffer.expect("a buffer");
+    assert_eq!((state.depth_now, seen.depth.min), (0, Some(1)));
+    let buffer = state.buffer.expect("a buffer");
     assert_eq!(buffer.written_pages, bytes[1] / PAGE);
     assert_eq!(buffer.read_pages, bytes[0] / PAGE);
-    let flash = seen.flash.expect("flash");
+    let flash = state.flash.expect("flash");
     assert!(flash.written_pages > 0 && flash.written_pages <= buffer.written_pages);
-    assert!(seen.busy_s > 0.0 && seen.busy_s <= seen.counted_s);
+    assert!(state.busy_s > 0.0 && state.busy_s <= state.counted_s);
     let health = bench.drive.health();
     assert_eq!((health.reads, health.read_bytes), (commands[0], bytes[0]));
-    let written = (health.writes, health.written_bytes);
-    assert_eq!(written, (commands[1], bytes[1]));
+    assert_eq!((health.writes, health.written_bytes), (commands[1], bytes[1]));
     // What goes on counts as busy already.
     let busy_us = health.busy_us;
     bench.ask(Op::Read, 0, PAGE);
@@ -207,10 +197,10 @@ fn the_counts_add_up() {
     bench.settle();
 
     bench.drive.reset_counters();
-    let seen = bench.drive.snapshot().report(false);
+    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(false);
     assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
-    assert_eq!(seen.flash.expect("flash").written_pages, 0);
-    assert_eq!(seen.buffer.expect("a buffer").written_pages, 0);
+    assert_eq!(state.flash.expect("flash").written_pages, 0);
+    assert_eq!(state.buffer.expect("a buffer").written_pages, 0);
     assert_eq!(bench.drive.health().reads, commands[0] + 1);
     bench.drive.reset_all_counters();
     assert_eq!(bench.drive.health().reads, 0);
@@ -225,8 +215,7 @@ fn a_drive_that_is_worn_out_can_be_read() {
     let mut written = 0_u64;
     let mut chance = Chance(1);
     loop {
-        let page = chance.below(made.pages);
-        bench.write(page * PAGE, &[1; PAGE as usize]);
+        bench.write(chance.below(made.pages) * PAGE, &[1; PAGE as usize]);
         let answers = bench.settle();
         match answers[0].status {
             Status::Done => written += 1,
@@ -239,28 +228,23 @@ fn a_drive_that_is_worn_out_can_be_read() {
     bench.ask(Op::Read, 0, PAGE);
     bench.flush();
     let statuses = bench.statuses();
-    let done = statuses.iter().filter(|&&status| status == Status::Done);
-    assert_eq!((statuses.len(), done.count()), (3, 2));
+    assert_eq!((statuses.len(), statuses.iter().filter(|&&status| status == Status::Done).count()), (3, 2));
     assert!(statuses.contains(&Status::ReadOnly));
     assert!(bench.drive.facts().read_only);
-    assert!(bench.drive.snapshot().report(false).worn_out.is_some());
+    assert!(bench.drive.snapshot().state.worn_out.is_some());
     assert!(bench.drive.health().percentage_used >= 90);
 }
 
 #[test]
 fn many_large_trims_at_once_are_no_longer_work_than_one() {
     const MIB: u64 = 1 << 20;
-    let made = with(Made::of("none", "none"), |made| made.pages = 16384);
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&with(Made::of("none", "none"), |made| made.pages = 16384));
     bench.write(0, &vec![1; 64 << 20]);
     bench.settle();
     for number in 0..4 {
         bench.ask(Op::Trim, number * 16 * MIB, 16 * MIB);
     }
-    let zeroes = |bench: &Bench| {
-        let content = bench.content();
-        content.chunks(512).filter(|block| block[0] == 0).count()
-    };
+    let zeroes = |bench: &Bench| bench.content().chunks(512).filter(|block| block[0] == 0).count();
     assert_eq!(zeroes(&bench) as u64, 4 * MIB / 512); // others have their turn
     assert_eq!(bench.settle().len(), 4);
     assert_eq!(zeroes(&bench) as u64, 64 * MIB / 512);

@@ -1,4 +1,4 @@
-//! Drives that misbehave as they were told to, and not otherwise.
+//! Injected faults concern the commands that they name, and no others.
 
 use crate::drives::{Bench, Made, PAGE, is_all, tag};
 use ioassay_device::command::Drive;
@@ -46,48 +46,61 @@ fn fired(bench: &Bench) -> u64 {
 
 #[test]
 fn errors_concern_their_operation_and_their_region_alone() {
-    let mut bench = with(r#"{"kind":"read-error","offset_bytes":4096,"length_bytes":4096}"#);
-    assert_eq!(status(&mut bench, Op::Read, 0, PAGE), Status::Done);
-    assert_eq!(status(&mut bench, Op::Read, 2 * PAGE, PAGE), Status::Done);
-    assert_eq!(status(&mut bench, Op::Write, PAGE, PAGE), Status::Done);
-    assert_eq!(status(&mut bench, Op::Read, PAGE + 512, 512), Status::Media);
-    assert_eq!(status(&mut bench, Op::Read, 0, PAGE + 512), Status::Media);
-    assert_eq!(fired(&bench), 2);
-    assert_eq!(bench.drive.health().media_errors, 2);
-
-    let mut bench = with(r#"{"kind":"write-error","op":["trim"]}"#);
-    assert_eq!(status(&mut bench, Op::Write, 0, PAGE), Status::Done);
-    assert_eq!(status(&mut bench, Op::Trim, 0, PAGE), Status::Media);
-    assert_eq!(status(&mut bench, Op::WriteZeroes, 0, PAGE), Status::Media);
-    assert_eq!(bench.content()[0], 9); // nothing of it was done
-
-    let mut bench = with(r#"{"kind":"flush-error","count":1}"#);
-    assert_eq!(status(&mut bench, Op::Flush, 0, 0), Status::Media);
-    assert_eq!(status(&mut bench, Op::Flush, 0, 0), Status::Done);
+    use Op::{Flush, Read, Trim, Write, WriteZeroes};
+    use Status::{Done, Media};
+    for (json, commands) in [
+        (
+            r#"{"kind":"read-error","offset_bytes":4096,"length_bytes":4096}"#,
+            &[
+                (Read, 0, PAGE, Done),
+                (Read, 2 * PAGE, PAGE, Done),
+                (Write, PAGE, PAGE, Done),
+                (Read, PAGE + 512, 512, Media),
+                (Read, 0, PAGE + 512, Media),
+            ][..],
+        ),
+        (
+            r#"{"kind":"write-error","op":["trim"]}"#,
+            &[(Write, 0, PAGE, Done), (Trim, 0, PAGE, Media), (WriteZeroes, 0, PAGE, Media)],
+        ),
+        (r#"{"kind":"flush-error","count":1}"#, &[(Flush, 0, 0, Media), (Flush, 0, 0, Done)]),
+        (
+            r#"{"kind":"worn","length_bytes":8192,"endurance":2}"#,
+            &[
+                (Write, 0, 512, Done),
+                (Write, 0, 512, Done),
+                (Write, 0, 512, Media),
+                (Write, 0, 512, Media),
+                (Write, PAGE, 512, Done),
+                (Write, 2 * PAGE, 512, Done),
+            ],
+        ),
+    ] {
+        let mut bench = with(json);
+        for &(op, offset, length, wanted) in commands {
+            assert_eq!(status(&mut bench, op, offset, length), wanted, "{json}: {op:?} at {offset}");
+        }
+        let failed = commands.iter().filter(|command| command.3 == Media).count() as u64;
+        assert_eq!((fired(&bench), bench.drive.health().media_errors), (failed, failed), "{json}");
+        assert!(!bench.content()[..8 * PAGE as usize].contains(&0), "{json}: nothing of a failed trim is done");
+    }
 }
 
 #[test]
 fn a_fault_has_its_time_its_period_and_its_number() {
-    let json = r#"{"kind":"read-error","after_us":10,"for_us":5,"every_us":20,"skip":1,"count":3}"#;
-    let mut bench = with(json);
-    let mut failed = Vec::new();
-    for us in 0..100 {
-        if status(&mut bench, Op::Read, 0, 512) == Status::Media {
-            failed.push(us);
-        }
-        bench.pass(US);
-    }
-    assert_eq!(failed, [11, 12, 13]);
-    let json = r#"{"kind":"read-error","after_us":10,"for_us":2,"every_us":20}"#;
-    let mut bench = with(json);
-    let failed: Vec<u64> = (0..60)
-        .filter(|_| {
+    for (json, wanted_us) in [
+        (r#"{"kind":"read-error","after_us":10,"for_us":5,"every_us":20,"skip":1,"count":3}"#, &[11, 12, 13][..]),
+        (r#"{"kind":"read-error","after_us":10,"for_us":2,"every_us":20}"#, &[10, 11, 30, 31, 50, 51]),
+    ] {
+        let mut bench = with(json);
+        let mut fails = |_: &u64| {
             let failed = status(&mut bench, Op::Read, 0, 512) == Status::Media;
             bench.pass(US);
             failed
-        })
-        .collect();
-    assert_eq!(failed, [10, 11, 30, 31, 50, 51]);
+        };
+        let failed_us: Vec<u64> = (0..60).filter(&mut fails).collect();
+        assert_eq!(failed_us, wanted_us, "{json}");
+    }
 }
 
 #[test]
@@ -121,8 +134,7 @@ fn pages_that_are_bad_stay_bad() {
     assert!((8..48).contains(&count), "{count}");
     // A command over several pages fails when one of them is bad.
     let first_bad = bad.iter().position(|&bad| bad).expect("one") as u64;
-    let several = first_bad * PAGE + 512;
-    assert_eq!(status(&mut bench, Op::Read, 0, several), Status::Media);
+    assert_eq!(status(&mut bench, Op::Read, 0, first_bad * PAGE + 512), Status::Media);
 }
 
 #[test]
@@ -133,8 +145,7 @@ fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
     let begin_ps = bench.now_ps();
     arm(&mut bench, r#"{"kind":"latency","delay_us":250}"#);
     bench.ask(Op::Read, 0, PAGE);
-    let with_ps = bench.settle()[0].deadline_ps - begin_ps;
-    assert_eq!(with_ps, without_ps + 250 * US);
+    assert_eq!(bench.settle()[0].deadline_ps - begin_ps, without_ps + 250 * US);
 
     let mut bench = with(r#"{"kind":"throttle","bytes_per_s":1000000}"#);
     let begin_ps = bench.now_ps();
@@ -142,8 +153,7 @@ fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
         bench.ask(Op::Read, page * PAGE, PAGE);
     }
     let answers = bench.pass(1_000_000 * US);
-    let due = answers.iter().map(|one| (one.deadline_ps - begin_ps) / US);
-    assert!(due.eq([4096, 8192, 12288, 16384]));
+    assert!(answers.iter().map(|one| (one.deadline_ps - begin_ps) / US).eq([4096, 8192, 12288, 16384]));
 }
 
 #[test]
@@ -178,8 +188,7 @@ fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
     let before = bench.content();
     assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
     let after = bench.content();
-    let pairs = before.iter().zip(&after);
-    let differ: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
+    let differ: u32 = before.iter().zip(&after).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(differ, 1);
     assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
     assert_eq!(bench.content(), after);
@@ -219,30 +228,22 @@ fn what_is_stuck_is_answered_when_the_fault_ends_is_cleared_or_the_host_aborts()
     assert!(bench.pass(99 * US).is_empty());
     assert_eq!(bench.pass(US)[0].status, Status::Done);
 
-    let mut bench = bench_stuck();
-    let id = bench.drive.fault_reports()[0].id;
-    assert_eq!(bench.drive.clear_faults(Some(id + 1)), 0);
-    assert!(bench.pass(US).is_empty());
-    assert_eq!(bench.drive.clear_faults(Some(id)), 1);
-    assert_eq!(bench.pass(0)[0].status, Status::Done);
-
-    let mut bench = bench_stuck();
-    assert!(bench.drive.abort(tag(1)));
-    assert_eq!(bench.pass(0)[0].status, Status::Aborted);
-    assert_eq!(bench.drive.in_flight(), 0);
-
-    let mut bench = bench_stuck();
-    bench.drive.power_cut();
-    assert_eq!(bench.pass(0)[0].status, Status::PowerLost);
-    assert_eq!(bench.drive.in_flight(), 0);
-}
-
-/// A drive with a command that is stuck without end, of number 1.
-fn bench_stuck() -> Bench {
-    let mut bench = with(r#"{"kind":"stuck","op":["read"]}"#);
-    bench.ask(Op::Read, 0, 512);
-    assert!(bench.pass(1_000_000_000 * US).is_empty());
-    bench
+    let clear = |bench: &mut Bench| {
+        let id = bench.drive.fault_reports()[0].id;
+        assert_eq!(bench.drive.clear_faults(Some(id + 1)), 0);
+        assert!(bench.pass(US).is_empty());
+        assert_eq!(bench.drive.clear_faults(Some(id)), 1);
+    };
+    let abort = |bench: &mut Bench| assert!(bench.drive.abort(tag(1)));
+    let cut = |bench: &mut Bench| assert_eq!(bench.drive.power_cut(), 0);
+    for (end, wanted) in [(clear as fn(&mut Bench), Status::Done), (abort, Status::Aborted), (cut, Status::PowerLost)] {
+        let mut bench = with(r#"{"kind":"stuck","op":["read"]}"#);
+        bench.ask(Op::Read, 0, 512);
+        assert!(bench.pass(1_000_000_000 * US).is_empty());
+        end(&mut bench);
+        assert_eq!(bench.pass(0)[0].status, wanted);
+        assert_eq!(bench.drive.in_flight(), 0);
+    }
 }
 
 #[test]
@@ -272,8 +273,7 @@ fn resets_come_by_time_and_by_command() {
 #[test]
 fn while_the_link_is_lost_nobody_is_served() {
     let mut bench = with(r#"{"kind":"link-loss","after_us":10,"down_us":100}"#);
-    let begin_ps = bench.now_ps();
-    assert_eq!(bench.drive.next_ps(), Some(begin_ps + 10 * US)); // a drive that sleeps wakes for it
+    assert_eq!(bench.drive.next_ps(), Some(bench.now_ps() + 10 * US)); // a drive that sleeps wakes for it
     bench.pass(10 * US);
     assert!(bench.drive.drops_connections());
     bench.ask(Op::Read, 0, 512); // of a file that is mounted
@@ -291,14 +291,8 @@ fn while_the_link_is_lost_nobody_is_served() {
 }
 
 #[test]
-fn a_worn_region_reads_slowly_and_stops_to_take_writes() {
-    let json = r#"{"kind":"worn","length_bytes":8192,"endurance":2,"delay_us":50}"#;
-    let mut bench = with(json);
-    let wanted = [Status::Done, Status::Done, Status::Media, Status::Media];
-    let mut write = |_| status(&mut bench, Op::Write, 0, 512);
-    assert_eq!([0; 4].map(&mut write), wanted);
-    assert_eq!(status(&mut bench, Op::Write, PAGE, 512), Status::Done);
-    assert_eq!(status(&mut bench, Op::Write, 2 * PAGE, 512), Status::Done);
+fn a_worn_region_reads_slowly() {
+    let mut bench = with(r#"{"kind":"worn","length_bytes":8192,"endurance":2,"delay_us":50}"#);
     bench.ask(Op::Read, 0, 512);
     assert!(bench.pass(49 * US).is_empty());
     assert_eq!(bench.pass(US)[0].status, Status::Done);
@@ -314,8 +308,7 @@ fn what_cannot_be_is_refused_with_all_that_came_with_it() {
         assert!(error.starts_with(name), "{json}: {error}");
     }
     assert!(bench.drive.fault_reports().is_empty());
-    let many = vec![fault(r#"{"kind":"stuck"}"#); 65];
-    assert!(bench.drive.arm_faults(many).is_err());
+    assert!(bench.drive.arm_faults(vec![fault(r#"{"kind":"stuck"}"#); 65]).is_err());
 }
 
 const KINDS: &str = "read-error write-error flush-error latency throttle bit-rot lost-write \

@@ -13,7 +13,7 @@ use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::server::{Options, serve};
 use ioassay_device::transport::socket::Endpoint;
 
-/// Says the child what it serves.
+/// The variable with the options of the drive that the child serves.
 const CHILD: &str = "IOASSAY_TEST_SERVES";
 const BLOCKS: u64 = 256;
 const BLOCK: u64 = 4096;
@@ -60,8 +60,7 @@ impl EmulatedDrive {
             .spawn()
             .expect("a child");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));
-        let mut lines = out.by_ref().lines().map_while(Result::ok);
-        let ready = lines.any(|line| line.contains("\"ways\""));
+        let ready = out.by_ref().lines().map_while(Result::ok).any(|line| line.contains("\"ways\""));
         assert!(ready, "the drive did not start");
         Self { child, socket, _out: out }
     }
@@ -87,8 +86,7 @@ impl Known {
         let file = std::fs::File::open(path).expect("the backing file");
         let mut block = vec![0; BLOCK as usize];
         for (number, values) in self.0.iter_mut().enumerate() {
-            let read = file.read_exact_at(&mut block, number as u64 * BLOCK);
-            read.expect("a whole file");
+            file.read_exact_at(&mut block, number as u64 * BLOCK).expect("a whole file");
             let value = block[0];
             assert!(is_all(&block, value), "block {number} is torn");
             assert!(values.contains(&value), "{number}: {value} of {values:?}");
@@ -115,8 +113,7 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
         known.0[block as usize].push(value);
         let data = vec![value; BLOCK as usize];
         let fua = chance.below(8) == 0;
-        let answer = client.call(write_of(block * BLOCK, &data, fua));
-        answer.expect("a write");
+        client.call(write_of(block * BLOCK, &data, fua)).expect("a write");
         if fua || at_once {
             known.0[block as usize] = vec![value];
         } else {
@@ -160,8 +157,7 @@ fn a_clean_end_keeps_all() {
     let mut client = drive.client();
     let data = vec![7; BLOCK as usize];
     for block in 0..8 {
-        let written = client.call(write_of(block * BLOCK, &data, false));
-        written.expect("a write");
+        client.call(write_of(block * BLOCK, &data, false)).expect("a write");
     }
     let pid = rustix::process::Pid::from_child(&drive.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child");

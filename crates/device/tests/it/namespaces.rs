@@ -63,13 +63,9 @@ fn a_host_is_told_of_each_namespace() {
     let controller = scene.identify(1, 0).unwrap();
     assert_eq!(controller[516..520], [3, 0, 0, 0]);
     assert_eq!(controller[540..544], [3, 0, 0, 0]);
-    let whole = u128::from(SIZES.iter().sum::<u64>()).to_le_bytes();
-    assert_eq!(controller[280..296], whole);
+    assert_eq!(controller[280..296], u128::from(SIZES.iter().sum::<u64>()).to_le_bytes());
     assert_eq!(controller[296..312], [0; 16]);
-    let listed = |page: &[u8]| -> Vec<u8> {
-        let ids = page.chunks(4).map(|id| id[0]);
-        ids.take_while(|&id| id > 0).collect()
-    };
+    let listed = |page: &[u8]| -> Vec<u8> { page.chunks(4).map(|id| id[0]).take_while(|&id| id > 0).collect() };
     let lists = [(0, &[1, 2, 3][..]), (1, &[2, 3]), (2, &[3]), (3, &[])];
     for (after, left) in lists.into_iter().chain([(0xffff_fffd, &[][..])]) {
         assert_eq!(listed(&scene.identify(2, after).unwrap()), left);
@@ -99,19 +95,16 @@ fn bounds_are_those_of_the_namespace_and_errors_name_it() {
     let mut scene = Scene::connected_to(drive());
     for (id, size) in (1..).zip(SIZES) {
         let blocks = size / BLOCK;
-        let last = read(1, blocks - 1, 1).namespace(id);
-        assert_eq!(scene.fetch(1, &last).unwrap(), [id as u8; 512]);
+        assert_eq!(scene.fetch(1, &read(1, blocks - 1, 1).namespace(id)).unwrap(), [id as u8; 512]);
         for (first, count) in [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1)] {
-            let beyond = read(2, first, count).namespace(id);
-            assert_eq!(scene.ask(1, beyond), (vain(OUT_OF_RANGE), 0));
+            assert_eq!(scene.ask(1, read(2, first, count).namespace(id)), (vain(OUT_OF_RANGE), 0));
             let log = scene.log(1, 64, 0).unwrap();
             assert_eq!(log[24..28], id.to_le_bytes());
             assert_eq!(log[16..24], first.to_le_bytes());
         }
     }
     for id in [0, 4, u32::MAX] {
-        let foreign = read(3, 0, 1).namespace(id);
-        assert_eq!(scene.ask(1, foreign), (vain(INVALID_NAMESPACE), 0));
+        assert_eq!(scene.ask(1, read(3, 0, 1).namespace(id)), (vain(INVALID_NAMESPACE), 0));
     }
     for (id, status) in [(1, 0), (3, 0), (u32::MAX, 0), (4, vain(INVALID_NAMESPACE))] {
         assert_eq!(scene.ask(1, Entry::new(0, 4).namespace(id)), (status, 0));
@@ -131,8 +124,7 @@ fn a_drive_that_wears_out_changes_all_namespaces() {
     if let Some(namespaces) = &mut scene.drive.namespaces {
         namespaces.refuse_writes();
     }
-    let log = scene.log(4, 4096, 0).unwrap();
-    assert_eq!(log[..16], [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(scene.log(4, 4096, 0).unwrap()[..16], [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(scene.identify(0, 3).unwrap()[99], 1);
 }
 
@@ -152,8 +144,7 @@ fn block() -> impl Strategy<Value = u64> {
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     let id = prop_oneof![8 => 1..=3_u32, 1 => prop::sample::select(&[0, 4, u32::MAX][..])];
-    let wish = (0..9_u8, id, block(), 1..20_u32, any::<bool>());
-    prop::collection::vec(wish, 1..40)
+    prop::collection::vec((0..9_u8, id, block(), 1..20_u32, any::<bool>()), 1..40)
 }
 
 proptest! {
@@ -170,12 +161,10 @@ proptest! {
             let (entry, data) = match op {
                 0 => (Entry::new(0, 7), vec![]),
                 1 if bytes <= 8192 => {
-                    let write = in_capsule(Entry::new(1, 7).blocks(first, blocks));
-                    (flag(write, 30), vec![written(id); bytes])
+                    (flag(in_capsule(Entry::new(1, 7).blocks(first, blocks)), 30), vec![written(id); bytes])
                 }
                 2 if bytes <= 8192 => {
-                    let compare = in_capsule(Entry::new(5, 7).blocks(first, blocks));
-                    (compare, vec![id as u8; bytes])
+                    (in_capsule(Entry::new(5, 7).blocks(first, blocks)), vec![id as u8; bytes])
                 }
                 3 => (flag(Entry::new(8, 7).blocks(first, blocks), 25), vec![]),
                 4 => (Entry::new(0x0c, 7).blocks(first, blocks), vec![]),
@@ -184,8 +173,7 @@ proptest! {
                     ranges[4..8].copy_from_slice(&blocks.to_le_bytes());
                     ranges[8..16].copy_from_slice(&first.to_le_bytes());
                     ranges[20..24].copy_from_slice(&1_u32.to_le_bytes());
-                    let trim = Entry::new(9, 7).word(10, 1).word(11, 4);
-                    (trim.pointer(0x01, 0, 32), ranges)
+                    (Entry::new(9, 7).word(10, 1).word(11, 4).pointer(0x01, 0, 32), ranges)
                 }
                 _ => (read(7, first, blocks), vec![]),
             };
@@ -242,8 +230,7 @@ proptest! {
                     let reply = file.answered(&answer.command, answer.status);
                     if let Some(fuse::Reply::Content(_, range)) = reply {
                         let start = places()[id as usize - 1].1.start;
-                        let range = start + range.start as usize..start + range.end as usize;
-                        check_own(&drive.bytes[range], id);
+                        check_own(&drive.bytes[start + range.start as usize..start + range.end as usize], id);
                     }
                 }
                 check_apart(&drive, &before, id);
@@ -299,21 +286,17 @@ fn each_namespace_is_an_export_with_its_size() {
         assert_eq!(told[0].1[2..10], size.to_be_bytes(), "{name}");
     }
     for name in ["drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives"] {
-        let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
-        assert_eq!(told[0].0, 0x8000_0006, "{name}");
+        assert_eq!(answers(&talk.ask(&option(6, &wanted(name, &[]))))[0].0, 0x8000_0006, "{name}");
     }
 }
 
 #[test]
 fn what_was_set_for_one_export_does_not_hold_for_another() {
-    let mut talk = client_of(2);
-    let extents = talk.ask(&request(7, 0, 0, 8192));
-    let told = [&1_u32.to_be_bytes()[..], &8192_u32.to_be_bytes(), &[0; 4]].concat();
-    assert_eq!(extents[20..], told);
+    let extents = client_of(2).ask(&request(7, 0, 0, 8192));
+    assert_eq!(extents[20..], [&1_u32.to_be_bytes()[..], &8192_u32.to_be_bytes(), &[0; 4]].concat());
     let mut talk = Talk::greeted(drive());
     talk.ask(&option(8, &[]));
     talk.ask(&option(10, &contexts("drive-2", &["base:allocation"])));
     talk.ask(&option(7, &wanted("drive-3", &[])));
-    let refused = talk.ask(&request(7, 0, 0, 512));
-    assert_eq!(refused[4..8], [0, 1, 0x80, 1], "an error");
+    assert_eq!(talk.ask(&request(7, 0, 0, 512))[4..8], [0, 1, 0x80, 1], "an error");
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::drives::{Bench, Chance, Made, PAGE, is_all};
+use crate::drives::{Bench, Chance, Made, PAGE, any_drive, is_all};
 use crate::with;
 use ioassay_block::{Kind, Request};
-use ioassay_device::counters::Completion;
+use ioassay_device::command::Answer;
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
 use ioassay_sim::engine::{Event, OnlineDrive};
-use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -61,8 +60,7 @@ impl Plain {
             values.drain(..settled);
             self.dropped[block] += settled;
         }
-        let waited = self.waits.remove(&id).unwrap_or_default();
-        self.answered.extend(waited);
+        self.answered.extend(self.waits.remove(&id).unwrap_or_default());
     }
 
     /// The content after a cut must be one that is allowed; from then on it is the only one.
@@ -80,20 +78,6 @@ impl Plain {
         self.answered.clear();
         Ok(())
     }
-}
-
-fn specs() -> impl Strategy<Value = Made> {
-    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
-    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    let parts = (0..POLICIES.len(), overlaps, 8_u64..24, page_bytes);
-    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
-        pages: 48,
-        policy: POLICIES[policy].name,
-        overlap,
-        buffer_pages,
-        page_bytes,
-        ..Made::default()
-    })
 }
 
 /// A random range of whole blocks.
@@ -118,14 +102,12 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
         match chance.below(40) {
             0..2 => {
                 let marks = plain.answered.clone();
-                let id = bench.flush();
-                plain.settles.insert(id, marks);
+                plain.settles.insert(bench.flush(), marks);
             }
             2..5 => {
                 let op = [Op::Trim, Op::WriteZeroes][chance.below(2) as usize];
                 let fua = chance.below(4) == 0;
-                let id = bench.submit(op, offset, length, fua, &[]);
-                plain.write(id, offset, length, 0, fua);
+                plain.write(bench.submit(op, offset, length, fua, &[]), offset, length, 0, fua);
             }
             5 => {
                 bench.drive.power_cut();
@@ -136,12 +118,10 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
             _ => {
                 let fua = chance.below(8) == 0;
                 let data = vec![value; length as usize];
-                let id = bench.submit(Op::Write, offset, length, fua, &data);
-                plain.write(id, offset, length, value, fua);
+                plain.write(bench.submit(Op::Write, offset, length, fua, &data), offset, length, value, fua);
             }
         }
-        let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
-        bench.pass(chance.below(long + 1));
+        bench.pass_at_random(&mut chance);
         for answer in &bench.answers[answered..] {
             prop_assert_eq!(answer.status, Status::Done);
             plain.answered(answer.command.tag.command);
@@ -152,7 +132,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
     bench.settle();
     bench.flush();
     bench.settle();
-    prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+    prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
     Ok(())
 }
 
@@ -160,12 +140,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cut_leaves_what_a_drive_may_keep(made in specs(), seed: u64) {
+    fn a_cut_leaves_what_a_drive_may_keep(made in any_drive(48), seed: u64) {
         exercise(&mut Bench::new(&made), &made, seed, 150)?;
     }
 
     #[test]
-    fn a_cut_leaves_the_same_in_the_backing_file(made in specs(), seed: u64) {
+    fn a_cut_leaves_the_same_in_the_backing_file(made in any_drive(48), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
         let mut bench = Bench::backed(&made, &path);
@@ -188,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in specs(), seed: u64) {
+    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in any_drive(48), seed: u64) {
         let made = Made { page_bytes: 4096, ..made };
         let mut bench = Bench::new(&made);
         let spec = made.geometry().spec(made.size_bytes()).expect("a drive");
@@ -272,21 +252,20 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     assert_eq!(bench.drive.power_cut(), 1);
     let answers = bench.pass(0);
     assert_eq!(answers.len(), 3);
-    let is_lost = |answer: &Completion| answer.status == Status::PowerLost;
+    let is_lost = |answer: &Answer| answer.status == Status::PowerLost;
     assert!(answers.iter().all(is_lost));
     assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     // And it serves on.
     bench.write(0, &[2; 4096]);
     assert_eq!(bench.settle()[0].status, Status::Done);
     assert_eq!(bench.content()[0], 2);
-    let statistics = bench.drive.snapshot().report(false);
-    assert_eq!((statistics.power_cuts, statistics.lost_pages), (1, 1));
+    let state = bench.drive.snapshot().state;
+    assert_eq!((state.power_cuts, state.lost_pages), (1, 1));
 }
 
 #[test]
 fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
-    let made = with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8);
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8));
     bench.write(0, &[1; 4096]);
     bench.pass(10_000_000);
     // The flush sends it on its way; it is written again before flash has it.
@@ -301,8 +280,7 @@ fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
 
 #[test]
 fn without_a_model_all_that_is_answered_stays() {
-    let made = Made::of("none", "none");
-    let mut bench = Bench::new(&made);
+    let mut bench = Bench::new(&Made::of("none", "none"));
     bench.write(512, &[7; 1024]);
     assert_eq!(bench.pass(0).len(), 1);
     assert_eq!(bench.drive.power_cut(), 0);

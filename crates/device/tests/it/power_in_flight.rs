@@ -1,16 +1,14 @@
-//! Power cuts while commands are in flight, over sockets and shared memory: what was answered as durable is there, what was answered
-//! with an error or never may be, page by page, and no page is half of each.
+//! Power cuts while commands are in flight, over sockets and shared memory: what was answered as durable is there, what
+//! was answered with an error or never may be, page by page, and no page is half of each.
 
 use std::any::Any;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::drives::{Chance, is_all};
-use crate::served::{ServedDrive, read_of, write_of};
+use crate::served::{Reach, ServedDrive, read_of, write_of};
 use crate::with;
 use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
-use ioassay_device::server::TransportReport;
-use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
 const PAGE: u64 = 4096;
@@ -54,25 +52,17 @@ impl Drive {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-
-    fn transport(&self, name: &str) -> &TransportReport {
-        let mut transports = self.0.ready.transports.iter();
-        let named = transports.find(|transport| transport.transport == name);
-        named.expect("a transport")
-    }
 }
 
 /// A connection, and what has to stay for it.
 type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
 
 fn by_nbd(drive: &Drive) -> Connection {
-    (Box::new(drive.0.client()), None)
+    (Box::new(drive.0.client("")), None)
 }
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
-    let transport = drive.transport("nvme-tcp");
-    let at: Endpoint = transport.address.parse().expect("an address");
-    let name = transport.nqn.as_deref().expect("a name");
+    let (at, name) = drive.0.subsystem();
     let settings = with(nvme_tcp::Settings::default(), |settings| {
         settings.entries = 1024;
     });
@@ -81,7 +71,7 @@ fn by_nvme_tcp(drive: &Drive) -> Connection {
 }
 
 fn by_vfio_user(drive: &Drive) -> Connection {
-    let path = PathBuf::from(&drive.transport("vfio-user").address);
+    let path = PathBuf::from(&drive.0.transport("vfio-user").address);
     let settings = vfio_user::Settings {
         entries: 512,
         data_bytes: (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize,
@@ -156,8 +146,7 @@ fn round(drive: &Drive, client: &mut dyn Initiator, known: &mut Known, chance: &
         let written = known.begin(chance.below(PAGES), 1, false);
         submit(client, 0, &written);
         client.push().expect("a drive that serves");
-        let reaped = client.reap(&mut |done| assert_eq!(done.error, 0));
-        reaped.expect("an answer");
+        client.reap(&mut |done| assert_eq!(done.error, 0)).expect("an answer");
         if chance.below(2) == 0 {
             client.call(Request::Flush).expect("a flush");
             known.is_durable(&written);
@@ -169,16 +158,14 @@ fn round(drive: &Drive, client: &mut dyn Initiator, known: &mut Known, chance: &
         let (tags, most) = (u64::from(IN_FLIGHT), PAGES / u64::from(IN_FLIGHT));
         let place = u64::from(tag) * PAGES / tags;
         let most = if chance.below(3) == 0 { most } else { 2 };
-        let pages = 1 + chance.below(most);
-        let written = known.begin(place, pages, chance.below(3) == 0);
+        let written = known.begin(place, 1 + chance.below(most), chance.below(3) == 0);
         submit(client, tag, &written);
         changes.push(written);
     }
     client.submit(IN_FLIGHT, Request::Flush);
     client.push().expect("a drive that serves");
     std::thread::sleep(Duration::from_micros(chance.below(6000)));
-    let kept = json!({"request": "power-cut", "keep_connections": true});
-    assert_eq!(drive.0.ask(&kept)["ok"], true);
+    assert_eq!(drive.0.ask(&json!({"request": "power-cut", "keep_connections": true}))["ok"], true);
     changes
 }
 
@@ -187,11 +174,9 @@ fn answers(client: &mut dyn Initiator, known: &mut Known, changes: &[Change], at
     let mut ended = vec![None; changes.len() + 1];
     while ended.contains(&None) {
         let mut take = |tag: u16, error: u32| {
-            let before = ended[usize::from(tag)].replace(error);
-            assert_eq!(before, None, "tag {tag} was answered twice");
+            assert_eq!(ended[usize::from(tag)].replace(error), None, "tag {tag} was answered twice");
         };
-        let reaped = client.reap(&mut |done| take(done.tag, done.error));
-        reaped.expect("all answers");
+        client.reap(&mut |done| take(done.tag, done.error)).expect("all answers");
     }
     let mut counts = [0, 0];
     for (written, error) in changes.iter().zip(ended.into_iter().flatten()) {
@@ -236,12 +221,10 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
         // Or never were there commands in flight.
         assert!(number < 50 * ROUNDS, "{counts:?}");
     }
-    let cuts = drive.0.statistics()["power_cuts"].as_u64();
-    assert!(cuts >= Some(ROUNDS.into()));
+    assert!(drive.0.statistics()["power_cuts"].as_u64() >= Some(ROUNDS.into()));
     let (_, folder) = drive.0.stop_and_keep();
     let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
-    let first_of_each = file.chunks(PAGE as usize).map(|page| vec![page[0]]);
-    assert!(first_of_each.eq(known.pages));
+    assert!(file.chunks(PAGE as usize).map(|page| vec![page[0]]).eq(known.pages));
 }
 
 #[test]

@@ -6,28 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{ServedDrive, ask, ask_raw, changed, read, read_of, small_drive, spawn, write, write_of};
-use ioassay_device::client::nvme_tcp::{Settings, connect};
+use crate::served::{Reach, ServedDrive, ask_raw, changed, read, read_of, small_drive, spawn, write, write_of};
+use ioassay_device::client::nvme_tcp::{Queue, Settings, connect};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
-
-#[test]
-fn power_cuts_drop_all_connections_and_new_clients_are_served() {
-    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
-    let mut clients = [drive.client(), drive.client()];
-    write(&mut clients[0], 0, 1);
-    let answer = drive.ask(&json!({"request": "power-cut"}));
-    assert_eq!(answer, json!({"ok": true, "lost_pages": 1}));
-    for client in &mut clients {
-        assert!(client.call(Request::Flush).is_err());
-    }
-    let stats = drive.statistics();
-    assert_eq!(stats["ways"][0]["connections"], 0);
-    let mut client = drive.client();
-    assert_eq!(read(&mut client, 0), 0);
-    drive.stop();
-}
 
 #[test]
 fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
@@ -59,30 +42,35 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 }
 
 #[test]
-fn power_cuts_take_what_was_not_flushed() {
+fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
     assert_eq!(drive.ready.policy, "lru");
     assert_eq!(drive.ready.buffer_pages, 256);
-    let mut client = drive.client();
+    let (mut client, mut other) = (drive.client(""), drive.client(""));
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
     write(&mut client, 0, 2);
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
-    let kept = json!({"request": "power-cut", "keep_connections": true});
-    let answer = drive.ask(&kept);
+    let answer = drive.ask(&json!({"request": "power-cut", "keep_connections": true}));
     assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
     assert_eq!(stats["power_cuts"], 1);
     assert_eq!(stats["writes"]["commands"], 3);
-    assert_eq!(stats["ways"][0]["connections"], 1);
+    assert_eq!(stats["ways"][0]["connections"], 2);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
-    let reset = drive.ask(&json!({"request": "reset-stats"}));
-    assert_eq!(reset, json!({"ok": true}));
+    assert_eq!(drive.ask(&json!({"request": "reset-stats"})), json!({"ok": true}));
     let stats = drive.statistics();
     assert_eq!(stats["writes"]["commands"], 0);
-    let (socket, summary) = (drive.stats(), drive.stop());
+    write(&mut client, 2, 3);
+    assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
+    for client in [&mut client, &mut other] {
+        assert!(client.call(Request::Flush).is_err());
+    }
+    assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
+    assert_eq!(read(&mut drive.client(""), 2), 0, "new clients are served");
+    let (socket, summary) = (drive.socket().to_owned(), drive.stop());
     assert!(summary.lost.is_none());
     assert!(!socket.exists());
 }
@@ -92,16 +80,14 @@ fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "bytes": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
-    let warnings = drive.ready.warnings.iter();
-    let kinds: Vec<&str> = warnings.map(|warning| warning.kind).collect();
+    let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();
     match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
         None => assert!(kinds.contains(&"floor-unknown")),
     }
-    let stats = drive.statistics();
-    assert_eq!(stats["reads"]["commands"], 0);
-    let mut client = drive.client();
+    assert_eq!(drive.statistics()["reads"]["commands"], 0);
+    let mut client = drive.client("");
     write(&mut client, 3, 9);
     assert_eq!(read(&mut client, 3), 9);
     drop(client);
@@ -111,7 +97,7 @@ fn the_floor_is_measured_and_taken_off() {
 #[test]
 fn answers_never_leave_before_the_model_says() {
     let drive = ServedDrive::start(&json!({}));
-    let mut client = drive.client();
+    let mut client = drive.client("");
     for block in 0..50 {
         read(&mut client, block);
     }
@@ -123,9 +109,8 @@ fn answers_never_leave_before_the_model_says() {
 #[test]
 fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     let drive = ServedDrive::start(&json!({}));
-    let path = drive.stats();
-    let about = std::fs::metadata(&path).expect("a socket");
-    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    let path = drive.socket();
+    assert_eq!(std::fs::metadata(path).expect("a socket").permissions().mode() & 0o777, 0o600);
     for bytes in [
         &b"\n"[..],
         b"{}\n",
@@ -134,11 +119,10 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         b"\xff\xfe\x00\n",
         "[".repeat(70_000).as_bytes(),
     ] {
-        assert_eq!(ask_raw(&path, bytes)["ok"], false, "{bytes:?}");
+        assert_eq!(ask_raw(path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
-    let silent = (0..40).map_while(|_| UnixStream::connect(&path).ok());
-    let silent: Vec<UnixStream> = silent.collect();
+    let silent: Vec<UnixStream> = (0..40).map_while(|_| UnixStream::connect(path).ok()).collect();
     let (mut turned_away, patience) = (0, Some(Duration::from_secs(300)));
     for mut stream in silent.iter().rev().take(10) {
         stream.set_read_timeout(patience).expect("a timeout");
@@ -148,8 +132,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
     drop(silent);
     let mut answer = json!(null);
     while answer["ok"] != true {
-        let asked = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"})));
-        answer = asked.unwrap_or_default();
+        answer = std::panic::catch_unwind(|| drive.ready.ask(&json!({"request": "stats"}))).unwrap_or_default();
     }
     drive.stop();
 }
@@ -159,8 +142,7 @@ fn what_cannot_be_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let message = |options: Value| {
         let options: Options = serde_json::from_value(options).expect("options");
-        let served = serve(&options, |_| panic!("it is served"));
-        served.map(|_| ()).expect_err("an error").to_string()
+        serve(&options, |_| panic!("it is served")).map(|_| ()).expect_err("an error").to_string()
     };
     let file = folder.path().join("backing");
     let place = folder.path().display().to_string();
@@ -181,7 +163,7 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
     let drives = [0.0, 1.0, 1.0].map(|share| {
         let options = json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20});
         let drive = ServedDrive::start(&options);
-        let mut client = drive.client();
+        let mut client = drive.client("");
         for step in 0..2000 {
             write(&mut client, step * 15_973 % (128 << 8), 1);
         }
@@ -206,19 +188,16 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
 #[test]
 fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
     let drive = ServedDrive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
-    let way = &drive.ready.transports[0];
     let settings = Settings { header_digests: true, data_digests: true, ..Settings::default() };
-    let nqn = way.nqn.as_deref().expect("a name");
-    let at = way.address.parse().expect("an address");
-    let (_admin, mut queue) = connect(&at, nqn, &settings).unwrap();
+    let (at, name) = drive.subsystem();
+    let (_admin, mut queue) = connect(&at, name, &settings).unwrap();
     let data = vec![9; 64 << 10];
     queue.call(write_of(0, &data, true)).unwrap();
     let read = read_of(0, 64 << 10);
     assert!(queue.call(read).unwrap() == data);
     let rot = json!({"request": "fault-inject", "faults": [{"kind": "bit-rot", "count": 3}]});
     assert_eq!(drive.ask(&rot)["ok"], json!(true));
-    let rotten = queue.call(read).unwrap();
-    let flipped: u32 = rotten.iter().map(|byte| (byte ^ 9).count_ones()).sum();
+    let flipped: u32 = queue.call(read).unwrap().iter().map(|byte| (byte ^ 9).count_ones()).sum();
     assert!((1..=3).contains(&flipped), "{flipped} bits");
     assert_eq!(drive.statistics()["reads"]["errors"], 0);
 }
@@ -227,37 +206,35 @@ fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
 
 const ZONE: u64 = 1 << 20;
 
-fn options(changes: &Value) -> Options {
+/// Options of a drive with zones, with some of them changed.
+fn zoned(changes: &Value) -> Options {
     let mut options = small_drive();
-    let name = "nqn.2016-06.io.example:drive";
-    options["transports"] = json!([format!("nvme-tcp:127.0.0.1:0,nqn={name}")]);
+    options["transports"] = json!(["nvme-tcp:127.0.0.1:0"]);
     options["zones"] = json!({"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4});
     changed(options, changes)
 }
 
 fn refused(changes: &Value) -> String {
-    let served = serve(&options(changes), |_| panic!("it is refused"));
-    served.expect_err("it is refused").to_string()
+    serve(&zoned(changes), |_| panic!("it is refused")).expect_err("it is refused").to_string()
 }
 
-/// Serves a drive, and what it is asked: its zones before and after.
-fn during(changes: &Value, stats: &Path, act: impl FnOnce(&str)) -> (Value, Value) {
-    let mut options = options(changes);
+/// Serves a drive to one host: its zones before and after.
+fn during(changes: &Value, stats: &Path, act: impl FnOnce(&mut Queue)) -> (Value, Value) {
+    let mut options = zoned(changes);
     options.stats_socket = Some(stats.to_owned());
     let (thread, ready) = spawn(options);
-    act(&ready.transports[0].address);
-    let after = ask(stats, &json!({"request": "stats"}));
-    ask(stats, &json!({"request": "stop"}));
-    let summary = thread.join().expect("no panic").expect("it served");
-    assert_eq!(summary.lost, None);
-    let before = serde_json::to_value(ready.zones).expect("JSON");
-    (before, after["stats"]["zones"].clone())
+    let (at, name) = ready.subsystem();
+    let (_admin, mut queue) = connect(&at, name, &Settings::default()).expect("a host");
+    act(&mut queue);
+    let after = ready.statistics()["zones"].clone();
+    ready.ask(&json!({"request": "stop"}));
+    assert_eq!(thread.join().expect("no panic").expect("it served").lost, None);
+    (serde_json::to_value(ready.zones).expect("JSON"), after)
 }
 
 #[test]
 fn transports_that_know_no_zones_are_refused_together_with_them() {
-    let nbd = format!("nbd:unix:{}", "/nowhere/drive.sock");
-    let transports = json!(["nvme-tcp:127.0.0.1:0", nbd]);
+    let transports = json!(["nvme-tcp:127.0.0.1:0", format!("nbd:unix:{}", "/nowhere/drive.sock")]);
     let size_bytes = (16 << 20) + 4096;
     for (changes, wanted) in [
         (json!({"transports": transports}), "NBD and FUSE know none"),
@@ -275,26 +252,17 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, stats) = (folder.path().join("file"), folder.path().join("stats"));
     let of_file = json!({"backing_file": file});
-    let host = |at: &str| {
-        let name = "nqn.2016-06.io.example:drive";
-        let at = at.parse().expect("an address");
-        connect(&at, name, &Settings::default()).expect("a host")
-    };
-    let (before, after) = during(&of_file, &stats, |at| {
-        let (_admin, mut queue) = host(at);
+    let (before, after) = during(&of_file, &stats, |queue| {
         for (offset_bytes, length) in [(ZONE, 8192), (2 * ZONE, ZONE / 2)] {
             let data = vec![7; length as usize];
-            let written = queue.call(write_of(offset_bytes, &data, false));
-            written.expect("it is written");
+            queue.call(write_of(offset_bytes, &data, false)).expect("it is written");
         }
     });
     let of = |zones: &Value, keys: [&str; 2]| keys.map(|key| zones[key].clone());
     assert_eq!(of(&before, ["zones", "empty"]), [16, 16]);
     assert_eq!(of(&after, ["implicitly_opened", "full"]), [1, 1]);
     // The size is that of the drive, without the table.
-    let again = json!({"backing_file": file, "size_bytes": null});
-    let (before, _) = during(&again, &stats, |at| {
-        let (_admin, mut queue) = host(at);
+    let (before, _) = during(&json!({"backing_file": file, "size_bytes": null}), &stats, |queue| {
         assert_eq!(queue.size_bytes(), 16 << 20);
         let content = queue.call(read_of(ZONE, 16384)).expect("it is read");
         assert!(content == [[7; 8192], [0; 8192]].concat());

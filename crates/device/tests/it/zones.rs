@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Chance, Made, is_all, tag};
+use crate::drives::{Bench, Chance, Made, any_drive, is_all, tag};
 use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
@@ -11,7 +11,6 @@ use ioassay_device::geometry::Geometry;
 use ioassay_device::store::Backing;
 use ioassay_device::zones::{ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
 use ioassay_device::{Op, Status};
-use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -21,8 +20,7 @@ const CAPACITY: u64 = 48 << 10;
 fn geometry(made: &Made) -> ZoneGeometry {
     let options =
         ZoneOptions { zone_bytes: ZONE, capacity_bytes: Some(CAPACITY), open: None, active: None, append_bytes: None };
-    let page_bytes = u64::from(made.page_bytes);
-    ZoneGeometry::new(&options, made.size_bytes(), 512, page_bytes, 1 << 20).expect("zones")
+    ZoneGeometry::new(&options, made.size_bytes(), 512, u64::from(made.page_bytes), 1 << 20).expect("zones")
 }
 
 fn zoned(made: &Made) -> Bench {
@@ -35,8 +33,7 @@ fn zoned(made: &Made) -> Bench {
 /// A drive with zones over a file, as it is served.
 fn backed(made: &Made, path: &Path) -> Bench {
     let geometry = geometry(made);
-    let size_bytes = Some(made.size_bytes());
-    let backing = Backing::open_with_table(path, size_bytes, geometry.table_bytes(), false);
+    let backing = Backing::open_with_table(path, Some(made.size_bytes()), geometry.table_bytes(), false);
     let backing = backing.expect("a backing file");
     let zones = match backing.table().expect("a table") {
         None => Zones::new(geometry),
@@ -48,8 +45,7 @@ fn backed(made: &Made, path: &Path) -> Bench {
 }
 
 fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
-    let zones = bench.drive.zones().expect("zones");
-    let of = zones.all()[zone];
+    let of = bench.drive.zones().expect("zones").all()[zone];
     (of.state, of.write_pointer_bytes - zone as u64 * ZONE)
 }
 
@@ -143,8 +139,7 @@ impl Plain {
 }
 
 fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
-    let is_write = u64::from(op == Op::Write);
-    vec![value; (length * is_write) as usize]
+    vec![value; (length * u64::from(op == Op::Write)) as usize]
 }
 
 fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
@@ -154,8 +149,7 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
     match chance.below(24) {
         0 => {
             let marks = plain.acknowledged.clone();
-            let id = bench.flush();
-            plain.settles.insert(id, marks);
+            plain.settles.insert(bench.flush(), marks);
         }
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
@@ -193,33 +187,18 @@ fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), Te
     Ok(())
 }
 
-fn specs() -> impl Strategy<Value = Made> {
-    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
-    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
-    let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
-    let parts = (policies, overlaps, 8_u64..24, page_bytes);
-    parts.prop_map(|(policy, overlap, buffer_pages, page_bytes)| Made {
-        policy,
-        buffer_pages,
-        overlap,
-        page_bytes,
-        ..Made::default()
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in specs(), seed: u64) {
+    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in any_drive(128), seed: u64) {
         let mut bench = zoned(&made);
         let mut chance = Chance(seed);
         let mut plain = Plain::new(8, made.policy != "none");
         let mut from = 0;
         for number in 0..150_u32 {
             step(&mut bench, &mut plain, &mut chance, (1 + number % 255) as u8);
-            let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
-            bench.pass(chance.below(long + 1));
+            bench.pass_at_random(&mut chance);
             answered(&bench, &mut plain, &mut from)?;
             if chance.below(30) == 0 {
                 bench.drive.power_cut();
@@ -231,11 +210,11 @@ proptest! {
         bench.settle();
         bench.flush();
         bench.settle();
-        prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
+        prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
     }
 
     #[test]
-    fn a_drive_that_is_killed_has_its_zones_again(made in specs(), seed: u64) {
+    fn a_drive_that_is_killed_has_its_zones_again(made in any_drive(128), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
         let mut chance = Chance(seed);
@@ -266,8 +245,7 @@ proptest! {
 
 /// Whether all commands so far were done.
 fn is_well(bench: &Bench) -> bool {
-    let mut answers = bench.answers.iter();
-    answers.all(|answer| answer.status == Status::Done)
+    bench.answers.iter().all(|answer| answer.status == Status::Done)
 }
 
 fn counts(bench: &Bench) -> ZoneCounts {
@@ -305,8 +283,7 @@ fn flash(made: &Made) -> Geometry {
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
-    let flash = bench.drive.snapshot().report(false).flash.expect("flash");
-    flash.write_amplification.expect("writes")
+    bench.drive.snapshot().state.flash.expect("flash").write_amplification.expect("writes")
 }
 
 #[test]
@@ -416,8 +393,7 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 #[test]
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
     let mut bench = zoned(&Made::default());
-    let worn = Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) };
-    arm(&mut bench, worn);
+    arm(&mut bench, Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) });
     for _ in 0..2 {
         bench.write(ZONE, &[1; 4096]);
         bench.settle();
@@ -436,8 +412,7 @@ fn a_zone_whose_pages_are_worn_can_only_be_read() {
 #[test]
 fn zones_of_a_drive_that_wore_out_can_only_be_read() {
     let made = Made::default();
-    let geometry_of_flash = with(made.geometry(), |flash| flash.endurance = Some(1));
-    let mut bench = Bench::with(&made, &geometry_of_flash, None);
+    let mut bench = Bench::with(&made, &with(made.geometry(), |flash| flash.endurance = Some(1)), None);
     bench.drive.set_zones(Zones::new(geometry(&made)));
     for turn in 0..200 {
         let zone = turn % 8;
@@ -452,8 +427,8 @@ fn zones_of_a_drive_that_wore_out_can_only_be_read() {
 #[test]
 fn a_write_is_not_aborted_because_that_would_leave_a_gap() {
     let mut bench = zoned(&Made::default());
-    let id = bench.write(0, &[1; 4096]);
-    assert!(!bench.drive.abort(tag(id)));
+    let write = bench.write(0, &[1; 4096]);
+    assert!(!bench.drive.abort(tag(write)));
     let read = bench.ask(Op::Read, 0, 4096);
     assert!(bench.drive.abort(tag(read)));
     bench.settle();

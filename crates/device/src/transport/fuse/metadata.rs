@@ -2,7 +2,7 @@
 //! drive for anything.
 
 use super::abi::{self, Fields, MAJOR, MINOR, ROOT, Request, attribute, errno, init, opcode};
-use crate::command::Facts;
+use crate::command::DriveInfo;
 
 /// Bytes of data in one request at most.
 pub const MAX_DATA_BYTES: u32 = 1 << 20;
@@ -16,7 +16,7 @@ const ATTRIBUTES_HOLD_S: u64 = 1;
 const MODE: u32 = 0o100_600;
 
 /// The body of the answer to a request that is no command of the drive.
-pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, facts: &Facts) -> Result<Vec<u8>, i32> {
+pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
     let fields = request.fields();
     match request.opcode {
         opcode::INIT => greet(fields, over_ring && offers_ring(fields)),
@@ -33,7 +33,7 @@ pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, fact
 }
 
 /// `fuse_attr_out`: how long it holds, then what stat(2) tells.
-fn attributes(owner: (u32, u32), facts: &Facts) -> Vec<u8> {
+fn attributes(owner: (u32, u32), facts: &DriveInfo) -> Vec<u8> {
     let size = facts.size_bytes;
     let mut body = Vec::with_capacity(104);
     for long in [ATTRIBUTES_HOLD_S, 0, ROOT, size, size / 512, 0, 0, 0] {
@@ -86,7 +86,7 @@ fn greet(fields: Fields<'_>, over_ring: bool) -> Result<Vec<u8>, i32> {
 
 /// Whether a change of attributes leaves the size as it is. As with a block device, opening it with
 /// `O_TRUNC` changes nothing, and making it another size is an error.
-fn resized(fields: Fields<'_>, facts: &Facts) -> Option<()> {
+fn resized(fields: Fields<'_>, facts: &DriveInfo) -> Option<()> {
     let valid = fields.u32(0)?;
     let size = fields.u64(16)?;
     let by_path_to_nothing = valid & attribute::HANDLE == 0 && size == 0;
@@ -94,7 +94,7 @@ fn resized(fields: Fields<'_>, facts: &Facts) -> Option<()> {
     kept.then_some(())
 }
 
-fn open(fields: Fields<'_>, facts: &Facts) -> Result<Vec<u8>, i32> {
+fn open(fields: Fields<'_>, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
     let writes = fields.u32(0).ok_or(errno::INVALID)? & 0b11 != 0;
     if writes && facts.read_only {
         return Err(errno::READ_ONLY);
@@ -106,7 +106,7 @@ fn open(fields: Fields<'_>, facts: &Facts) -> Result<Vec<u8>, i32> {
 }
 
 /// `fuse_statfs_out`: a full file system with one file.
-fn statistics(facts: &Facts) -> Vec<u8> {
+fn statistics(facts: &DriveInfo) -> Vec<u8> {
     let mut body = Vec::with_capacity(80);
     let blocks = facts.size_bytes / u64::from(PAGE_BYTES);
     for long in [blocks, 0, 0, 1, 0] {

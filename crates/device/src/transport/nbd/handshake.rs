@@ -4,7 +4,7 @@ use super::wire::{
     MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can, hello, info, option,
     reply, u16_at, u32_at, u64_at,
 };
-use crate::command::{Drive, Facts};
+use crate::command::{Drive, DriveInfo};
 use crate::namespace::{FIRST, Namespace};
 use crate::transport::socket::{End, Then};
 
@@ -218,7 +218,7 @@ impl Handshake {
         answer(out, kind, reply::ACK, &[]);
     }
 
-    fn begin_at_once(&self, out: &mut Vec<u8>, facts: &Facts) {
+    fn begin_at_once(&self, out: &mut Vec<u8>, facts: &DriveInfo) {
         out.extend_from_slice(&facts.size_bytes.to_be_bytes());
         out.extend_from_slice(&transmission_flags(facts, self.structured).to_be_bytes());
         if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
@@ -226,7 +226,7 @@ impl Handshake {
         }
     }
 
-    fn describe(&self, kind: u32, wanted: &Wanted<'_>, out: &mut Vec<u8>, name: &str, facts: &Facts) {
+    fn describe(&self, kind: u32, wanted: &Wanted<'_>, out: &mut Vec<u8>, name: &str, facts: &DriveInfo) {
         let size = facts.size_bytes.to_be_bytes();
         let flags = transmission_flags(facts, self.structured).to_be_bytes();
         inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
@@ -331,7 +331,7 @@ fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
 
 /// What the drive can. Any connection's flush covers what was answered on all of them, because there
 /// is one drive behind them: so several connections are welcome.
-fn transmission_flags(facts: &Facts, structured: bool) -> u16 {
+fn transmission_flags(facts: &DriveInfo, structured: bool) -> u16 {
     let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;
     if facts.read_only {
         flags |= can::READ_ONLY;

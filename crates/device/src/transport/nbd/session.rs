@@ -4,7 +4,7 @@ use super::handshake::Agreement;
 use super::wire::{
     CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, allocation, chunk, command, error, flag,
 };
-use crate::command::{Answer, Command, Drive, Facts, Op, Status, Tag};
+use crate::command::{Answer, Command, Drive, DriveInfo, Op, Status, Tag};
 use crate::transport::socket::{End, Output, Received, Then};
 
 /// Requests that one client may have in flight; the kernel's client has 128.
@@ -200,7 +200,7 @@ fn begin_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32) {
     out.extend_from_slice(&bytes);
 }
 
-fn meaning(request: &Request, agreement: Agreement, facts: &Facts) -> Meaning {
+fn meaning(request: &Request, agreement: Agreement, facts: &DriveInfo) -> Meaning {
     let (op, flags) = match request.kind {
         command::READ if agreement.structured => (Op::Read, flag::DF),
         command::READ | command::CACHE => (Op::Read, 0),
@@ -241,7 +241,7 @@ fn meaning(request: &Request, agreement: Agreement, facts: &Facts) -> Meaning {
 }
 
 /// The error of a request that does not lie on whole blocks within the drive.
-fn misplaced(request: &Request, op: Op, facts: &Facts) -> Option<u32> {
+fn misplaced(request: &Request, op: Op, facts: &DriveInfo) -> Option<u32> {
     let length = u64::from(request.length_bytes);
     let end = request.offset_bytes.checked_add(length);
     if end.is_none_or(|end| end > facts.size_bytes) {

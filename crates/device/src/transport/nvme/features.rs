@@ -7,7 +7,7 @@ use super::controller::Controller;
 use super::entry::{Outcome, Submission};
 use super::status;
 use super::u64_at;
-use crate::command::Facts;
+use crate::command::DriveInfo;
 
 mod id {
     pub const ARBITRATION: u8 = 0x01;
@@ -163,7 +163,7 @@ pub fn data_bytes(command: &Submission) -> usize {
 }
 
 /// Get Features. Nothing is saved, so the saved value is the default.
-pub fn get(controller: &mut Controller, command: &Submission, facts: &Facts, most_queues: u16) -> Outcome {
+pub fn get(controller: &mut Controller, command: &Submission, facts: &DriveInfo, most_queues: u16) -> Outcome {
     let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
     if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
         return status::INVALID_FIELD.into();
@@ -199,7 +199,13 @@ fn granted(queues: u16) -> u64 {
     less_one | (less_one << 16)
 }
 
-pub fn set(controller: &mut Controller, command: &Submission, data: &[u8], facts: &Facts, most_queues: u16) -> Outcome {
+pub fn set(
+    controller: &mut Controller,
+    command: &Submission,
+    data: &[u8],
+    facts: &DriveInfo,
+    most_queues: u16,
+) -> Outcome {
     let (id, value) = (command.word(10) as u8, command.word(11));
     if command.word(10) >> 31 != 0 {
         return status::FEATURE_NOT_SAVEABLE.into();

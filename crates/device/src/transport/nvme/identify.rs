@@ -8,7 +8,7 @@ use super::features::WARNING_KELVIN;
 use super::io::{EVERY_NAMESPACE, MAX_SOURCES};
 use super::status;
 use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem};
-use crate::command::{Drive, Facts};
+use crate::command::{Drive, DriveInfo};
 use crate::namespace::{FIRST, Namespace};
 
 pub const IDENTIFY_BYTES: usize = 4096;
@@ -185,7 +185,7 @@ fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8
     ])
 }
 
-fn describe_independently(facts: &Facts) -> Vec<u8> {
+fn describe_independently(facts: &DriveInfo) -> Vec<u8> {
     // Shared; write protected or not; ready.
     page(&[(1, &[1]), (8, &[u8::from(facts.read_only)]), (14, &[1])])
 }

@@ -6,7 +6,7 @@ use super::entry::{Outcome, Submission};
 use super::opcode::io as opcode;
 use super::status::{self, Status};
 use super::{MAX_TRANSFER_BYTES, u16_at, u32_at, u64_at, zones};
-use crate::command::{Drive, Facts, Op};
+use crate::command::{Drive, DriveInfo, Op};
 use crate::namespace::NamespaceDrive;
 
 pub const EVERY_NAMESPACE: u32 = u32::MAX;
@@ -89,7 +89,7 @@ pub fn begin(
 }
 
 /// Where a command's blocks lie within its namespace: first byte and number of bytes.
-pub(super) fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), Status> {
+pub(super) fn extent(command: &Submission, facts: &DriveInfo) -> Result<(u64, u64), Status> {
     let blocks = u64::from(command.word(12) & 0xffff) + 1;
     let place = placed(command.double_word(10), blocks, facts)?;
     // Write Zeroes carries no data, and no limit is its (fields MDTS and VSL).
@@ -99,7 +99,7 @@ pub(super) fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), 
     Ok(place)
 }
 
-fn placed(first: u64, blocks: u64, facts: &Facts) -> Result<(u64, u64), Status> {
+fn placed(first: u64, blocks: u64, facts: &DriveInfo) -> Result<(u64, u64), Status> {
     let block = u64::from(facts.block_bytes.max(1));
     let end = first.checked_add(blocks).ok_or(status::LBA_OUT_OF_RANGE)?;
     if end > facts.size_bytes / block {

@@ -8,7 +8,7 @@ use super::io::EVERY_NAMESPACE;
 use super::opcode::{admin, io as opcode};
 use super::status::{self, Status, of_zone};
 use super::{MAX_TRANSFER_BYTES, Subsystem, identify};
-use crate::command::{Drive, Facts, Op};
+use crate::command::{Drive, DriveInfo, Op};
 use crate::namespace::FIRST;
 use crate::zones::{Zone, ZoneAction, ZoneState, Zones};
 
@@ -72,7 +72,7 @@ pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsy
 }
 
 /// Identify of the command set: its namespace, its controller, and the list of namespaces that have it.
-fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) -> Outcome {
+fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &DriveInfo) -> Outcome {
     match command.room() {
         Ok(room) if room >= identify::IDENTIFY_BYTES => {}
         Ok(_) => return status::SGL_LENGTH_INVALID.into(),
@@ -92,7 +92,7 @@ fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &Facts) 
 
 /// The namespace (figure 48). No zone changes by itself for another reason than its wear, and reads may cross
 /// boundaries.
-fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &Facts) {
+fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &DriveInfo) {
     let geometry = zones.geometry();
     let limit = |most: u32| {
         let less_one = if most == geometry.count { u32::MAX } else { most - 1 };
@@ -206,7 +206,7 @@ pub fn action(command: &Submission, drive: &dyn Drive) -> Result<Request, Status
 }
 
 /// The first byte of the block that a command names.
-fn address(command: &Submission, facts: &Facts) -> Result<u64, Status> {
+fn address(command: &Submission, facts: &DriveInfo) -> Result<u64, Status> {
     let block = u64::from(facts.block_bytes.max(1));
     let first = command.double_word(10);
     if first >= facts.size_bytes / block {
@@ -263,7 +263,7 @@ fn filtered(filter: u32) -> Option<fn(ZoneState) -> bool> {
 }
 
 /// The descriptor of a zone (figure 37). Without a valid write pointer its field has all bits set.
-fn describe_zone(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &Facts) {
+fn describe_zone(into: &mut [u8], zones: &Zones, number: u32, zone: &Zone, facts: &DriveInfo) {
     let block = u64::from(facts.block_bytes.max(1));
     let has_pointer = zone.state == ZoneState::Empty || zone.state.is_active();
     let pointer = if has_pointer { zone.write_pointer_bytes / block } else { u64::MAX };

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
-use ioassay_device::command::{Drive, Facts};
-use ioassay_device::counters::Completion;
+use ioassay_device::command::Answer;
+use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Status, Tag};
+use ioassay_sim::policy::POLICIES;
+use proptest::prelude::*;
 
 pub const PAGE: u64 = 4096;
 
@@ -67,18 +69,24 @@ impl Made {
         }
     }
 
-    pub fn facts(&self) -> Facts {
-        Facts {
-            size_bytes: self.size_bytes(),
-            block_bytes: 512,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "test".into(),
-            model: "test".into(),
-            firmware: "1".into(),
-        }
+    pub fn facts(&self) -> DriveInfo {
+        DriveInfo { size_bytes: self.size_bytes(), ..DriveInfo::default() }
     }
+}
+
+/// Drives of this many pages with any policy, overlap and size of flash pages.
+pub fn any_drive(pages: u64) -> impl Strategy<Value = Made> {
+    let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
+    let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
+    let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
+    (policies, overlaps, 8_u64..24, page_bytes).prop_map(move |(policy, overlap, buffer_pages, page_bytes)| Made {
+        pages,
+        policy,
+        buffer_pages,
+        overlap,
+        page_bytes,
+        ..Made::default()
+    })
 }
 
 pub fn tag(command: u64) -> Tag {
@@ -89,7 +97,7 @@ pub fn tag(command: u64) -> Tag {
 pub struct Bench {
     pub drive: EmulatedDrive,
     clock: Arc<AtomicU64>,
-    pub answers: Vec<Completion>,
+    pub answers: Vec<Answer>,
     commands: u64,
 }
 
@@ -99,8 +107,7 @@ impl Bench {
     }
 
     pub fn backed(made: &Made, path: &Path) -> Self {
-        let backing = Backing::open(path, Some(made.size_bytes()), false).expect("a backing file");
-        Self::over(made, Some(backing))
+        Self::over(made, Some(Backing::open(path, Some(made.size_bytes()), false).expect("a backing file")))
     }
 
     pub fn over(made: &Made, backing: Option<Backing>) -> Self {
@@ -109,8 +116,7 @@ impl Bench {
 
     pub fn with(made: &Made, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let buffer = made.buffer();
-        let model = Model::new(made.model, made.size_bytes(), geometry, &buffer, u64::MAX);
+        let model = Model::new(made.model, made.size_bytes(), geometry, &made.buffer(), u64::MAX);
         let model = model.expect("a model");
         let mut facts = made.facts();
         facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
@@ -150,7 +156,7 @@ impl Bench {
     }
 
     /// Time goes on, event by event; returns the answers since.
-    pub fn pass(&mut self, ps: u64) -> Vec<Completion> {
+    pub fn pass(&mut self, ps: u64) -> Vec<Answer> {
         let until = self.now_ps().saturating_add(ps);
         let before = self.answers.len();
         loop {
@@ -167,13 +173,19 @@ impl Bench {
 
     fn answer(&mut self) {
         let mut due = Vec::new();
-        self.drive.take_completions(&mut due);
-        self.drive.record_completions(&due);
+        self.drive.take_answers(&mut due);
+        self.drive.record_answers(&due);
         self.answers.append(&mut due);
     }
 
+    /// Lets no time pass, or a random time of up to 5 ms.
+    pub fn pass_at_random(&mut self, chance: &mut Chance) {
+        let most_ps = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
+        self.pass(chance.below(most_ps + 1));
+    }
+
     /// Waits until all is answered, the backing file's thread included.
-    pub fn settle(&mut self) -> Vec<Completion> {
+    pub fn settle(&mut self) -> Vec<Answer> {
         let before = self.answers.len();
         let begin = std::time::Instant::now();
         while self.drive.in_flight() > 0 {
@@ -194,8 +206,7 @@ impl Bench {
     }
 
     pub fn content(&self) -> Vec<u8> {
-        let size = self.drive.facts().size_bytes;
-        self.drive.content(0, size).to_vec()
+        self.drive.content(0, self.drive.facts().size_bytes).to_vec()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{Answer, Command, Drive, Extent, Facts, Health, Op, Status, Tag, Trouble};
+use ioassay_device::command::{Answer, Command, Drive, DriveInfo, Extent, Health, Op, Status, Tag, Trouble};
 use ioassay_device::namespace::{Namespace, Namespaces};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::socket::Output;
@@ -15,7 +15,7 @@ use ioassay_device::zones::{ZoneError, Zones};
 
 /// Answers at once, or when it is told to.
 pub struct Memory {
-    pub facts: Facts,
+    pub facts: DriveInfo,
     pub bytes: Vec<u8>,
     /// Its namespaces, if they are not one.
     pub namespaces: Option<Namespaces>,
@@ -30,15 +30,12 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(size_bytes: u64, block_bytes: u32) -> Self {
-        let facts = Facts {
+        let facts = DriveInfo {
             size_bytes,
             block_bytes,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "IA0001".to_owned(),
-            model: "ioassay memory".to_owned(),
-            firmware: "1".to_owned(),
+            serial: "IA0001".into(),
+            model: "ioassay memory".into(),
+            ..DriveInfo::default()
         };
         let bytes = vec![0; size_bytes as usize];
         Self {
@@ -57,8 +54,7 @@ impl Memory {
     /// A drive of namespaces of these sizes, one behind the other.
     pub fn divided(sizes_bytes: &[u64], block_bytes: u32) -> Self {
         let mut drive = Self::new(sizes_bytes.iter().sum(), block_bytes);
-        let divided = Namespaces::of_sizes(&drive.facts, sizes_bytes, 4096);
-        drive.namespaces = Some(divided.expect("namespaces"));
+        drive.namespaces = Some(Namespaces::of_sizes(&drive.facts, sizes_bytes, 4096).expect("namespaces"));
         drive
     }
 
@@ -99,9 +95,8 @@ fn in_zones(zones: &mut Zones, command: &Command, bytes: &mut [u8]) -> Result<()
             Ok(())
         }
         Op::Zone(action, is_of_all) => {
-            for number in zones.manage(action, (!is_of_all).then_some(start))? {
-                let range = zones.start_bytes(number) as usize..zones.end_bytes(number) as usize;
-                bytes[range].fill(0);
+            for held in zones.manage(action, (!is_of_all).then_some(start))? {
+                bytes[held.start as usize..held.end as usize].fill(0);
             }
             Ok(())
         }
@@ -109,7 +104,7 @@ fn in_zones(zones: &mut Zones, command: &Command, bytes: &mut [u8]) -> Result<()
 }
 
 impl Drive for Memory {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 
@@ -129,7 +124,7 @@ impl Drive for Memory {
         if self.keeps {
             self.seen.push(command);
         }
-        self.due.push_back(Answer { command, status });
+        self.due.push_back(Answer { command, status, arrived_ps: 0, deadline_ps: 0 });
     }
 
     fn abort(&mut self, tag: Tag) -> bool {
@@ -215,8 +210,7 @@ impl EmulatedDrive {
     /// Ends the serving and gives the drive back.
     pub fn stop(mut self) -> Memory {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("it runs");
-        thread.join().expect("it did not panic")
+        self.thread.take().expect("it runs").join().expect("it did not panic")
     }
 }
 

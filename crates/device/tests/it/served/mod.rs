@@ -1,15 +1,16 @@
 //! Drives that a thread of the test serves from their options, and what clients ask them.
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Deref;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::server::{Options, Ready, Summary, serve};
+use ioassay_device::server::{Options, Ready, Summary, TransportReport, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
@@ -44,23 +45,6 @@ impl ServedDrive {
         Self { thread, ready, folder }
     }
 
-    pub fn stats(&self) -> PathBuf {
-        self.folder.path().join("stats.sock")
-    }
-
-    pub fn ask(&self, request: &Value) -> Value {
-        ask(&self.stats(), request)
-    }
-
-    pub fn statistics(&self) -> Value {
-        self.ask(&json!({"request": "stats"}))["stats"].clone()
-    }
-
-    pub fn client(&self) -> Client {
-        let at = Endpoint::Unix(self.folder.path().join("drive.sock"));
-        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
-    }
-
     pub fn stop(self) -> Summary {
         self.stop_and_keep().0
     }
@@ -68,8 +52,53 @@ impl ServedDrive {
     /// Its folder stays until the caller drops it.
     pub fn stop_and_keep(self) -> (Summary, tempfile::TempDir) {
         assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
-        let summary = self.thread.join().expect("no panic").expect("a clean end");
-        (summary, self.folder)
+        (self.thread.join().expect("no panic").expect("a clean end"), self.folder)
+    }
+}
+
+impl Deref for ServedDrive {
+    type Target = Ready;
+
+    fn deref(&self) -> &Ready {
+        &self.ready
+    }
+}
+
+/// How tests reach a drive, as its report says when it is ready.
+pub trait Reach {
+    fn transport(&self, name: &str) -> &TransportReport;
+
+    /// Its control socket.
+    fn socket(&self) -> &Path;
+
+    fn ask(&self, request: &Value) -> Value {
+        ask(self.socket(), request)
+    }
+
+    fn statistics(&self) -> Value {
+        self.ask(&json!({"request": "stats"}))["stats"].clone()
+    }
+
+    /// A client of an export over NBD.
+    fn client(&self, export: &str) -> Client {
+        let (_, path) = self.transport("nbd").address.split_once("?socket=").expect("a Unix socket");
+        Client::connect(&Endpoint::Unix(path.into()), export, true, Waiting::Sleeps).expect("a drive that serves")
+    }
+
+    /// Where the NVMe subsystem is over TCP, and its name.
+    fn subsystem(&self) -> (Endpoint, &str) {
+        let transport = self.transport("nvme-tcp");
+        (transport.address.parse().expect("an address"), transport.nqn.as_deref().expect("a name"))
+    }
+}
+
+impl Reach for Ready {
+    fn transport(&self, name: &str) -> &TransportReport {
+        self.transports.iter().find(|transport| transport.transport == name).expect("a transport")
+    }
+
+    fn socket(&self) -> &Path {
+        self.stats.as_deref().expect("a control socket")
     }
 }
 
@@ -108,9 +137,7 @@ pub fn ask_raw(path: &Path, bytes: &[u8]) -> Value {
 
 /// Writes a block of 4 KiB of this value.
 pub fn write(client: &mut impl Initiator, block: u64, value: u8) {
-    let data = [value; 4096];
-    let written = client.call(write_of(block * 4096, &data, false));
-    written.expect("a write");
+    client.call(write_of(block * 4096, &[value; 4096], false)).expect("a write");
 }
 
 /// The value of a block of 4 KiB.

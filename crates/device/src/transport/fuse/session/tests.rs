@@ -3,36 +3,27 @@
 use super::super::abi::{self, Fields, allocate, attribute, init};
 use super::super::file_request::O_DSYNC;
 use super::*;
-use crate::command::{Answer, Facts, Health};
+use crate::command::{Answer, DriveInfo, Health};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
 const SIZE: u64 = 64 * BLOCK;
 
 struct Ram {
-    facts: Facts,
+    facts: DriveInfo,
     data: Vec<u8>,
     due: Vec<Answer>,
 }
 
 impl Ram {
     fn new() -> Self {
-        let facts = Facts {
-            size_bytes: SIZE,
-            block_bytes: BLOCK as u32,
-            preferred_bytes: 4096,
-            read_only: false,
-            volatile_cache: true,
-            serial: "1".into(),
-            model: "ram".into(),
-            firmware: "1".into(),
-        };
+        let facts = DriveInfo { size_bytes: SIZE, block_bytes: BLOCK as u32, ..DriveInfo::default() };
         Self { facts, data: vec![0; SIZE as usize], due: Vec::new() }
     }
 }
 
 impl Drive for Ram {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.facts
     }
 
@@ -45,7 +36,7 @@ impl Drive for Ram {
             Op::Trim | Op::WriteZeroes => self.data[range].fill(0),
             Op::Read | Op::Flush | Op::Zone(..) => {}
         }
-        self.due.push(Answer { command, status: Status::Done });
+        self.due.push(Answer { command, status: Status::Done, arrived_ps: 0, deadline_ps: 0 });
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {

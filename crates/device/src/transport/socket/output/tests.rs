@@ -3,30 +3,21 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::command::{Command, Extent, Facts, Health, Trouble};
+use crate::command::{Command, DriveInfo, Extent, Health, Trouble};
 
 const PAGE_BYTES: usize = 4096;
 
-struct Content(Vec<u8>, Facts);
+struct Content(Vec<u8>, DriveInfo);
 
 impl Content {
     fn new(pages: usize) -> Self {
-        let facts = Facts {
-            size_bytes: (pages * PAGE_BYTES) as u64,
-            block_bytes: 512,
-            preferred_bytes: PAGE_BYTES as u32,
-            read_only: false,
-            volatile_cache: true,
-            serial: "1".into(),
-            model: "content".into(),
-            firmware: "1".into(),
-        };
+        let facts = DriveInfo { size_bytes: (pages * PAGE_BYTES) as u64, ..DriveInfo::default() };
         Self(vec![0; pages * PAGE_BYTES], facts)
     }
 }
 
 impl Drive for Content {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &DriveInfo {
         &self.1
     }
 

@@ -1,7 +1,9 @@
-//! What faults make of commands: see [`crate::faults`].
+//! Carries out commands of a drive that has [faults](crate::faults), and arms and clears these.
+
+use std::cmp::Reverse;
 
 use super::EmulatedDrive;
-use super::slots::ReadyAnswer;
+use super::in_flight::ReadyAnswer;
 use crate::Error;
 use crate::command::{Command, Drive, Op, Status};
 use crate::faults::{Effect, Fault, FaultReport, rotten_bits};
@@ -17,7 +19,7 @@ impl EmulatedDrive {
         self.faults.arm(faults, &self.namespaces, now_ps)
     }
 
-    /// Clears a fault, or all; how many there were. What was stuck by them is answered.
+    /// Clears a fault, or all, and answers the commands that they held. Returns the number of faults cleared.
     pub fn clear_faults(&mut self, id: Option<u64>) -> usize {
         let waits_for_link = self.faults.is_link_down(self.clock.now_ps());
         let cleared = self.faults.clear(id);
@@ -25,12 +27,10 @@ impl EmulatedDrive {
         let link_is_back = waits_for_link && !self.faults.is_link_down(now_ps);
         let freed = |stuck: Option<u64>| id.is_none() || stuck == id || (link_is_back && stuck.is_none());
         let mut ready = std::mem::take(&mut self.ready).into_vec();
-        for number in self.slots.numbers() {
-            let slot = self.slots.get(number);
-            if slot.not_before_ps > now_ps && freed(slot.stuck) {
-                slot.not_before_ps = 0;
-                slot.stuck = None;
-                for answer in ready.iter_mut().filter(|answer| answer.slot == number) {
+        for (slot, state) in &mut self.in_flight {
+            if state.not_before_ps > now_ps && freed(state.stuck) {
+                (state.not_before_ps, state.stuck) = (0, None);
+                for Reverse(answer) in ready.iter_mut().filter(|answer| answer.0.slot == slot) {
                     answer.deadline_ps = answer.deadline_ps.min(now_ps);
                 }
             }
@@ -62,13 +62,13 @@ impl EmulatedDrive {
     /// Carries out a command of a drive that has faults.
     pub(super) fn submit_with_faults(
         &mut self,
-        slot: u32,
+        slot: usize,
         command: &Command,
         data: &[u8],
         now_ps: u64,
     ) -> Result<(), Status> {
-        let effect = self.faults.effect_on(command, self.slots.used(), now_ps);
-        let state = self.slots.get(slot);
+        let effect = self.faults.effect_on(command, self.in_flight.len(), now_ps);
+        let state = &mut self.in_flight[slot];
         state.delay_ps = effect.delay_ps;
         state.not_before_ps = effect.not_before_ps;
         state.stuck = effect.stuck;
@@ -97,7 +97,7 @@ impl EmulatedDrive {
     /// Writes the first bytes of the data alone; the model writes them all.
     fn write_only(
         &mut self,
-        slot: u32,
+        slot: usize,
         command: &Command,
         data: &[u8],
         bytes: usize,
@@ -121,8 +121,7 @@ impl EmulatedDrive {
             if !in_flash || !self.extent(at, 1).is_allocated {
                 continue;
             }
-            let byte = self.store.present(at, 1)[0] ^ mask;
-            self.store.write(at, &[byte]);
+            self.store.write(at, &[self.store.present(at, 1)[0] ^ mask]);
             self.store.write_back(at, 1)?;
         }
         self.note_change(offset..offset + length);
@@ -130,14 +129,14 @@ impl EmulatedDrive {
     }
 
     /// When the answer of a command leaves that would leave at `deadline_ps`.
-    pub(super) fn delayed(&mut self, slot: u32, deadline_ps: u64) -> ReadyAnswer {
-        let state = self.slots.get(slot);
+    pub(super) fn delayed(&mut self, slot: usize, deadline_ps: u64) -> ReadyAnswer {
+        let state = &mut self.in_flight[slot];
         let deadline_ps = deadline_ps.saturating_add(state.delay_ps);
         ReadyAnswer { deadline_ps: deadline_ps.max(state.not_before_ps), slot }
     }
 }
 
-/// Bytes that are written of a write's data, if not all.
+/// How many of the data's first bytes are written, if not all.
 fn kept(effect: &Effect, data: &[u8]) -> Option<usize> {
     let bytes = usize::try_from(effect.written_bytes?).ok()?;
     (bytes < data.len()).then_some(bytes)
