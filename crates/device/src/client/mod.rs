@@ -1,7 +1,7 @@
 //! Clients of the drive: they measure a transport's floor, load it in benches, and serve tests.
 //!
-//! They batch: many requests leave in one system call and many answers are taken from one. They are
-//! no complete initiators; they speak to this crate's drive, and to others that behave.
+//! Clients batch: many requests leave in one system call, and many answers are taken from one. They are not complete
+//! initiators: they speak to this crate's drive, and to others that behave.
 
 pub mod load;
 pub mod nbd;
@@ -13,6 +13,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 pub use wire::{Waiting, Wire};
+
+use crate::transport::Probe;
 
 /// What is asked of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,15 @@ pub trait Initiator {
 #[error("the drive answered with error {error:#x}")]
 pub struct Refused {
     pub error: u32,
+}
+
+/// A probe of a transport that connects as a client and reads at depth one.
+pub struct OverheadProbe<C>(pub C);
+
+impl<C: Fn(Waiting) -> io::Result<I> + Send, I: Initiator> Probe for OverheadProbe<C> {
+    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
+        overhead(&mut (self.0)(Waiting::of_most(slow))?, for_ms)
+    }
 }
 
 /// Reads one page after the other at depth one for so long: nanoseconds of each.

@@ -49,13 +49,13 @@ impl Wire {
         Ok(Self { stream, input: Input::default(), output: Vec::new(), waiting })
     }
 
-    /// The same connection with TLS. What is to be sent was, and nothing more arrived.
-    pub fn encrypted(self, tls: Arc<ClientConfig>) -> io::Result<Self> {
+    /// Goes on with TLS. All was sent before, and nothing has arrived since.
+    pub fn encrypt(&mut self, tls: Arc<ClientConfig>) -> io::Result<()> {
         // Certificates are compared, and no names: the address may be any of the server's.
         let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let connection = ClientConnection::new(tls, name).map_err(io::Error::other)?;
-        let stream = self.stream.encrypted(connection.into(), Vec::new());
-        Ok(Self { stream, ..self })
+        self.stream.encrypt(connection.into(), Vec::new());
+        Ok(())
     }
 
     /// Sends all that is to be sent.

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::command::{Op, Status};
-use ioassay_device::transport::nbd::{Export, Nbd, Session};
+use ioassay_device::transport::nbd::{Export, Nbd, NbdSession};
 use ioassay_device::transport::socket::{End, Output, Protocol, SharedMemory, Then};
 
 /// A client whose bytes go in by hand.
 pub struct Talk {
     nbd: Nbd,
-    session: Session,
+    session: NbdSession,
     pub drive: Memory,
     out: Vec<u8>,
     unread: Vec<u8>,

@@ -77,24 +77,6 @@ pub mod attribute {
     pub const HANDLE: u32 = 1 << 6;
 }
 
-pub mod allocate {
-    //! Modes of fallocate(2).
-    pub const KEEP_SIZE: u32 = 1;
-    pub const PUNCH_HOLE: u32 = 2;
-    pub const ZERO_RANGE: u32 = 16;
-}
-
-pub mod errno {
-    //! Numbers of errors (Linux UAPI, errno-base.h).
-    pub const IO: i32 = 5;
-    pub const INVALID: i32 = 22;
-    pub const TOO_BIG: i32 = 27;
-    pub const NO_SPACE: i32 = 28;
-    pub const READ_ONLY: i32 = 30;
-    pub const NOT_IMPLEMENTED: i32 = 38;
-    pub const NOT_SUPPORTED: i32 = 95;
-}
-
 /// A request: checked to be as long as it says.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {

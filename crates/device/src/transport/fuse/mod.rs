@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-pub use self::session::{Origin, Reply, Session};
+pub use self::session::{FuseSession, Origin, Reply};
 
 use self::abi::{Request, opcode};
 use self::metadata::MAX_DATA_BYTES;
@@ -50,7 +50,7 @@ pub struct Fuse {
     ring: Option<Ring>,
     layout: Option<Layout>,
     mount: Mount,
-    session: Session,
+    session: FuseSession,
     request: Vec<u8>,
     out: Vec<u8>,
     /// Whether the kernel still asks: not after somebody has unmounted it.
@@ -72,7 +72,7 @@ impl Fuse {
     pub fn new(number: u32, path: &Path, namespace: u32) -> io::Result<Self> {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mount = Mount::new(path)?;
-        let mut session = Session::new(number, owner);
+        let mut session = FuseSession::new(number, owner);
         let invalidator = if mount.aborts() { Invalidator::start(&mount.device) } else { None };
         if invalidator.is_none() {
             session.cached = None;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::abi::{self, Fields, Request, errno, opcode};
+use super::abi::{self, Fields, Request, opcode};
 use super::file_request::FileRequest;
 use super::metadata;
 use super::page_cache::CachedRanges;
@@ -49,7 +49,7 @@ pub enum Reply {
     Content([u8; abi::OUT_HEADER], Range<u64>),
 }
 
-pub struct Session {
+pub struct FuseSession {
     transport: u32,
     owner: (u32, u32),
     /// Requests in flight at their places, and the places that are free.
@@ -63,7 +63,7 @@ pub struct Session {
     pub cached: Option<CachedRanges>,
 }
 
-impl Session {
+impl FuseSession {
     /// A file of the transport with this number; `owner` are a user and a group.
     pub fn new(transport: u32, owner: (u32, u32)) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Session {
         }
         if before == (out.len(), self.in_flight) {
             let unique = Fields(header).u64(abi::ring::COMMIT).unwrap_or(0);
-            out.extend(abi::out_header(unique, errno::NOT_IMPLEMENTED, 0));
+            out.extend(abi::out_header(unique, libc::ENOSYS, 0));
         }
     }
 
@@ -182,16 +182,16 @@ impl Session {
         let file_request = FileRequest::read(request, size)?;
         let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if changes && drive.facts().read_only {
-            return Err(errno::READ_ONLY);
+            return Err(libc::EROFS);
         }
         if file_request.op == Op::Write && file_request.range.start >= size {
-            return Err(errno::NO_SPACE);
+            return Err(libc::ENOSPC);
         }
         if file_request.op != Op::Flush && file_request.range.is_empty() {
             return Ok(false);
         }
         if file_request.caches {
-            let cached = self.cached.as_mut().ok_or(errno::NOT_SUPPORTED)?;
+            let cached = self.cached.as_mut().ok_or(libc::EOPNOTSUPP)?;
             cached.insert(file_request.range.clone());
         }
         if changes {
@@ -313,12 +313,9 @@ fn reply(out: &mut Vec<u8>, unique: u64, body: &[u8]) {
 fn errno_of(status: Status) -> i32 {
     match status {
         Status::Done => 0,
-        Status::OutOfRange | Status::Zone(_) => errno::INVALID,
-        Status::ReadOnly => errno::READ_ONLY,
-        Status::NoSpace => errno::NO_SPACE,
-        Status::Failed | Status::Media | Status::PowerLost | Status::Aborted => errno::IO,
+        Status::OutOfRange | Status::Zone(_) => libc::EINVAL,
+        Status::ReadOnly => libc::EROFS,
+        Status::NoSpace => libc::ENOSPC,
+        Status::Failed | Status::Media | Status::PowerLost | Status::Aborted => libc::EIO,
     }
 }
-
-#[cfg(test)]
-mod tests;

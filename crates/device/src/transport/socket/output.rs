@@ -206,6 +206,3 @@ impl Output {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

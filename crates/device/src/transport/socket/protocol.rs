@@ -106,7 +106,7 @@ pub trait Protocol {
         false
     }
 
-    fn closed(&mut self, session: &mut Self::Session);
+    fn closed(&mut self, _session: &mut Self::Session) {}
 
     /// A client that measures how long the transport takes.
     fn probe(&self, _at: &Endpoint) -> Option<Box<dyn Probe>> {

@@ -181,21 +181,22 @@ impl<P: Protocol> Server<P> {
         self.mark_hot(at);
     }
 
+    fn slot(&mut self, at: u32) -> Option<&mut Slot<P::Session>> {
+        self.slots.get_mut(at as usize)?.as_mut()
+    }
+
     fn mark_hot(&mut self, at: u32) {
-        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        slot.hot_until = self.polls + BUSY_POLLS;
+        let hot_until = self.polls + BUSY_POLLS;
+        let Some(slot) = self.slot(at) else { return };
+        slot.hot_until = hot_until;
         if !std::mem::replace(&mut slot.hot, true) {
             self.hot.push(at);
         }
     }
 
     fn mark_dirty(&mut self, at: u32) {
-        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        if !std::mem::replace(&mut slot.dirty, true) {
+        let is_new = self.slot(at).is_some_and(|slot| !std::mem::replace(&mut slot.dirty, true));
+        if is_new {
             self.dirty.push(at);
         }
     }
@@ -230,14 +231,13 @@ impl<P: Protocol> Server<P> {
             slot.hot_until = self.polls + BUSY_POLLS;
         }
         let asks_less = matches!(slot.state, State::Ending(_)) || slot.waits_for_memory();
-        if (progress && slot.has_to_send() || slot.is_unsent() || asks_less)
-            && !std::mem::replace(&mut slot.dirty, true)
-        {
-            self.dirty.push(at);
+        let sends = progress && slot.has_to_send() || slot.is_unsent() || asks_less;
+        let stays = slot.hot_until > self.polls || slot.is_blocked() || slot.has_plaintext();
+        slot.hot = stays;
+        if sends {
+            self.mark_dirty(at);
         }
-        let has_more = slot.is_blocked() || slot.has_plaintext();
-        slot.hot = slot.hot_until > self.polls || has_more;
-        (slot.hot, progress)
+        (stays, progress)
     }
 
     fn close(&mut self, at: u32) {
@@ -358,9 +358,7 @@ impl<P: Protocol> Transport for Server<P> {
             }
             return;
         }
-        if !std::mem::replace(&mut slot.dirty, true) {
-            self.dirty.push(at);
-        }
+        self.mark_dirty(at);
     }
 
     fn send(&mut self, drive: &dyn Drive) -> io::Result<bool> {
