@@ -82,10 +82,10 @@ mod pattern;
 mod program_set;
 mod programs;
 pub mod record;
+mod ring_reader;
 mod shape;
 mod spare;
 mod sys;
-mod system_calls;
 mod witness;
 
 pub use capability::{Capability, capability};
