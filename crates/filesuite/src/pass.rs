@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, SeekFrom};
 
 use crate::buffer::Buffers;
 use crate::cache;
-use crate::calls::{Calls, place};
+use crate::calls::{Calls, Done, place};
 use crate::clock::now_ns;
 use crate::error::Fault;
 use crate::matrix::Cell;
@@ -191,16 +191,27 @@ impl Bench<'_> {
     }
 
     fn calls<'c>(&'c mut self, outcome: &Outcome, order: &'c [u64]) -> Calls<'c> {
+        let (setup, records) = (self.setup, self.cell.records() as usize);
+        Calls {
+            direct: outcome.direct,
+            jitter: setup.jitter && outcome.kind == Kind::Read,
+            latencies_ns: setup.latencies.then(|| Vec::with_capacity(records)),
+            ..self.plain_calls(outcome.kind, order)
+        }
+    }
+
+    /// Calls without options.
+    pub fn plain_calls<'c>(&'c mut self, kind: Kind, order: &'c [u64]) -> Calls<'c> {
         Calls {
             cell: self.cell,
-            kind: outcome.kind,
+            kind,
             order,
             buffers: &mut self.buffers,
             stop: self.stop,
-            direct: outcome.direct,
-            jitter: self.setup.jitter && outcome.kind == Kind::Read,
-            latencies_ns: self.setup.latencies.then(|| Vec::with_capacity(self.cell.records() as usize)),
-            done: crate::calls::Done::default(),
+            direct: false,
+            jitter: false,
+            latencies_ns: None,
+            done: Done::default(),
         }
     }
 }

@@ -141,17 +141,7 @@ impl<'a> Worker<'a> {
         let failed = |errno| Fault::step("write the file beforehand", errno, false);
         let flags = rustix::fs::OFlags::RDWR;
         let file = self.bench.own.open(Opening::MadeIfAbsent, flags).map_err(failed)?;
-        let mut calls = crate::calls::Calls {
-            cell: self.at.cell,
-            kind: Kind::Write,
-            order: &[],
-            buffers: &mut self.bench.buffers,
-            stop: self.bench.stop,
-            direct: false,
-            jitter: false,
-            latencies_ns: None,
-            done: Done::default(),
-        };
+        let mut calls = self.bench.plain_calls(Kind::Write, &[]);
         calls.through(crate::Access::Sequential, std::os::fd::AsFd::as_fd(&file))?;
         rustix::fs::fsync(&file).map_err(failed)?;
         self.whole = true;
