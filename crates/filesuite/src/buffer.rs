@@ -1,4 +1,4 @@
-//! What goes into the file, record by record, and whether what comes back is the same.
+//! The content of the file, record by record, and the check that the same comes back.
 //!
 //! The content is a function of the place in the file alone, whichever pass writes it, so that a record
 //! read from a wrong place is noticed (with random content).
@@ -7,7 +7,7 @@ use crate::setup::{Check, Content};
 
 /// Granularity of heads, and alignment of all buffers, as `O_DIRECT` wants it.
 pub const PAGE: usize = 4096;
-/// Random content repeats after about so many bytes, but for the heads of its pages. More would no
+/// Random content repeats after about this number of bytes, but for the heads of its pages. More would no
 /// longer fit the processor's cache, and measure memory; less would be found by compression.
 const POOL_BYTES: usize = 256 * 1024;
 const WORD: usize = 8;
@@ -88,7 +88,7 @@ impl Buffers {
         self.incoming.all_mut()
     }
 
-    /// Look at what came in as record `record`, if that is wanted. The first that differs is kept.
+    /// Check what came in as record `record`, if that is asked for. The first that differs is remembered.
     #[inline]
     pub fn accept(&mut self, record: u64) {
         let right = match self.check {

@@ -1,4 +1,4 @@
-//! What is to be measured, and how: everything a run is told.
+//! The settings of a run, and which of them exclude each other.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub enum Cache {
     Warm,
 }
 
-/// Everything a run is told. `Default` is one cell with all tests of `-a`, as IOzone does them.
+/// The settings of a run. `Default` is one cell with all tests of `-a`, as IOzone does them.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Setup {

@@ -179,7 +179,7 @@ impl<'a> Worker<'a> {
         self.bench.own.find_again().map_err(|errno| Error::System { path, step, errno })
     }
 
-    /// The whole file, looked at once more, if that is wanted and there is one.
+    /// Check the whole file once more, if that is asked for and there is one.
     pub fn checked(&mut self) -> Option<Checked> {
         let wanted = self.bench.setup.check == Check::After && self.whole;
         wanted.then(|| {
@@ -217,6 +217,6 @@ fn without_room(own: &TestFile, cell: Cell, files: u64) -> Option<String> {
             "not run: {wanted} bytes are needed and the filesystem has room for {room}, a margin kept; \
              take a smaller file (-s, -g)"
         )),
-        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::said(errno))),
+        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::text_of(errno))),
     }
 }

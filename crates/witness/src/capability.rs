@@ -9,6 +9,12 @@ use crate::program_set::ProgramSet;
 use crate::spare;
 use crate::sys::{BTF, kernel};
 
+/// The compiled programs, as build.rs left them; empty where they could not be compiled.
+pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
+
+/// Why they could not; empty where they are there.
+const NOT_BUILT: &str = env!("WITNESS_NOT_BUILT");
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
     pub kernel: String,
@@ -30,8 +36,8 @@ pub fn capability() -> Result<Capability, Unavailable> {
 
 /// What can be known before the kernel is asked to load anything.
 pub(crate) fn check() -> Result<(), Unavailable> {
-    if crate::object::OBJECT.is_empty() {
-        return Err(Unavailable::NotBuilt { why: crate::object::NOT_BUILT.to_owned() });
+    if OBJECT.is_empty() {
+        return Err(Unavailable::NotBuilt { why: NOT_BUILT.to_owned() });
     }
     if fs::metadata(BTF).is_err() {
         return Err(Unavailable::NoBtf);

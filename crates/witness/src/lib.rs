@@ -75,7 +75,6 @@ mod histogram;
 mod layer;
 mod listing;
 mod names;
-mod object;
 pub mod observation;
 mod options;
 mod pattern;

@@ -14,13 +14,13 @@ use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
+use crate::capability::OBJECT;
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
     ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, PROGRAMS, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
     URING,
 };
-use crate::object::OBJECT;
 use crate::options::Options;
 use crate::shape::TASK_WORDS;
 use crate::sys;
@@ -185,7 +185,7 @@ impl ProgramSet {
         self.attach_some(|_| true)
     }
 
-    /// Attaches those programs whose name is wanted.
+    /// Attaches programs of these names.
     pub(crate) fn attach_some(&mut self, wanted: impl Fn(&str) -> bool) -> Result<(), Unavailable> {
         for name in self.names.clone().into_iter().filter(|name| wanted(name)) {
             let found = self.tracepoint(name).map_err(|what| Unavailable::Unsupported { what, errno: None })?;

@@ -1,7 +1,7 @@
 //! A thread that takes what the programs put into a ring, as it comes.
 //!
 //! The programs wake nobody (`BPF_RB_NO_WAKEUP`): with wake-ups 277 to 366 thousand events a second were reached, with
-//! a look every 5 ms more than a million, at a quarter of the cost for who is watched. The ring of a recording (16 MiB)
+//! a look every 5 ms more than a million, at a quarter of the cost for the watched command. The ring of a recording (16 MiB)
 //! holds 350 thousand events.
 
 use std::io;

@@ -62,7 +62,7 @@ pub trait Initiator {
 
     fn push(&mut self) -> io::Result<()>;
 
-    /// Waits for at least one answer and takes all that have arrived; how many.
+    /// Waits for at least one answer, takes all that have arrived, and returns their number.
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize>;
 
     /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in flight.
@@ -97,7 +97,7 @@ impl<C: Fn(Waiting) -> io::Result<I> + Send, I: Initiator> Probe for OverheadPro
     }
 }
 
-/// Reads one page after the other at depth one for so long: nanoseconds of each.
+/// Reads one page after the other at depth one for this time. Returns the nanoseconds of each read.
 pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();
     let whole_page = initiator.size_bytes() >= 4096;

@@ -146,7 +146,7 @@ impl Client {
 
     pub fn disconnect(mut self) -> io::Result<()> {
         wire::Request { flags: 0, kind: command::DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
-            .write(&mut self.wire.output);
+            .encode(&mut self.wire.output);
         self.wire.push()
     }
 }
@@ -188,7 +188,7 @@ impl Initiator for Client {
         };
         self.reads[usize::from(tag)] = if kind == command::READ { length_bytes } else { 0 };
         let flags = if fua { flag::FUA } else { 0 };
-        wire::Request { flags, kind, cookie: tag.into(), offset_bytes, length_bytes }.write(&mut self.wire.output);
+        wire::Request { flags, kind, cookie: tag.into(), offset_bytes, length_bytes }.encode(&mut self.wire.output);
         self.wire.output.extend_from_slice(data);
     }
 

@@ -1,5 +1,5 @@
-//! A client's end of a connection: it never waits for the drive to take what it sends without taking
-//! what the drive sends meanwhile.
+//! A client's end of a connection. While it waits for the drive to take what it sends, it takes what the drive sends: so
+//! neither waits for the other for ever.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -110,7 +110,7 @@ impl Wire {
         }
     }
 
-    /// Waits until so many bytes are there, and returns them.
+    /// Waits until this number of bytes is there, and returns them.
     pub fn whole(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.input.pending().len() < bytes {
             self.more(bytes)?;

@@ -20,7 +20,7 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Close a descriptor, and say what dropping it would not: whether that failed.
+/// Close a descriptor, and report an error, which dropping it would not.
 pub fn close(descriptor: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is ours, and nothing uses it after this. Linux frees it even on errors.
     unsafe { rustix::io::try_close(descriptor.into_raw_fd()) }

@@ -31,7 +31,7 @@ impl Paths {
     }
 }
 
-/// A path as it was opened, whole where it leads to that file from here; what has none is called by its kind.
+/// A path as it was opened, absolute if it leads to that file from here. A file without a path is called by its kind.
 fn whole(file: &File) -> String {
     if file.path.is_empty() {
         return file.kind.to_owned();

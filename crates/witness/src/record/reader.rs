@@ -17,7 +17,7 @@ use super::event::{EVENT_BYTES, Event, MAGIC};
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Which requests of a recording are wanted.
+/// Which requests of a recording are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Only those that the process tree issued itself.

@@ -40,7 +40,7 @@ pub mod opcode {
 }
 
 pub mod init {
-    //! Flags of INIT that are wanted.
+    //! Flags of INIT that are asked for.
     pub const ASYNC_READ: u32 = 1 << 0;
     pub const BIG_WRITES: u32 = 1 << 5;
     pub const ASYNC_DIO: u32 = 1 << 15;
@@ -68,7 +68,7 @@ pub mod ring {
     pub const COMMIT_AND_FETCH: u32 = 2;
 }
 
-/// Flags of an OPEN's reply: no page cache, and writes beside each other.
+/// Flags of an OPEN's reply: no page cache, and parallel writes.
 pub const OPEN_DIRECT: u32 = (1 << 0) | (1 << 6);
 
 pub mod attribute {
@@ -88,7 +88,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// None when it is not a whole request.
+    /// Reads a request from /dev/fuse. Returns `None` when it is not whole.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let whole = Fields(bytes);
         let length = whole.u32(0)? as usize;
@@ -139,7 +139,7 @@ impl Fields<'_> {
     }
 }
 
-/// The header of a reply with so many bytes after it; `error` is an errno or 0.
+/// The header of a reply with this number of bytes after it. `error` is an errno or 0.
 pub fn out_header(unique: u64, error: i32, following: usize) -> [u8; OUT_HEADER] {
     let mut header = [0; OUT_HEADER];
     let length = (OUT_HEADER + following) as u32;

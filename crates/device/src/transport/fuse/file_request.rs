@@ -1,4 +1,4 @@
-//! What a program asks of the file's content: read from a request, within the file.
+//! What a program asks of the file's content, cut to the file's size.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub struct FileRequest {
 }
 
 impl FileRequest {
-    /// Reads a request; the file has so many bytes.
+    /// Reads a request to a file of this size.
     pub fn read(request: Request<'_>, size: u64) -> Result<Self, i32> {
         match request.opcode {
             opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(libc::EINVAL),

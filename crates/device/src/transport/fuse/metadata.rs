@@ -1,5 +1,4 @@
-//! What the kernel is told of the file: how it is spoken to, what stat(2) and statfs(2) say. None of it asks the
-//! drive for anything.
+//! Answers about the file: the protocol's version, and what stat(2) and statfs(2) say. None of them needs the drive.
 
 use super::abi::{self, Fields, MAJOR, MINOR, ROOT, Request, attribute, init, opcode};
 use crate::command::Facts;

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::event::EventfdFlags;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use io_uring::types::Fixed;
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -90,21 +91,11 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     fn new(layout: Layout) -> io::Result<Self> {
+        let (bytes, flags) = (layout.memory_bytes(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: an anonymous mapping wherever the kernel wants touches nothing that exists.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                layout.memory_bytes(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, layout }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, layout })
     }
 
     /// Where the header and the payload of an entry begin.
@@ -139,7 +130,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, which is not borrowed any more; the ring is closed before.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.layout.memory_bytes()) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.layout.memory_bytes()) };
     }
 }
 

@@ -1,4 +1,4 @@
-//! The negotiation: options until one of them begins the transmission.
+//! The negotiation: the client sends options until one of them begins the transmission.
 
 use super::wire::{
     MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can, hello, info, option,
@@ -26,9 +26,9 @@ const MAX_OPTIONS: u32 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
-    /// Nothing, and there are no means to.
+    /// Nothing is encrypted, since there are no certificates.
     None,
-    /// Nothing yet. The client may ask for it, or leave, and no more (mode `FORCEDTLS` of the document).
+    /// Nothing is encrypted yet. The client may only ask for TLS, or leave (mode `FORCEDTLS` of the document).
     Required,
     Tls,
 }

@@ -38,7 +38,7 @@ pub struct Export {
     /// numbers behind it: `drive-2`.
     pub name: String,
     pub connections: usize,
-    /// Whose clients it takes, all with TLS; without certificates everybody's, in the clear.
+    /// With certificates it takes only clients that have one, and TLS. Without, it takes all, in the clear.
     pub certificates: Option<Certificates>,
 }
 

@@ -1,4 +1,4 @@
-//! One connection of a server: its socket, its buffers, its session, and how far it is from its end.
+//! One connection of a server: its socket, its buffers, its session and its state.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// It is not read from any more; what is due is still sent.
+    /// It is not read from any more, but what is due is still sent.
     Ending(End),
     /// All was sent. What still arrives is thrown away, so that the kernel does not reset the
     /// connection before the client has read the last words.
@@ -121,7 +121,7 @@ impl<S> Slot<S> {
         self.state != State::Open || stream.is_some_and(|stream| stream.is_hung_up().unwrap_or(false))
     }
 
-    /// Takes what arrived: whether anything did.
+    /// Takes what arrived. Returns false if nothing did.
     pub(super) fn receive<P: Protocol<Session = S>>(
         &mut self,
         protocol: &mut P,
@@ -238,12 +238,12 @@ impl<S> Slot<S> {
         }
     }
 
-    /// Whether there is so much to send, and room for it as far as is known, that it should not wait.
+    /// Whether enough is to be sent for a system call of its own, and the socket has room as far as is known.
     pub(super) fn sends_early(&self) -> bool {
         self.output.left() >= EARLY_BYTES && !self.interest.contains(epoll::EventFlags::OUT)
     }
 
-    /// Sends what is due. Returns true if the client is read from again, which it was not while so much waited.
+    /// Sends what is due. Returns true if that ends a pause, so that the client is read from again.
     pub(super) fn send(
         &mut self,
         in_flight: usize,
@@ -270,7 +270,7 @@ impl<S> Slot<S> {
         Ok(paused && !self.is_paused())
     }
 
-    /// Whether so much waits to be sent that nothing more is read.
+    /// Whether too much waits to be sent, so that nothing more is read.
     fn is_paused(&self) -> bool {
         self.output.left() > PAUSE_BYTES || self.output.kept() > PAUSE_KEPT_BYTES
     }
@@ -292,8 +292,8 @@ impl<S> Slot<S> {
         Ok(())
     }
 
-    /// Whether its time is up: for a message that does not end, for taking the last words, or for leaving. A client
-    /// that does not read what it asked for has all the time there is: what is kept for it is bounded.
+    /// Whether its time is up: for a message that does not end, for reading the last answers, or for leaving. A client
+    /// that does not read its answers has no limit of time, because what is kept for it is bounded.
     pub(super) fn is_late(&mut self, now: Instant) -> bool {
         match self.state {
             State::Lingering => self.progress.has_lasted(now, 0, LINGER_TIME),
@@ -303,8 +303,8 @@ impl<S> Slot<S> {
         }
     }
 
-    /// Whether nothing has arrived for so long that memory it has goes to those who wait for it.
-    pub(super) fn keeps_others_waiting(&mut self, now: Instant) -> bool {
+    /// Whether it has been silent for too long to keep memory that other connections wait for.
+    pub(super) fn memory_timed_out(&mut self, now: Instant) -> bool {
         self.silence.has_lasted(now, self.received, KEEPING_TIME)
     }
 

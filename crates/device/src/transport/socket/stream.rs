@@ -62,7 +62,7 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.is_unsent())
     }
 
-    /// Sends what was taken to be sent and waits for the socket; whether that was all.
+    /// Sends what was taken to be sent and waits for the socket. Returns true if that was all.
     pub fn settle(&mut self) -> io::Result<bool> {
         self.tls.as_mut().map_or(Ok(true), |tls| tls.settle(&mut self.socket))
     }
@@ -72,7 +72,7 @@ impl Stream {
         Ok(rustix::io::ioctl_fionbio(self, to)?)
     }
 
-    /// Says that nothing more will be sent. A peer that is gone, or does not read, need not hear it.
+    /// Ends the sending. A peer that is gone, or does not read, does not need to notice.
     pub fn finish_sending(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.connection.send_close_notify();
@@ -115,7 +115,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Takes records from the socket; whether there were any.
+    /// Takes records from the socket. Returns false if there were none.
     fn receive(&mut self, socket: &mut Socket) -> io::Result<bool> {
         match self.connection.read_tls(socket) {
             Ok(_) => {}
