@@ -1,9 +1,13 @@
 //! Requests of the kernel in memory that it shares with the drive, through `io_uring` (Linux 6.14,
-//! Documentation/filesystems/fuse/fuse-io-uring.rst).
+//! Documentation/filesystems/fuse/fuse-io-uring.rst). What requests mean is the session's matter.
 //!
 //! Each processor has a queue of entries, all on one ring: the kernel lays a request into an entry of the processor
 //! that its program runs on, and one system call takes the replies to many and brings further ones. A request that
 //! finds no entry waits in the kernel, so there are as many of them as a drive's queue has, within a bound of memory.
+//!
+//! It saves processor time: at depth 32 one system call serves ten reads, and a read takes 11 to 21 µs of a processor.
+//! With /dev/fuse each read takes two calls, and 25 to 31 µs (Linux 6.18, two busy processors). Rates at depth 1 and 32
+//! are 0.91 and 1.05 times those of /dev/fuse (benches/README.md).
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
