@@ -5,15 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Unavailable;
 use crate::options::Options;
-use crate::program_set::ProgramSet;
+use crate::program_set::{NOT_BUILT, OBJECT, ProgramSet};
 use crate::spare;
 use crate::sys::{BTF, kernel};
-
-/// The compiled programs, as build.rs left them; empty where they could not be compiled.
-pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
-
-/// Why they could not; empty where they are there.
-const NOT_BUILT: &str = env!("WITNESS_NOT_BUILT");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {

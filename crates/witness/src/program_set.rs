@@ -14,7 +14,6 @@ use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::capability::OBJECT;
 use crate::entries::Entries;
 use crate::error::{Unavailable, in_one_line};
 use crate::layer::{
@@ -24,6 +23,12 @@ use crate::layer::{
 use crate::options::Options;
 use crate::shape::TASK_WORDS;
 use crate::sys;
+
+/// The compiled programs, as build.rs left them; empty where they could not be compiled.
+pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
+
+/// Why they could not; empty where they are there.
+pub(crate) const NOT_BUILT: &str = env!("WITNESS_NOT_BUILT");
 
 /// Maps that only a layer needs: made small where it is not asked for.
 const SYSCALL_MAPS: &[&str] = &[

@@ -1,5 +1,5 @@
 //! A client's end of a connection. While it waits for the drive to take what it sends, it takes what the drive sends: so
-//! neither waits for the other for ever.
+//! neither waits for the other forever.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -118,7 +118,7 @@ impl Wire {
         Ok(&self.input.pending()[..bytes])
     }
 
-    /// Waits as this client does, but not for ever.
+    /// Waits as this client does, but not forever.
     fn wait(&self, flags: PollFlags, silence: &mut Silence) -> io::Result<()> {
         match self.waiting {
             Waiting::Sleeps => self.sleep(flags),

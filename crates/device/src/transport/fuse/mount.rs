@@ -17,7 +17,7 @@ const KIND: &str = "fuse.ioassay";
 const HELPER: &str = "fusermount3";
 
 /// A mounted file. When it is dropped, the file is unmounted, and removed if it was made here. A watcher process unmounts
-/// it if this process is killed: else every access to the file would fail with a lost connection for ever.
+/// it if this process is killed: else every access to the file would fail with a lost connection forever.
 pub struct Mount {
     path: PathBuf,
     pub device: OwnedFd,
