@@ -1,9 +1,9 @@
-//! What a command costs the drive over a socket: the CPU time of the thread that serves, while a
-//! client in the same thread sends batches and takes their answers. So nothing waits, and other load
-//! on the machine counts little; but what goes from one processor's cache to another's is not in it.
+//! What a command costs the drive over a socket: the CPU time of the thread that serves, while a client in the same
+//! thread sends batches and takes their answers. So nothing waits, and other load on the machine counts little. The cost
+//! of transfers between caches of processors is not included.
 //!
-//! The limit beside it is the bytes of such reads over bare TCP: taken in one call, sent from the content
-//! in another, and nothing is looked at. More than that no server can save that answers through TCP.
+//! The limit is the same bytes over bare TCP: taken in one call, and sent from the content in another. No server that
+//! answers through TCP can do with less.
 //!
 //! `cargo bench -p ioassay-device --bench sockets [-- THOUSANDS [ROUNDS]]`
 
@@ -42,7 +42,7 @@ impl Served {
         }
     }
 
-    /// Serves once: how many commands were answered.
+    /// Serves once, and returns the number of answered commands.
     fn serve(&mut self) -> usize {
         self.transport.poll(&mut self.drive).expect("a transport");
         let mut due = Vec::new();

@@ -1,4 +1,4 @@
-//! What goes into the file, record by record, and whether what comes back is the same.
+//! The content of the file, record by record, and the check that the same comes back.
 //!
 //! The content is a function of the place in the file alone, whichever pass writes it, so that a record
 //! read from a wrong place is noticed (with random content).
@@ -7,7 +7,7 @@ use crate::setup::{Check, Content};
 
 /// Granularity of heads, and alignment of all buffers, as `O_DIRECT` wants it.
 pub const PAGE: usize = 4096;
-/// Random content repeats after about so many bytes, but for the heads of its pages. More would no
+/// Random content repeats after about this number of bytes, but for the heads of its pages. More would no
 /// longer fit the processor's cache, and measure memory; less would be found by compression.
 const POOL_BYTES: usize = 256 * 1024;
 const WORD: usize = 8;
@@ -76,12 +76,8 @@ impl Buffers {
         let (length, seed) = (self.record_bytes, self.seed);
         let slice = &mut self.pool.all_mut()[start..start + length];
         if self.content == Content::Random {
-            let place = record * length as u64;
-            let mut head = place.next_multiple_of(PAGE as u64);
-            while head + WORD as u64 <= place + length as u64 {
-                let at = (head - place) as usize;
-                slice[at..at + WORD].copy_from_slice(&stamp(seed, head).to_ne_bytes());
-                head += PAGE as u64;
+            for (at, word) in stamps(seed, record, length) {
+                slice[at..at + WORD].copy_from_slice(&word);
             }
         }
         slice
@@ -92,7 +88,7 @@ impl Buffers {
         self.incoming.all_mut()
     }
 
-    /// Look at what came in as record `record`, if that is wanted. The first that differs is kept.
+    /// Check what came in as record `record`, if that is asked for. The first that differs is remembered.
     #[inline]
     pub fn accept(&mut self, record: u64) {
         let right = match self.check {
@@ -114,28 +110,16 @@ impl Buffers {
         let read = self.incoming.all();
         let heads = || read.chunks(PAGE).filter(|page| page.len() >= WORD);
         match self.content {
-            Content::Random => self.has_stamps(record),
+            Content::Random => {
+                let mut stamps = stamps(self.seed, record, self.record_bytes);
+                stamps.all(|(at, word)| read[at..at + WORD] == word)
+            }
             Content::Iozone | Content::Zeros => {
                 let wanted = &self.pool.all()[..WORD.min(self.record_bytes)];
                 heads().all(|page| &page[..WORD] == wanted)
             }
             Content::Fill(byte) => read.iter().all(|&seen| seen == byte),
         }
-    }
-
-    fn has_stamps(&self, record: u64) -> bool {
-        let place = record * self.record_bytes as u64;
-        let end = place + self.record_bytes as u64;
-        let read = self.incoming.all();
-        let mut head = place.next_multiple_of(PAGE as u64);
-        while head + WORD as u64 <= end {
-            let at = (head - place) as usize;
-            if read[at..at + WORD] != stamp(self.seed, head).to_ne_bytes() {
-                return false;
-            }
-            head += PAGE as u64;
-        }
-        true
     }
 
     /// Whether all bytes that came in as record `record` are right; slower than `accept`.
@@ -174,6 +158,14 @@ fn fill(bytes: &mut [u8], content: Content, seed: u64) {
             }
         }
     }
+}
+
+/// The words at the heads of those pages of the file that begin in a record, and where each lies in the record.
+#[inline]
+fn stamps(seed: u64, record: u64, record_bytes: usize) -> impl Iterator<Item = (usize, [u8; WORD])> {
+    let (start, end) = (record * record_bytes as u64, (record + 1) * record_bytes as u64);
+    let heads = (start.next_multiple_of(PAGE as u64)..end.saturating_sub(WORD as u64 - 1)).step_by(PAGE);
+    heads.map(move |head| ((head - start) as usize, stamp(seed, head).to_ne_bytes()))
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014) of a place: as good as random, and without a state.

@@ -18,7 +18,7 @@ pub enum Error {
         why: String,
     },
     /// The system refused something without which no pass can be.
-    #[error("{}: {step}: {}", path.display(), said(*errno))]
+    #[error("{}: {step}: {}", path.display(), text_of(*errno))]
     System {
         /// What it was done to.
         path: PathBuf,
@@ -37,7 +37,7 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A step before, after or between the calls.
-    #[error("{step}: {}{advice}", said(*errno))]
+    #[error("{step}: {}{advice}", text_of(*errno))]
     Step {
         step: &'static str,
         errno: Errno,
@@ -45,7 +45,7 @@ pub enum Fault {
         advice: &'static str,
     },
     /// A call of the loop.
-    #[error("{step} {number} of {of}: {}{advice}", said(*errno))]
+    #[error("{step} {number} of {of}: {}{advice}", text_of(*errno))]
     Call {
         step: &'static str,
         number: u64,
@@ -73,8 +73,8 @@ impl Fault {
     }
 }
 
-/// What the system calls an error, without its number.
-pub fn said(errno: Errno) -> String {
+/// The system's text of an error, without its number.
+pub fn text_of(errno: Errno) -> String {
     let text = errno.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What one pass gave: what was done, when, and what else is worth knowing about it.
+//! The result of one pass: what was done and when, and facts that explain it.
 
 use std::path::PathBuf;
 
@@ -87,7 +87,7 @@ pub struct Group {
     pub repetition: u32,
     /// Workers, also those that failed.
     pub workers: u32,
-    /// When the last worker was ready, as the one who waits for all sees it.
+    /// When the last worker was ready, as the thread that waits for all sees it.
     pub start_ns: u64,
     /// When the last one was done, files closed and threads ended.
     pub end_ns: u64,

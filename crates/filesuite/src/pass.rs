@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, SeekFrom};
 
 use crate::buffer::Buffers;
 use crate::cache;
-use crate::calls::{Calls, place};
+use crate::calls::{Calls, Done, place};
 use crate::clock::now_ns;
 use crate::error::Fault;
 use crate::matrix::Cell;
@@ -52,26 +52,50 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The pass that `outcome` names; what it gave is entered there.
+    /// Run the pass that `outcome` names, and enter its result there.
     pub fn run(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) {
-        let done = match outcome.pass.access {
-            Access::Stdio => self.through_stream(outcome, gate),
-            _ => self.through_descriptor(outcome, gate),
+        let opened = match outcome.pass.access {
+            Access::Stdio => self.open_stream(outcome).map(|open| (open, Vec::new())),
+            access => self.open_descriptor(outcome).map(|open| (open, self.order(access))),
         };
+        let done = opened.and_then(|(open, order)| self.timed(open, &order, outcome, gate));
         outcome.fault = done.err();
         if let (None, Some(record)) = (&outcome.fault, self.buffers.differing()) {
             outcome.fault = Some(Fault::Differs { record });
         }
     }
 
-    fn through_descriptor(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
+    /// The calls between the two readings of the clock, and what comes after them.
+    fn timed(
+        &mut self,
+        mut open: Open,
+        order: &[u64],
+        outcome: &mut Outcome,
+        gate: &mut Gate<'_>,
+    ) -> Result<(), Fault> {
+        let (setup, access) = (self.setup, outcome.pass.access);
+        self.settle(open.descriptor(), outcome);
+        gate.wait();
+        let mut calls = self.calls(outcome, order);
+        outcome.start_ns = now_ns();
+        let called = match &mut open {
+            Open::Descriptor(file) => calls.through(access, file.as_fd()),
+            Open::Mapped(mapping, _) => calls.mapped(access, mapping, setup.mapped.unwrap_or(Msync::Never)),
+            Open::Stream(stream) => calls.streamed(stream),
+        };
+        let after = now_ns();
+        record(&mut calls, outcome);
+        called?;
+        finish(setup, open, after, outcome)
+    }
+
+    fn open_descriptor(&mut self, outcome: &mut Outcome) -> Result<Open, Fault> {
         let setup = self.setup;
-        let access = outcome.pass.access;
         outcome.direct = setup.direct;
         outcome.sync = setup.sync && outcome.kind == Kind::Write;
         outcome.mapped = setup.mapped.is_some();
         let file = self.open(outcome, true)?;
-        let mut mapping = self.mapping(file.as_fd(), outcome)?;
+        let mapping = self.mapping(file.as_fd(), outcome)?;
         if setup.workers == 0 && has_fresh_sync(outcome) {
             rustix::fs::fsync(&file).map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
         }
@@ -79,26 +103,13 @@ impl Bench<'_> {
         if outcome.primed {
             self.prime(file.as_fd(), outcome.direct)?;
         }
-        let order = self.order(access);
-        if access == Access::Backward && mapping.is_none() {
+        if outcome.pass.access == Access::Backward && mapping.is_none() {
             seek(file.as_fd(), self.cell.bytes() - self.cell.record_bytes)?;
         }
-        self.settle(file.as_fd(), outcome);
-        gate.wait();
-        let mut calls = self.calls(outcome, &order);
-        outcome.start_ns = now_ns();
-        let called = match &mut mapping {
-            None => calls.through(access, file.as_fd()),
-            Some(mapping) => calls.mapped(access, mapping, setup.mapped.unwrap_or(Msync::Never)),
-        };
-        let after = now_ns();
-        record(&mut calls, outcome);
-        called?;
-        let open = match mapping {
+        Ok(match mapping {
             None => Open::Descriptor(file),
             Some(mapping) => Open::Mapped(mapping, file),
-        };
-        finish(setup, open, after, outcome)
+        })
     }
 
     /// The file's mapping, where that is asked for. Before it is written, the file gets its size by its last record.
@@ -121,25 +132,16 @@ impl Bench<'_> {
         Mapping::of(file, self.cell.bytes(), writable).map(Some).map_err(failed)
     }
 
-    fn through_stream(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
-        let setup = self.setup;
+    fn open_stream(&mut self, outcome: &Outcome) -> Result<Open, Fault> {
         let file = self.open(outcome, false)?;
         let size = self.cell.record_bytes as usize;
-        let mut stream = Stream::over(file, size, outcome.kind).map_err(|errno| Fault::step("fdopen", errno, false))?;
+        let stream = Stream::over(file, size, outcome.kind).map_err(|errno| Fault::step("fdopen", errno, false))?;
         if outcome.kind == Kind::Write {
             rustix::fs::fsync(stream.descriptor()).map_err(|errno| Fault::step("fsync", errno, false))?;
         } else {
             self.settle_stream(outcome)?;
         }
-        self.settle(stream.descriptor(), outcome);
-        gate.wait();
-        let mut calls = self.calls(outcome, &[]);
-        outcome.start_ns = now_ns();
-        let called = calls.streamed(&mut stream);
-        let after = now_ns();
-        record(&mut calls, outcome);
-        called?;
-        finish(setup, Open::Stream(stream), after, outcome)
+        Ok(Open::Stream(stream))
     }
 
     /// A second descriptor of the file that a stream reads, synced and closed again: as IOzone does.
@@ -191,16 +193,27 @@ impl Bench<'_> {
     }
 
     fn calls<'c>(&'c mut self, outcome: &Outcome, order: &'c [u64]) -> Calls<'c> {
+        let (setup, records) = (self.setup, self.cell.records() as usize);
+        Calls {
+            direct: outcome.direct,
+            jitter: setup.jitter && outcome.kind == Kind::Read,
+            latencies_ns: setup.latencies.then(|| Vec::with_capacity(records)),
+            ..self.plain_calls(outcome.kind, order)
+        }
+    }
+
+    /// Calls without options.
+    pub fn plain_calls<'c>(&'c mut self, kind: Kind, order: &'c [u64]) -> Calls<'c> {
         Calls {
             cell: self.cell,
-            kind: outcome.kind,
+            kind,
             order,
             buffers: &mut self.buffers,
             stop: self.stop,
-            direct: outcome.direct,
-            jitter: self.setup.jitter && outcome.kind == Kind::Read,
-            latencies_ns: self.setup.latencies.then(|| Vec::with_capacity(self.cell.records() as usize)),
-            done: crate::calls::Done::default(),
+            direct: false,
+            jitter: false,
+            latencies_ns: None,
+            done: Done::default(),
         }
     }
 }
@@ -238,6 +251,13 @@ enum Open {
 }
 
 impl Open {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Descriptor(file) | Self::Mapped(_, file) => file.as_fd(),
+            Self::Stream(stream) => stream.descriptor(),
+        }
+    }
+
     fn sync(&mut self) -> Result<(), Fault> {
         let synced = match self {
             Self::Descriptor(file) => rustix::fs::fsync(file),

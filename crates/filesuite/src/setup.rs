@@ -1,11 +1,11 @@
-//! What is to be measured, and how: everything a run is told.
+//! The settings of a run, and which of them exclude each other.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::matrix::{Cell, Matrix};
-use crate::mt19937::USUAL_SEED;
-use crate::order::{STRIDE, Shuffle};
+use crate::matrix::Matrix;
+use crate::order::{STRIDE, Shuffle, USUAL_KEY};
 use crate::suite::{Kind, RANDOM_MIX, TESTS, Test};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Cache {
     Warm,
 }
 
-/// Everything a run is told. `Default` is one cell with all tests of `-a`, as IOzone does them.
+/// The settings of a run. `Default` is one cell with all tests of `-a`, as IOzone does them.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Setup {
@@ -134,7 +134,7 @@ impl Default for Setup {
             cache: Cache::Leave,
             remount: None,
             shuffle: Shuffle::Swap,
-            order_key: USUAL_SEED.to_vec(),
+            order_key: USUAL_KEY.to_vec(),
             seed: 1,
         }
     }
@@ -161,83 +161,72 @@ impl Setup {
     /// Whether all that is asked for can be, as far as that can be said before anything is touched.
     pub fn check(&self) -> Result<(), Error> {
         self.chosen()?;
-        self.matrix.cells()?;
-        if self.repetitions == 0 {
-            return Err(Error::option("repetitions", "0", "at least 1"));
-        }
-        if self.workers > 1024 {
-            return Err(Error::option("workers", self.workers.to_string(), "at most 1024"));
-        }
-        self.check_workers()?;
-        self.check_mapping()?;
-        if self.stride == 0 {
-            return Err(Error::option("stride", "0", "at least 1 record"));
-        }
-        if self.jitter && (self.direct || self.mapped.is_some()) {
-            let (value, why) = if self.direct {
-                ("given with direct (-I)", "single bytes cannot be read with O_DIRECT")
-            } else {
-                ("given with mmap (-B)", "a mapping is not read by calls")
-            };
-            return Err(Error::option("jitter (-K)", value, format!("one of them: {why}")));
-        }
-        if self.order_key.is_empty() {
-            return Err(Error::option("order key", "empty", "at least one number"));
-        }
-        if self.cache == Cache::DropAll && !rustix::process::geteuid().is_root() {
-            let wanted = "root, who may write /proc/sys/vm/drop_caches; or drop, which drops this file";
-            return Err(Error::option("cache", "drop-all", wanted));
-        }
-        Ok(())
-    }
-
-    fn check_workers(&self) -> Result<(), Error> {
-        if let Some(from) = self.workers_from {
-            if from == 0 || from > self.workers {
-                let wanted = format!("1 to the most workers, {}", self.workers);
-                return Err(Error::option("fewest workers (-l)", from.to_string(), wanted));
-            }
-        }
-        if self.paths.is_empty() {
-            return Ok(());
-        }
-        let mut names: Vec<_> = self.paths.iter().collect();
-        names.sort_unstable();
-        names.dedup();
-        if names.len() < self.paths.len() {
-            let wanted = "another file for each worker";
-            return Err(Error::option("files (-F)", "one name twice", wanted));
-        }
-        if self.paths.len() != self.workers as usize {
-            let wanted = format!("as many as workers (-t, -u): {}", self.workers);
-            let value = format!("{} names", self.paths.len());
-            return Err(Error::option("files (-F)", value, wanted));
-        }
-        Ok(())
-    }
-
-    fn check_mapping(&self) -> Result<(), Error> {
-        let Some(msync) = self.mapped else {
-            return Ok(());
-        };
-        if self.direct || self.sync {
-            let (value, why) = if self.direct {
-                ("given with direct (-I)", "goes through the page cache")
-            } else {
-                ("given with sync (-o)", "is synced by msync: see -G")
-            };
-            let wanted = format!("one of them: a mapping {why}");
-            return Err(Error::option("mmap (-B)", value, wanted));
-        }
+        let cells = self.matrix.cells()?;
+        let (from, paths) = (self.workers_from.unwrap_or(self.workers), self.paths.len());
+        let has_twins = self.paths.iter().collect::<BTreeSet<_>>().len() < paths;
         let page = rustix::param::page_size() as u64;
-        let odd = |cell: &Cell| cell.record_bytes % page != 0;
-        match self.matrix.cells()?.into_iter().find(odd) {
-            Some(cell) if msync != Msync::Never => {
-                let wanted = format!("a multiple of the page, {page} bytes, which msync takes");
-                let value = format!("{} bytes", cell.record_bytes);
-                Err(Error::option("record", value, wanted))
-            }
-            _ => Ok(()),
+        let synced = self.mapped.is_some_and(|msync| msync != Msync::Never);
+        let odd = cells.iter().find(|cell| synced && cell.record_bytes % page != 0).map_or(0, |cell| cell.record_bytes);
+        let keys = self.order_key.len();
+        let is_root = rustix::process::geteuid().is_root();
+        let (mapped, direct) = (self.mapped.is_some(), self.direct);
+        let (with_direct, with_sync, with_map) =
+            ("given with direct (-I)", "given with sync (-o)", "given with mmap (-B)");
+        let text = str::to_owned;
+        let problems: [(bool, &'static str, String, String); 13] = [
+            (self.repetitions == 0, "repetitions", text("0"), text("at least 1")),
+            (self.workers > 1024, "workers", self.workers.to_string(), text("at most 1024")),
+            (
+                self.workers_from.is_some() && !(1..=self.workers).contains(&from),
+                "fewest workers (-l)",
+                from.to_string(),
+                format!("1 to the most workers, {}", self.workers),
+            ),
+            (has_twins, "files (-F)", text("one name twice"), text("another file for each worker")),
+            (
+                paths > 0 && paths != self.workers as usize,
+                "files (-F)",
+                format!("{paths} names"),
+                format!("as many as workers (-t, -u): {}", self.workers),
+            ),
+            (
+                mapped && direct,
+                "mmap (-B)",
+                text(with_direct),
+                text("one of them: a mapping goes through the page cache"),
+            ),
+            (
+                mapped && self.sync,
+                "mmap (-B)",
+                text(with_sync),
+                text("one of them: a mapping is synced by msync: see -G"),
+            ),
+            (
+                odd > 0,
+                "record",
+                format!("{odd} bytes"),
+                format!("a multiple of the page, {page} bytes, which msync takes"),
+            ),
+            (self.stride == 0, "stride", text("0"), text("at least 1 record")),
+            (
+                self.jitter && direct,
+                "jitter (-K)",
+                text(with_direct),
+                text("one of them: single bytes cannot be read with O_DIRECT"),
+            ),
+            (self.jitter && mapped, "jitter (-K)", text(with_map), text("one of them: a mapping is not read by calls")),
+            // The Mersenne Twister has 312 words of state, and takes no more of a key.
+            (!(1..=312).contains(&keys), "order key", format!("{keys} numbers"), text("1 to 312")),
+            (
+                self.cache == Cache::DropAll && !is_root,
+                "cache",
+                text("drop-all"),
+                text("root, who may write /proc/sys/vm/drop_caches; or drop, which drops this file"),
+            ),
+        ];
+        match problems.into_iter().find(|problem| problem.0) {
+            Some((_, name, value, wanted)) => Err(Error::Option { name, value, wanted }),
+            None => Ok(()),
         }
     }
 

@@ -98,98 +98,56 @@ use Opening::{Existing, Fresh, MadeIfAbsent, Truncated};
 /// The number of the test that only several at once can do.
 pub const RANDOM_MIX: u8 = 8;
 
+#[rustfmt::skip]
 pub const TESTS: [Test; 13] = [
-    test(
-        0,
-        "sequential write of a new file, and again over it",
-        &[
-            pass("write", "Writer", Write, Sequential, Fresh, 9),
-            pass("rewrite", "Re-writer", Write, Sequential, Existing, 9),
-        ],
-    ),
-    Test {
-        primed: true,
-        ..test(
-            1,
-            "sequential read, twice",
-            &[
-                pass("read", "Reader", Read, Sequential, Existing, 9),
-                pass("reread", "Re-Reader", Read, Sequential, Existing, 9),
-            ],
-        )
-    },
-    test(
-        2,
-        "random read, then random write in the same order",
-        &[
-            pass("random_read", "Random read", Read, Shuffled, Existing, 9),
-            pass("random_write", "Random write", Write, Shuffled, Existing, 9),
-        ],
-    ),
-    Test {
-        silent_passes: 1,
-        ..test(
-            3,
-            "read from the last record to the first",
-            &[pass("backward_read", "Backward read", Read, Backward, Existing, 9)],
-        )
-    },
-    test(
-        4,
-        "write of the first record, again and again",
-        &[pass("record_rewrite", "Record rewrite", Write, SameRecord, Existing, 10)],
-    ),
-    test(5, "read of every 17th record", &[pass("stride_read", "Stride read", Read, Strided, Existing, 10)]),
-    test(
-        6,
-        "fwrite of an emptied file, and again over it",
-        &[
-            pass("fwrite", "Fwrite", Write, Stdio, Truncated, 9),
-            pass("frewrite", "Re-Fwrite", Write, Stdio, Existing, 9),
-        ],
-    ),
-    test(
-        7,
-        "fread, twice",
-        &[pass("fread", "Fread", Read, Stdio, Existing, 8), pass("freread", "Re-Fread", Read, Stdio, Existing, 9)],
-    ),
-    test(
-        RANDOM_MIX,
-        "random reads of some beside random writes of others (only with -t)",
-        &[pass("random_mix", "Mixed workload", Read, Shuffled, Existing, 9)],
-    ),
-    test(
-        9,
-        "pwrite, and again",
-        &[
-            pass("pwrite", "Pwrite", Write, Positioned, MadeIfAbsent, 9),
-            pass("repwrite", "Re-Pwrite", Write, Positioned, MadeIfAbsent, 9),
-        ],
-    ),
-    test(
-        10,
-        "pread, twice",
-        &[
-            pass("pread", "Pread", Read, Positioned, Existing, 8),
-            pass("repread", "Re-Pread", Read, Positioned, Existing, 9),
-        ],
-    ),
-    test(
-        11,
-        "pwritev, and again",
-        &[
-            pass("pwritev", "Pwritev", Write, Vectored, MadeIfAbsent, 9),
-            pass("repwritev", "Re-Pwritev", Write, Vectored, MadeIfAbsent, 9),
-        ],
-    ),
-    test(
-        12,
-        "preadv, twice",
-        &[
-            pass("preadv", "Preadv", Read, Vectored, Existing, 8),
-            pass("repreadv", "Re-Preadv", Read, Vectored, Existing, 9),
-        ],
-    ),
+    test(0, "sequential write of a new file, and again over it", &[
+        pass("write", "Writer", Write, Sequential, Fresh, 9),
+        pass("rewrite", "Re-writer", Write, Sequential, Existing, 9),
+    ]),
+    Test { primed: true, ..test(1, "sequential read, twice", &[
+        pass("read", "Reader", Read, Sequential, Existing, 9),
+        pass("reread", "Re-Reader", Read, Sequential, Existing, 9),
+    ]) },
+    test(2, "random read, then random write in the same order", &[
+        pass("random_read", "Random read", Read, Shuffled, Existing, 9),
+        pass("random_write", "Random write", Write, Shuffled, Existing, 9),
+    ]),
+    Test { silent_passes: 1, ..test(3, "read from the last record to the first", &[
+        pass("backward_read", "Backward read", Read, Backward, Existing, 9),
+    ]) },
+    test(4, "write of the first record, again and again", &[
+        pass("record_rewrite", "Record rewrite", Write, SameRecord, Existing, 10),
+    ]),
+    test(5, "read of every 17th record", &[
+        pass("stride_read", "Stride read", Read, Strided, Existing, 10),
+    ]),
+    test(6, "fwrite of an emptied file, and again over it", &[
+        pass("fwrite", "Fwrite", Write, Stdio, Truncated, 9),
+        pass("frewrite", "Re-Fwrite", Write, Stdio, Existing, 9),
+    ]),
+    test(7, "fread, twice", &[
+        pass("fread", "Fread", Read, Stdio, Existing, 8),
+        pass("freread", "Re-Fread", Read, Stdio, Existing, 9),
+    ]),
+    test(RANDOM_MIX, "random reads of some beside random writes of others (only with -t)", &[
+        pass("random_mix", "Mixed workload", Read, Shuffled, Existing, 9),
+    ]),
+    test(9, "pwrite, and again", &[
+        pass("pwrite", "Pwrite", Write, Positioned, MadeIfAbsent, 9),
+        pass("repwrite", "Re-Pwrite", Write, Positioned, MadeIfAbsent, 9),
+    ]),
+    test(10, "pread, twice", &[
+        pass("pread", "Pread", Read, Positioned, Existing, 8),
+        pass("repread", "Re-Pread", Read, Positioned, Existing, 9),
+    ]),
+    test(11, "pwritev, and again", &[
+        pass("pwritev", "Pwritev", Write, Vectored, MadeIfAbsent, 9),
+        pass("repwritev", "Re-Pwritev", Write, Vectored, MadeIfAbsent, 9),
+    ]),
+    test(12, "preadv, twice", &[
+        pass("preadv", "Preadv", Read, Vectored, Existing, 8),
+        pass("repreadv", "Re-Preadv", Read, Vectored, Existing, 9),
+    ]),
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The file that is measured: made here, never another's, and gone at the end unless it is to stay.
+//! The file that is measured. It is made here, never another's, and deleted at the end unless it is to stay.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use crate::suite::Opening;
 
 /// Room that is left on a filesystem, whatever is asked for.
 const SPARED_BYTES: u64 = 64 << 20;
-/// Of a small filesystem, one part in so many is left instead.
+/// On a small filesystem, one part in this number is left instead.
 const SPARED_PART: u64 = 20;
 
 /// A file of ours. It is deleted when this is dropped, if it is still the one that was made.

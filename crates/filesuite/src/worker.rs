@@ -141,17 +141,7 @@ impl<'a> Worker<'a> {
         let failed = |errno| Fault::step("write the file beforehand", errno, false);
         let flags = rustix::fs::OFlags::RDWR;
         let file = self.bench.own.open(Opening::MadeIfAbsent, flags).map_err(failed)?;
-        let mut calls = crate::calls::Calls {
-            cell: self.at.cell,
-            kind: Kind::Write,
-            order: &[],
-            buffers: &mut self.bench.buffers,
-            stop: self.bench.stop,
-            direct: false,
-            jitter: false,
-            latencies_ns: None,
-            done: Done::default(),
-        };
+        let mut calls = self.bench.plain_calls(Kind::Write, &[]);
         calls.through(crate::Access::Sequential, std::os::fd::AsFd::as_fd(&file))?;
         rustix::fs::fsync(&file).map_err(failed)?;
         self.whole = true;
@@ -189,7 +179,7 @@ impl<'a> Worker<'a> {
         self.bench.own.find_again().map_err(|errno| Error::System { path, step, errno })
     }
 
-    /// The whole file, looked at once more, if that is wanted and there is one.
+    /// Check the whole file once more, if that is asked for and there is one.
     pub fn checked(&mut self) -> Option<Checked> {
         let wanted = self.bench.setup.check == Check::After && self.whole;
         wanted.then(|| {
@@ -227,6 +217,6 @@ fn without_room(own: &TestFile, cell: Cell, files: u64) -> Option<String> {
             "not run: {wanted} bytes are needed and the filesystem has room for {room}, a margin kept; \
              take a smaller file (-s, -g)"
         )),
-        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::said(errno))),
+        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::text_of(errno))),
     }
 }

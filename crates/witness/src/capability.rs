@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Unavailable;
 use crate::options::Options;
-use crate::program_set::ProgramSet;
+use crate::program_set::{NOT_BUILT, OBJECT, ProgramSet};
 use crate::spare;
 use crate::sys::{BTF, kernel};
 
@@ -30,8 +30,8 @@ pub fn capability() -> Result<Capability, Unavailable> {
 
 /// What can be known before the kernel is asked to load anything.
 pub(crate) fn check() -> Result<(), Unavailable> {
-    if crate::object::OBJECT.is_empty() {
-        return Err(Unavailable::NotBuilt { why: crate::object::NOT_BUILT.to_owned() });
+    if OBJECT.is_empty() {
+        return Err(Unavailable::NotBuilt { why: NOT_BUILT.to_owned() });
     }
     if fs::metadata(BTF).is_err() {
         return Err(Unavailable::NoBtf);

@@ -45,23 +45,17 @@ pub enum Unavailable {
     Io { what: String, error: io::Error },
 }
 
-impl From<EbpfError> for Unavailable {
-    fn from(error: EbpfError) -> Self {
-        refused(&error)
-    }
+macro_rules! refused {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Unavailable {
+            fn from(error: $error) -> Self {
+                refused(&error)
+            }
+        })*
+    };
 }
 
-impl From<ProgramError> for Unavailable {
-    fn from(error: ProgramError) -> Self {
-        refused(&error)
-    }
-}
-
-impl From<BtfError> for Unavailable {
-    fn from(error: BtfError) -> Self {
-        refused(&error)
-    }
-}
+refused!(EbpfError, ProgramError, BtfError);
 
 /// What the kernel refused: EPERM is a matter of permission (a container's seccomp filter, mostly), but before Linux 5.11
 /// also of `RLIMIT_MEMLOCK`, which maps counted against.

@@ -34,16 +34,16 @@ const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
 
 pub(crate) const TREE: Program = program("tree_newtask", "task_newtask");
 
-/// Before it, for processes that run already: tasks that were made before their parent was followed.
+/// For processes that run already: follows tasks that were made before their parent was followed.
 pub(crate) const ADOPT: Program = program("tree_adopt", "task_newtask");
 
-/// And threads that no descriptor can name (before Linux 6.9).
+/// Follows threads that no descriptor can name (before Linux 6.9).
 pub(crate) const ADOPT_CALLER: Program = program("tree_adopt_caller", "sys_enter");
 
-/// Beside it: how many tasks of the tree are alive, and when processes end.
+/// Counts the tasks of the tree that are alive, and tells when processes end.
 pub(crate) const TREE_END: Program = extra("tree_exit", "sched_process_exit");
 
-/// And which programs ran in which processes.
+/// Tells which programs ran in which processes.
 pub(crate) const PROGRAMS: Program = extra("program_begins", "sched_process_exec");
 
 pub(crate) static BLOCK: Layer = Layer {
@@ -112,8 +112,8 @@ pub(crate) static PAGE_CACHE: Layer = Layer {
     older: None,
 };
 
-/// In the place of [`SYSCALLS`], beside `io_uring` and [`BLOCK`] in its newest form. What ends something comes first, as
-/// everywhere.
+/// Replaces [`SYSCALLS`], and needs `io_uring` and [`BLOCK`] in its newest form. As everywhere, programs that end
+/// something come first.
 pub(crate) static EXPLAIN: Layer = Layer {
     names: &["explain", "syscalls", "aio"],
     programs: &[

@@ -75,17 +75,16 @@ mod histogram;
 mod layer;
 mod listing;
 mod names;
-mod object;
 pub mod observation;
 mod options;
 mod pattern;
 mod program_set;
 mod programs;
 pub mod record;
+mod ring_reader;
 mod shape;
 mod spare;
 mod sys;
-mod system_calls;
 mod witness;
 
 pub use capability::{Capability, capability};

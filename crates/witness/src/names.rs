@@ -1,55 +1,57 @@
-//! Names of system calls, by the numbers of the architecture that this is built for.
+//! Names of system calls and of errors, by the numbers of the architecture that this is built for.
 
-#[cfg(target_arch = "aarch64")]
-use crate::system_calls::AARCH64 as CALLS;
-#[cfg(target_arch = "x86_64")]
-use crate::system_calls::X86_64 as CALLS;
+use syscalls::{Errno, Sysno};
 
-/// build.rs has no programs for other architectures either.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const CALLS: &[(u32, &str)] = &[];
+/// Calls that the library does not know, or by another name than the kernel's headers. From 424 on each call has one
+/// number on all architectures.
+const OTHERS: &[(u32, &str)] = &[
+    #[cfg(target_arch = "aarch64")]
+    (79, "newfstatat"),
+    (470, "listns"),
+    (471, "rseq_slice_yield"),
+    (472, "fchroot"),
+];
 
-/// The name of a call; `syscall_511` of one that the table does not have.
+/// The name of a call; `syscall_511` of one that is not known.
 pub(crate) fn of(number: u32) -> String {
-    match CALLS.binary_search_by_key(&number, |&(number, _)| number) {
-        Ok(place) => CALLS[place].1.to_owned(),
-        Err(_) => format!("syscall_{number}"),
-    }
+    let other = OTHERS.iter().find(|(known, _)| *known == number).map(|&(_, name)| name);
+    let name = other.or_else(|| Sysno::new(number as usize).map(|call| call.name()));
+    name.map_or_else(|| format!("syscall_{number}"), str::to_owned)
+}
+
+/// The name of an error, such as `ENOENT`; `E4000` of one that is not known.
+pub(crate) fn of_error(number: i32) -> String {
+    Errno::new(number).name().map_or_else(|| format!("E{number}"), str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::system_calls::{AARCH64, X86_64};
 
     #[test]
     fn numbers_have_the_names_of_this_architecture() {
-        assert_eq!(of(libc::SYS_getpid as u32), "getpid");
-        assert_eq!(of(libc::SYS_openat as u32), "openat");
-        assert_eq!(of(libc::SYS_io_uring_enter as u32), "io_uring_enter");
-        assert_eq!(of(libc::SYS_faccessat2 as u32), "faccessat2");
-        assert_eq!(of(9999), "syscall_9999");
-        assert_eq!(of(u32::MAX), "syscall_4294967295");
-    }
-
-    #[test]
-    fn both_architectures_have_each_number_and_each_name_once_in_order() {
-        for table in [X86_64, AARCH64] {
-            assert!(table.windows(2).all(|pair| pair[0].0 < pair[1].0));
-            let names: BTreeSet<_> = table.iter().map(|&(_, name)| name).collect();
-            assert_eq!(names.len(), table.len());
+        for (number, name) in [
+            (libc::SYS_getpid as u32, "getpid"),
+            (libc::SYS_newfstatat as u32, "newfstatat"),
+            (libc::SYS_io_uring_enter as u32, "io_uring_enter"),
+            (libc::SYS_faccessat2 as u32, "faccessat2"),
+            (470, "listns"),
+            (9999, "syscall_9999"),
+            (u32::MAX, "syscall_4294967295"),
+        ] {
+            assert_eq!(of(number), name);
         }
+        assert_eq!([libc::ENOENT, libc::EOPNOTSUPP, 4000].map(of_error), ["ENOENT", "EOPNOTSUPP", "E4000"]);
     }
 
     #[test]
-    fn calls_since_linux_5_1_have_one_number_on_all_architectures() {
-        let newer = |table: &'static [(u32, &'static str)]| -> BTreeSet<_> {
-            let calls = table.iter().filter(|&&(number, _)| number >= 424);
-            calls.copied().collect()
-        };
-        let differing: Vec<_> = newer(X86_64).symmetric_difference(&newer(AARCH64)).copied().collect();
-        assert_eq!(differing, []);
+    fn names_are_those_of_the_kernels_headers_where_there_are_some() {
+        let path = format!("/usr/include/{}-linux-gnu/asm/unistd_64.h", std::env::consts::ARCH);
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("#define __NR_")) {
+            let (name, number) = line.split_once(' ').unwrap();
+            let said = of(number.parse().unwrap());
+            assert!(said == name || said.starts_with("syscall_"), "{number} is {name}, not {said}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! What the witness saw, in the shape that `ioassay.records.observation.Observation` has in Python: see there for what each
-//! number means. Times are nanoseconds of `CLOCK_MONOTONIC`. Counts that are zero are left out of the JSON, since a
+//! What the witness saw, in the shape of `ioassay.records.observation.Observation` in Python, which says what each number
+//! means. Times are nanoseconds of `CLOCK_MONOTONIC`. Counts that are zero are left out of the JSON, since a
 //! command may have opened thousands of files that it hardly used.
 
 use std::collections::BTreeMap;
@@ -8,76 +8,36 @@ use serde::Serialize;
 
 use crate::listing::Listed;
 
-/// One class of calls, or of block requests.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-// Fields are documented where they are read: python/ioassay/records/observation.py.
-pub struct Calls {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub calls: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub completed: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub errors: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub short: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub requested_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub first_ns: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub last_ns: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub sum_ns: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub min_ns: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub max_ns: u64,
+/// A struct of counts. Those that are zero are left out of the JSON.
+macro_rules! counts {
+    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+        pub struct $name {
+            $(#[serde(skip_serializing_if = "is_zero")] pub $field: $type,)*
+        }
+    };
+}
+
+counts! {
+    /// One class of calls, or of block requests.
+    Calls {
+        calls: u64, completed: u64, errors: u64, short: u64, requested_bytes: u64, bytes: u64,
+        first_ns: u64, last_ns: u64, sum_ns: u64, min_ns: u64, max_ns: u64,
+    }
+}
+
+counts! {
+    /// The order and the extent of the calls of one direction of a session.
+    Pattern {
+        calls: u64, sequential: u64, rewinds: u64, reused: u64, fresh: u64, continued: u64,
+        stride_bytes: i64, stride_calls: u64, unique_bytes: u64, error_bytes: u64,
+        lowest_bytes: u64, highest_bytes: u64, switches: u64, unsure: u64,
+    }
 }
 
 fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
     *count == T::default()
-}
-
-impl Calls {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// The order and the extent of the calls of one direction of a session, in the shape that
-/// `ioassay.records.observation.Pattern` has in Python. What is zero is left out of the JSON.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Pattern {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub calls: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub sequential: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub rewinds: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub reused: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub fresh: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub continued: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub stride_bytes: i64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub stride_calls: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub unique_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub error_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub lowest_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub highest_bytes: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub switches: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub unsure: u64,
 }
 
 /// Latencies: the filled buckets, by their middles.
@@ -140,7 +100,7 @@ pub struct File {
 }
 
 /// One open file from its open to its close.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Session {
     pub file: u32,
     /// Entry of the call that opened it; 0 when it was open before.
@@ -148,9 +108,9 @@ pub struct Session {
     /// Exit of its last close; 0 when that was not seen.
     pub closed_ns: u64,
     pub flags: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Calls::is_empty")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub read: Calls,
-    #[serde(skip_serializing_if = "Calls::is_empty")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub write: Calls,
     /// Where the reads went; none where no offset was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,10 +118,10 @@ pub struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_pattern: Option<Pattern>,
     /// Calls that make it durable.
-    #[serde(skip_serializing_if = "Calls::is_empty")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub sync: Calls,
     /// The very first read or write alone.
-    #[serde(skip_serializing_if = "Calls::is_empty")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub first: Calls,
     /// Synchronisations before which something had been written since the last one.
     #[serde(skip_serializing_if = "is_zero")]
@@ -280,69 +240,30 @@ impl Seen {
 mod tests {
     use super::*;
 
-    /// Keys of one of the lists' members, in the order in which they stand.
-    fn keys(value: &serde_json::Value) -> Vec<&str> {
+    /// Keys of an object, sorted.
+    fn keys(value: &serde_json::Value) -> String {
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
-        keys
+        keys.join(" ")
     }
 
     #[test]
     fn the_json_has_the_keys_of_an_observation() {
         let seen = Seen {
             sessions: vec![Session {
-                file: 1,
-                opened_ns: 2,
-                closed_ns: 0,
                 flags: vec!["read"],
                 read: Calls { calls: 3, ..Calls::default() },
-                write: Calls::default(),
                 read_pattern: Some(Pattern { calls: 3, ..Pattern::default() }),
-                write_pattern: None,
-                sync: Calls::default(),
-                first: Calls::default(),
-                dirty_syncs: 0,
-                synced_writes: 0,
-                second_ns: 0,
-                ended_ns: 0,
-                cached_bytes: 0,
+                ..Session::default()
             }],
             ..Seen::default()
         };
         let json: serde_json::Value = serde_json::from_str(&seen.to_json()).unwrap();
-        let whole = [
-            "block",
-            "call_errors",
-            "calls",
-            "cost",
-            "files",
-            "flags_followed",
-            "health",
-            "kernel",
-            "layers",
-            "most_alive",
-            "operations",
-            "outer_intervals",
-            "processes",
-            "sessions",
-            "syncs_followed",
-            "threads",
-            "why",
-        ];
+        let whole = "block call_errors calls cost files flags_followed health kernel layers most_alive operations \
+                     outer_intervals processes sessions syncs_followed threads why";
         assert_eq!(keys(&json), whole);
         let session = &json["sessions"][0];
-        let parts = [
-            "cached_bytes",
-            "closed_ns",
-            "ended_ns",
-            "file",
-            "flags",
-            "opened_ns",
-            "read",
-            "read_pattern",
-            "second_ns",
-        ];
-        assert_eq!(keys(session), parts);
+        assert_eq!(keys(session), "cached_bytes closed_ns ended_ns file flags opened_ns read read_pattern second_ns");
         assert_eq!(session["read"], serde_json::json!({"calls": 3}));
         assert_eq!(session["read_pattern"], serde_json::json!({"calls": 3}));
     }

@@ -16,7 +16,7 @@ pub struct Options {
     pub explain: bool,
     /// Where to write every request of the block layer (see [`record`](crate::record)); wants `block`.
     pub record: Option<PathBuf>,
-    /// Record an event for each `pread64` besides, to measure what the recorder can take.
+    /// Record also an event for each `pread64`, to measure how much the recorder can take.
     pub synthetic: bool,
     /// Watch by the programs for older kernels where they work here as well, to try them.
     pub oldest: bool,

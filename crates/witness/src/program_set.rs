@@ -20,10 +20,15 @@ use crate::layer::{
     ADOPT, ADOPT_CALLER, BLOCK, EXPLAIN, Layer, PAGE_CACHE, PROGRAMS, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END,
     URING,
 };
-use crate::object::OBJECT;
 use crate::options::Options;
 use crate::shape::TASK_WORDS;
 use crate::sys;
+
+/// The compiled programs, as build.rs left them; empty where they could not be compiled.
+pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
+
+/// Why they could not; empty where they are there.
+pub(crate) const NOT_BUILT: &str = env!("WITNESS_NOT_BUILT");
 
 /// Maps that only a layer needs: made small where it is not asked for.
 const SYSCALL_MAPS: &[&str] = &[
@@ -185,7 +190,7 @@ impl ProgramSet {
         self.attach_some(|_| true)
     }
 
-    /// Attaches those programs whose name is wanted.
+    /// Attaches programs of these names.
     pub(crate) fn attach_some(&mut self, wanted: impl Fn(&str) -> bool) -> Result<(), Unavailable> {
         for name in self.names.clone().into_iter().filter(|name| wanted(name)) {
             let found = self.tracepoint(name).map_err(|what| Unavailable::Unsupported { what, errno: None })?;

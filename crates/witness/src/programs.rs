@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::gather::{self, dev_name};
 use crate::observation::Program;
 use crate::program_set::ProgramSet;
-use crate::shape::{Health, PROGRAM_EVENT_BYTES, WORDS_BYTES, halves};
+use crate::shape::{self, Health, PROGRAM_EVENT_BYTES, WORDS_BYTES, halves};
 
 /// What ran; nothing where it is not known of all.
 pub(crate) fn taken_from(loaded: &mut ProgramSet) -> Vec<Program> {
@@ -28,19 +28,15 @@ impl Programs {
         let Some((head, words)) = event.split_at_checked(PROGRAM_EVENT_BYTES) else {
             return;
         };
-        let long = |place: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&head[8 * place..8 * place + 8]);
-            u64::from_ne_bytes(word)
-        };
-        let (at_ns, (process, bytes)) = (long(0), halves(long(1)));
+        let [at_ns, whose, output, error, devices] = shape::words(head);
+        let (process, bytes) = halves(whose);
         if let Some(last) = self.running.remove(&process) {
             self.all[last].ended_ns = at_ns;
         }
         if words.is_empty() {
             return;
         }
-        let (out_dev, error_dev) = halves(long(4));
+        let (out_dev, error_dev) = halves(devices);
         self.running.insert(process, self.all.len());
         self.all.push(Program {
             process,
@@ -48,7 +44,7 @@ impl Programs {
             is_whole: 0 < bytes && bytes as usize <= WORDS_BYTES,
             began_ns: at_ns,
             ended_ns: 0,
-            outputs: [identity(out_dev, long(2)), identity(error_dev, long(3))],
+            outputs: [identity(out_dev, output), identity(error_dev, error)],
         });
     }
 }

@@ -78,9 +78,23 @@ pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard"
 
 /// Low and high half of a word that holds two 32-bit numbers.
 pub(crate) fn halves(word: u64) -> (u32, u32) {
-    let bytes = word.to_ne_bytes();
-    let half = |from: usize| u32::from_ne_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
-    (half(0), half(4))
+    let (low, high) = (word as u32, (word >> 32) as u32);
+    if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
+}
+
+/// The first words of bytes that a program left, which are at least so many.
+pub(crate) fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    std::array::from_fn(|place| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[8 * place..8 * place + 8]);
+        u64::from_ne_bytes(word)
+    })
+}
+
+/// Text as the programs left it: bytes up to the first zero.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// `struct calls`: first and minimum stand there as complements, so that zeroed memory begins right.
@@ -114,11 +128,8 @@ pub(crate) fn merge<const N: usize>(parts: &[[u64; N]]) -> [u64; N] {
     whole
 }
 
-/// A path as the programs left it: bytes up to the first zero.
 pub(crate) fn path(words: &[u64]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    text(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Witness {
     }
 
     /// Follows tasks that run already ([`Options::running`]) and all that they start from now on: `processes` by their
-    /// first task, `threads` by their others. How many are followed that were not: a caller who lists the tasks again
+    /// first task, `threads` by their others. Returns how many are newly followed: a caller that lists the tasks again
     /// until that is 0 has missed none. One that has ended meanwhile is left out, and so is a thread that this kernel
     /// cannot name, which is followed from its next call on.
     pub fn adopt(&mut self, processes: &[i32], threads: &[i32]) -> Result<u64, Unavailable> {
@@ -129,7 +129,7 @@ impl Witness {
 
     /// Waits shortly for requests under way, detaches, and says what was seen. `paths` are those of files that were open
     /// before, by device and inode, for the listing.
-    /// What could not be recorded is told in [`Seen::why`].
+    /// [`Seen::why`] has what could not be recorded.
     pub fn finish(mut self, paths: &BTreeMap<(String, u64), String>) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 pub use wire::{Waiting, Wire};
 
+use crate::transport::Probe;
+
 /// A request to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -61,7 +63,7 @@ pub trait Initiator {
 
     fn push(&mut self) -> io::Result<()>;
 
-    /// Waits for at least one answer and takes all that have arrived; how many.
+    /// Waits for at least one answer, takes all that have arrived, and returns their number.
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize>;
 
     /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in flight.
@@ -87,7 +89,16 @@ pub struct Refused {
     pub error: u32,
 }
 
-/// Reads one page after the other at depth one for so long: nanoseconds of each.
+/// A probe of a transport that connects as a client and reads at depth one.
+pub struct OverheadProbe<C>(pub C);
+
+impl<C: Fn(Waiting) -> io::Result<I> + Send, I: Initiator> Probe for OverheadProbe<C> {
+    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
+        overhead(&mut (self.0)(Waiting::of_most(slow))?, for_ms)
+    }
+}
+
+/// Reads one page after the other at depth one for this time. Returns the nanoseconds of each read.
 pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();
     let whole_page = initiator.size_bytes() >= 4096;

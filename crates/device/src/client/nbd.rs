@@ -1,12 +1,11 @@
-//! A client of NBD: negotiates with `GO`, with structured replies or without.
+//! A client of NBD, which negotiates with `GO`, with structured replies or without. It takes only replies of one chunk.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::{Completion, Initiator, Request, Waiting, Wire, overhead};
-use crate::transport::Probe;
+use super::{Completion, Initiator, Request, Waiting, Wire};
 use crate::transport::nbd::wire::{
     self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk, command, flag, hello,
     info, option, reply, u16_at, u32_at, u64_at,
@@ -47,16 +46,14 @@ impl Client {
             Self { wire, size_bytes: 0, block_bytes: 512, flags: 0, structured: false, reads: vec![0; 1 << 16] };
         client.greet()?;
         if let Some(tls) = tls {
-            client.option(option::STARTTLS, &[])?;
-            let (answer, _) = client.option_reply(option::STARTTLS)?;
+            let answer = client.agree(option::STARTTLS)?;
             if answer != reply::ACK || !client.wire.pending().is_empty() {
                 return Err(io::Error::other(format!("TLS was refused: {answer:#x}")));
             }
-            client.wire = client.wire.encrypted(tls)?;
+            client.wire.encrypt(tls)?;
         }
         if structured {
-            client.option(option::STRUCTURED_REPLY, &[])?;
-            client.structured = client.option_reply(option::STRUCTURED_REPLY)?.0 == reply::ACK;
+            client.structured = client.agree(option::STRUCTURED_REPLY)? == reply::ACK;
         }
         client.go(export)?;
         Ok(client)
@@ -84,6 +81,12 @@ impl Client {
         out.extend_from_slice(&(data.len() as u32).to_be_bytes());
         out.extend_from_slice(data);
         self.wire.push()
+    }
+
+    /// The type of the answer to an option without data.
+    fn agree(&mut self, kind: u32) -> io::Result<u32> {
+        self.option(kind, &[])?;
+        Ok(self.option_reply(kind)?.0)
     }
 
     fn option_reply(&mut self, to: u32) -> io::Result<(u32, Vec<u8>)> {
@@ -143,7 +146,7 @@ impl Client {
 
     pub fn disconnect(mut self) -> io::Result<()> {
         wire::Request { flags: 0, kind: command::DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
-            .write(&mut self.wire.output);
+            .encode(&mut self.wire.output);
         self.wire.push()
     }
 }
@@ -174,31 +177,19 @@ impl Initiator for Client {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let mut head =
-            wire::Request { flags: 0, kind: command::FLUSH, cookie: tag.into(), offset_bytes: 0, length_bytes: 0 };
-        let mut payload: &[u8] = &[];
-        self.reads[usize::from(tag)] = 0;
-        match request {
-            Request::Flush => {}
-            Request::Read { offset_bytes, length_bytes } => {
-                head = wire::Request { kind: command::READ, offset_bytes, length_bytes, ..head };
-                self.reads[usize::from(tag)] = length_bytes;
-            }
-            Request::Write { offset_bytes, data, fua } => {
-                payload = data;
-                let flags = if fua { flag::FUA } else { 0 };
-                let length_bytes = data.len() as u32;
-                head = wire::Request { kind: command::WRITE, flags, offset_bytes, length_bytes, ..head };
-            }
-            Request::Trim { offset_bytes, length_bytes } => {
-                head = wire::Request { kind: command::TRIM, offset_bytes, length_bytes, ..head };
-            }
+        let (kind, offset_bytes, length_bytes, data, fua) = match request {
+            Request::Flush => (command::FLUSH, 0, 0, &[][..], false),
+            Request::Read { offset_bytes, length_bytes } => (command::READ, offset_bytes, length_bytes, &[][..], false),
+            Request::Write { offset_bytes, data, fua } => (command::WRITE, offset_bytes, data.len() as u32, data, fua),
+            Request::Trim { offset_bytes, length_bytes } => (command::TRIM, offset_bytes, length_bytes, &[][..], false),
             Request::WriteZeroes { offset_bytes, length_bytes } => {
-                head = wire::Request { kind: command::WRITE_ZEROES, offset_bytes, length_bytes, ..head };
+                (command::WRITE_ZEROES, offset_bytes, length_bytes, &[][..], false)
             }
-        }
-        head.write(&mut self.wire.output);
-        self.wire.output.extend_from_slice(payload);
+        };
+        self.reads[usize::from(tag)] = if kind == command::READ { length_bytes } else { 0 };
+        let flags = if fua { flag::FUA } else { 0 };
+        wire::Request { flags, kind, cookie: tag.into(), offset_bytes, length_bytes }.encode(&mut self.wire.output);
+        self.wire.output.extend_from_slice(data);
     }
 
     fn push(&mut self) -> io::Result<()> {
@@ -222,30 +213,6 @@ impl Initiator for Client {
             }
             self.wire.more(wants)?;
         }
-    }
-}
-
-/// Finds out how long NBD takes.
-#[derive(Debug)]
-pub struct OverheadProbe {
-    at: Endpoint,
-    tls: Option<Arc<ClientConfig>>,
-}
-
-impl OverheadProbe {
-    /// Of a server that listens there, with TLS or without.
-    pub fn new(at: Endpoint, tls: Option<Arc<ClientConfig>>) -> Self {
-        Self { at, tls }
-    }
-}
-
-impl Probe for OverheadProbe {
-    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let waiting = Waiting::of_most(slow);
-        let mut client = Client::connect_with(&self.at, "", true, waiting, self.tls.clone())?;
-        let took_ns = overhead(&mut client, for_ms)?;
-        client.disconnect()?;
-        Ok(took_ns)
     }
 }
 

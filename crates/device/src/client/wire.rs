@@ -1,5 +1,5 @@
-//! A client's end of a connection: it never waits for the drive to take what it sends without taking
-//! what the drive sends meanwhile.
+//! A client's end of a connection. While it waits for the drive to take what it sends, it takes what the drive sends: so
+//! neither waits for the other forever.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -49,13 +49,13 @@ impl Wire {
         Ok(Self { stream, input: Input::default(), output: Vec::new(), waiting })
     }
 
-    /// The same connection with TLS. What is to be sent was, and nothing more arrived.
-    pub fn encrypted(self, tls: Arc<ClientConfig>) -> io::Result<Self> {
+    /// Goes on with TLS. All was sent before, and nothing has arrived since.
+    pub fn encrypt(&mut self, tls: Arc<ClientConfig>) -> io::Result<()> {
         // Certificates are compared, and no names: the address may be any of the server's.
         let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let connection = ClientConnection::new(tls, name).map_err(io::Error::other)?;
-        let stream = self.stream.encrypted(connection.into(), Vec::new());
-        Ok(Self { stream, ..self })
+        self.stream.encrypt(connection.into(), Vec::new());
+        Ok(())
     }
 
     /// Sends all that is to be sent.
@@ -110,7 +110,7 @@ impl Wire {
         }
     }
 
-    /// Waits until so many bytes are there, and returns them.
+    /// Waits until this number of bytes is there, and returns them.
     pub fn whole(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.input.pending().len() < bytes {
             self.more(bytes)?;
@@ -118,7 +118,7 @@ impl Wire {
         Ok(&self.input.pending()[..bytes])
     }
 
-    /// Waits as this client does, but not for ever.
+    /// Waits as this client does, but not forever.
     fn wait(&self, flags: PollFlags, silence: &mut Silence) -> io::Result<()> {
         match self.waiting {
             Waiting::Sleeps => self.sleep(flags),

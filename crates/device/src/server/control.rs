@@ -24,7 +24,7 @@ use super::options::TransportReport;
 use crate::Error;
 use crate::faults::Fault;
 use crate::report::{Report, Snapshot};
-use crate::transport::socket::{Endpoint, Listener, Stream};
+use crate::transport::socket::{Endpoint, Listener};
 
 /// Bytes of a request at most.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -149,8 +149,8 @@ fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
         if !waits[1].revents().is_empty() {
             return;
         }
-        if let Ok(Some(Stream::Unix(client))) = listener.accept() {
-            take(client, sender, &clients);
+        if let Ok(Some(client)) = listener.accept() {
+            take(OwnedFd::from(client).into(), sender, &clients);
         }
     }
 }

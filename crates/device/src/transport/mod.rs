@@ -1,8 +1,8 @@
-//! How commands reach the drive. One file or folder a transport, one literal list.
+//! How commands reach the drive: a file or folder for each transport, and one literal list of them. What a command does
+//! is the drive's matter.
 //!
-//! A transport never waits: `poll` takes what has arrived and returns at once. It speaks to its
-//! clients over non-blocking sockets and never trusts them: what is malformed ends that connection
-//! and no other, and what it may ask for is bounded before memory is.
+//! A transport never waits: `poll` takes what has arrived and returns at once. It does not trust its clients: malformed
+//! input ends that connection and no other, and a request is bounded before memory is taken for it.
 
 pub mod fuse;
 pub mod nbd;
@@ -24,34 +24,34 @@ use socket::SharedMemory;
 
 /// One way to reach the drive.
 pub trait Transport {
-    /// What it is called, such as `nbd`.
+    /// Its name, such as `nbd`.
     fn name(&self) -> &'static str;
 
     /// Where clients find it, such as `nbd+unix:///?socket=drive.sock`.
     fn address(&self) -> String;
 
-    /// Takes connections and all commands that have arrived; whether there was anything.
+    /// Takes connections and all commands that have arrived. Returns false if there was nothing.
     fn poll(&mut self, drive: &mut dyn Drive) -> std::io::Result<bool>;
 
-    /// A command's answer is due. It may be kept until `send`.
+    /// A command's answer is due. The transport may keep it until `send`.
     fn answer(&mut self, answer: Answer, drive: &dyn Drive);
 
-    /// The drive's content changed within this range: what the system has cached of it is dropped.
+    /// The drive's content changed within this range, so the system's cache of it is dropped.
     fn changed(&mut self, _range: &Range<u64>) {}
 
-    /// Whether old content can still be read from the system's cache: until then nobody is answered
-    /// who could know the new.
+    /// Whether programs can still read old content from the system's cache. No client that could know the new content
+    /// is answered before that ends.
     fn is_stale(&self) -> bool {
         false
     }
 
-    /// Whether the system's cache waits for this command, and so must not wait for the cache.
+    /// Whether the system's cache waits for this command. Its answer then must not wait for the cache.
     fn caches(&self, _command: &Command) -> bool {
         false
     }
 
-    /// Sends all answers that are kept: one system call for many. Returns true if that made room for
-    /// requests that have arrived already: no descriptor will tell of these.
+    /// Sends all answers that are kept, many with one system call. Returns true if that made room for requests that have
+    /// arrived already, of which no descriptor tells.
     fn send(&mut self, drive: &dyn Drive) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
@@ -80,20 +80,20 @@ pub trait Transport {
         FIRST
     }
 
-    /// What its requests come through, where the system decides on that.
+    /// The interface that its requests come through, where the system decides on that.
     fn interface(&self) -> Option<&'static str> {
         None
     }
 
-    /// A client of its own that finds out how long this transport takes by itself, where it has one.
+    /// A client that measures how long this transport takes by itself, where there is one.
     fn probe(&self) -> Option<Box<dyn Probe>> {
         None
     }
 }
 
-/// A client that measures a transport's floor, in a thread of its own while the drive serves.
+/// A client that measures a transport's least latency, in a thread of its own while the drive serves.
 pub trait Probe: Send {
-    /// Connects, reads at depth one for so long, and leaves: nanoseconds of each read. Where the
-    /// answers take long (`slow`) it waits for them as most clients do.
+    /// Connects, reads at depth one for this time, and leaves. Returns the nanoseconds of each read. With `slow` answers
+    /// it waits for them as most clients do.
     fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>>;
 }

@@ -10,7 +10,7 @@ use crate::hostile::mounted::{FALLOCATE, WRITE, allocation, request, transfer};
 use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::store::Backing;
-use ioassay_device::transport::fuse::{Reply, Session};
+use ioassay_device::transport::fuse::{FuseSession, Reply};
 use ioassay_device::{Op, Status};
 use tempfile::TempDir;
 
@@ -264,7 +264,7 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
 
 /// A write of `wx` at byte 5 and a hole of 9 bytes at 1 to a drive that was never read.
 fn change(bench: &mut Bench) {
-    let mut session = Session::new(0, (0, 0));
+    let mut session = FuseSession::new(0, (0, 0));
     let requests =
         [request(WRITE, 0, &transfer(4096 + 5, 2, 0, b"wx")), request(FALLOCATE, 0, &allocation(8192 + 1, 9, 1 | 2))];
     let mut out = Vec::new();

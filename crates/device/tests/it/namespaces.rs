@@ -216,7 +216,7 @@ proptest! {
         wishes in wishes(), shift in 0..512_u64,
     ) {
         for id in 1..=3_u32 {
-            let mut file = fuse::Session::new(0, (0, 0));
+            let mut file = fuse::FuseSession::new(0, (0, 0));
             let mut drive = drive();
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = drive.bytes.clone();

@@ -1,4 +1,4 @@
-//! NBD with TLS: who is let in, who is not, and what becomes of those who do something else.
+//! NBD with TLS: which clients it accepts, which it refuses, and what becomes of those that break the protocol.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -248,7 +248,7 @@ fn a_handshake_that_lasts_is_ended_as_any_negotiation() {
         nbd.tick(&mut session, now, &mut out, &drive)
     };
     assert_eq!((end(9), end(11)), (None, Some(End::Now)));
-    // Again, which only somebody could ask for who is within.
+    // A second time, which only a client within the encryption could ask for.
     out.clear();
     nbd.received(&mut session, &option(5), &mut out, &mut drive);
     assert_eq!(out[12..16], 0x8000_0003u32.to_be_bytes());

@@ -1,5 +1,5 @@
-//! The loop over connections, with real sockets: limits, clients that vanish, that do not read, that
-//! dawdle and that talk nonsense, each beside one that behaves.
+//! The loop over connections, with real sockets: limits, and clients that vanish, do not read, are slow or send nonsense,
+//! each together with one that behaves.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
 
-/// After so long without anything, and so many rounds, nothing more is expected: time passes where nobody runs.
+/// After this time and this number of rounds without an event nothing more is expected.
 const QUIET: Duration = Duration::from_millis(60);
 const QUIET_ROUNDS: u32 = 1000;
 
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The greeting and the answer that the transmission begins.
 const HELLO: usize = 18 + 10;
 
-/// A server of so many connections, and its drive.
+/// A server with a limit of connections, and its drive.
 struct Scene {
     server: Server<Nbd>,
     drive: Memory,
@@ -64,24 +64,25 @@ impl Scene {
 
     /// Rounds until nothing has happened for a while.
     fn settle(&mut self) {
-        let (mut quiet, mut rounds) = (Instant::now(), 0);
-        while quiet.elapsed() < QUIET || rounds < QUIET_ROUNDS {
-            rounds += 1;
-            if self.round() {
-                (quiet, rounds) = (Instant::now(), 0);
-            }
-        }
+        self.settle_with(Self::round);
     }
 
     /// As [`Self::settle`], but the drive answers nothing.
     fn settle_unanswered(&mut self) {
+        self.settle_with(|scene| {
+            let any = scene.server.poll(&mut scene.drive).unwrap();
+            scene.server.send(&scene.drive).unwrap();
+            any
+        });
+    }
+
+    fn settle_with(&mut self, round: impl Fn(&mut Self) -> bool) {
         let (mut quiet, mut rounds) = (Instant::now(), 0);
         while quiet.elapsed() < QUIET || rounds < QUIET_ROUNDS {
             rounds += 1;
-            if self.server.poll(&mut self.drive).unwrap() {
+            if round(self) {
                 (quiet, rounds) = (Instant::now(), 0);
             }
-            self.server.send(&self.drive).unwrap();
         }
     }
 
@@ -99,7 +100,7 @@ impl Scene {
         receive(&mut self.server, &mut self.drive, client, most).len()
     }
 
-    /// Whether a whole answer of so many bytes comes.
+    /// Whether a whole answer of this length comes.
     fn gets(&mut self, client: &mut TcpStream, bytes: usize) -> bool {
         self.receive(client, bytes) == bytes
     }
@@ -114,7 +115,7 @@ fn read_request(length: u32) -> Vec<u8> {
     request(0, 0, 0, length)
 }
 
-/// Rounds until so many bytes came, or the server closed the connection; the bytes.
+/// Rounds until this number of bytes came, or the server closed the connection. Returns the bytes.
 fn receive(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStream, most: usize) -> Vec<u8> {
     client.set_nonblocking(true).unwrap();
     let (mut all, start) = (vec![0; most], Instant::now());
@@ -126,7 +127,7 @@ fn receive(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStrea
             Ok(0) => break,
             Ok(bytes) => came += bytes,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                // Ten seconds may pass before it gives somebody up.
+                // Ten seconds may pass before the server gives up a client.
                 std::thread::sleep(Duration::from_micros(100));
             }
             Err(_) => break,
@@ -233,7 +234,7 @@ fn a_client_that_does_not_read_is_read_no_further_and_gets_everything_later() {
 }
 
 #[test]
-fn nonsense_and_dawdling_disturb_nobody() {
+fn nonsense_and_slow_clients_disturb_nobody() {
     let mut scene = Scene::new(8);
     let mut slow = scene.begin();
     let mut mad = scene.begin();
@@ -316,7 +317,7 @@ fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
     assert_eq!(in_vain, 0); // it slept for as long as it could
 }
 
-/// Sleeps until a descriptor is readable, for at most two seconds: whether it is.
+/// Sleeps until a descriptor is readable, for at most two seconds. Returns false if it is not.
 #[allow(unsafe_code)]
 fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
     let mut waits = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };

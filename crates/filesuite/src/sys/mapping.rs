@@ -1,11 +1,10 @@
 //! A file mapped into memory: what is read and written there goes through the page cache without a call.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-
-use super::last_errno;
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 /// The first bytes of a file, mapped. The file must keep its size: a copy beyond its end is a SIGBUS, as is one that
 /// the device fails.
@@ -19,16 +18,12 @@ impl Mapping {
     pub fn of(file: BorrowedFd<'_>, length: u64, writable: bool) -> Result<Self, Errno> {
         let length = usize::try_from(length).map_err(|_| Errno::OVERFLOW)?;
         let (protection, flags) = if writable {
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED)
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
         } else {
-            (libc::PROT_READ, libc::MAP_PRIVATE)
+            (ProtFlags::READ, MapFlags::PRIVATE)
         };
-        let anywhere = std::ptr::null_mut();
         // SAFETY: a new mapping of an open file, at an address that the kernel chooses.
-        let start = unsafe { libc::mmap(anywhere, length, protection, flags, file.as_raw_fd(), 0) };
-        if start == libc::MAP_FAILED {
-            return Err(last_errno());
-        }
+        let start = unsafe { mmap(std::ptr::null_mut(), length, protection, flags, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
         Ok(Self { start, length })
     }
@@ -53,18 +48,26 @@ impl Mapping {
 
     /// `msync` of a part that begins at a page; with `wait` it returns when the disk has it.
     pub fn sync(&self, place: u64, length: u64, wait: bool) -> Result<(), Errno> {
-        let flags = if wait { libc::MS_SYNC } else { libc::MS_ASYNC };
+        let flags = if wait { MsyncFlags::SYNC } else { MsyncFlags::ASYNC };
         let start = self.within(place, length as usize);
         // SAFETY: the part lies inside the mapping.
-        match unsafe { libc::msync(start.cast(), length as usize, flags) } {
-            0 => Ok(()),
-            _ => Err(last_errno()),
-        }
+        unsafe { msync(start.cast(), length as usize, flags) }
     }
 
     /// `msync` of all of it, to the disk.
     pub fn sync_all(&self) -> Result<(), Errno> {
         self.sync(0, self.length as u64, true)
+    }
+
+    /// `mincore`: a byte for each page, whose lowest bit says that it is in the page cache.
+    pub fn residency(&self, pages: &mut [u8]) -> Result<(), Errno> {
+        let page_bytes = rustix::param::page_size();
+        assert!(pages.len() >= self.length.div_ceil(page_bytes));
+        // SAFETY: the mapping is ours, and there is a byte for each of its pages.
+        match unsafe { libc::mincore(self.start.as_ptr().cast(), self.length, pages.as_mut_ptr()) } {
+            0 => Ok(()),
+            _ => Err(super::last_errno()),
+        }
     }
 
     /// `munmap`, whose error is said.
@@ -74,10 +77,7 @@ impl Mapping {
 
     fn release(&mut self) -> Result<(), Errno> {
         // SAFETY: the mapping is ours, and nothing uses it after this.
-        match unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) } {
-            0 => Ok(()),
-            _ => Err(last_errno()),
-        }
+        unsafe { munmap(self.start.as_ptr().cast(), self.length) }
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 mod mapping;
 mod stdio;
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
@@ -20,13 +20,10 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Close a descriptor, and say what dropping it would not: whether that failed.
+/// Close a descriptor, and report an error, which dropping it would not.
 pub fn close(descriptor: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is ours, and nothing uses it after this. Linux frees it even on errors.
-    match unsafe { libc::close(descriptor.into_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(last_errno()),
-    }
+    unsafe { rustix::io::try_close(descriptor.into_raw_fd()) }
 }
 
 /// `cachestat(2)`, Linux 6.5: the same number on every architecture.
@@ -49,41 +46,28 @@ struct Cached {
 }
 
 /// Bytes of the first `bytes` of a file that the page cache holds: `cachestat`, or `mincore` of a mapping.
-pub fn cached_bytes(file: impl AsFd, bytes: u64) -> Result<u64, Errno> {
+pub fn cached_bytes(file: BorrowedFd<'_>, bytes: u64) -> Result<u64, Errno> {
     let page = rustix::param::page_size() as u64;
     let range = Range { offset: 0, bytes };
     let mut found = Cached::default();
-    let descriptor = file.as_fd().as_raw_fd();
+    let descriptor = file.as_raw_fd();
     // SAFETY: both structures have the kernel's layout and outlive the call.
     let done = unsafe { libc::syscall(CACHESTAT, descriptor, &raw const range, &raw mut found, 0) };
     match done {
         0 => Ok((found.pages * page).min(bytes)),
-        _ if last_errno() == Errno::NOSYS => mapped_bytes(descriptor, bytes, page),
+        _ if last_errno() == Errno::NOSYS => mapped_bytes(file, bytes, page),
         _ => Err(last_errno()),
     }
 }
 
-fn mapped_bytes(descriptor: i32, bytes: u64, page: u64) -> Result<u64, Errno> {
-    let Ok(length) = usize::try_from(bytes) else {
-        return Err(Errno::OVERFLOW);
-    };
+fn mapped_bytes(file: BorrowedFd<'_>, bytes: u64, page: u64) -> Result<u64, Errno> {
+    let length = usize::try_from(bytes).map_err(|_| Errno::OVERFLOW)?;
     if length == 0 {
         return Ok(0);
     }
     let mut pages = vec![0_u8; length.div_ceil(page as usize)];
-    // SAFETY: a new mapping, which nothing reads or writes, and the room that mincore wants.
-    let done = unsafe {
-        let at = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0);
-        if at == libc::MAP_FAILED {
-            return Err(last_errno());
-        }
-        let done = libc::mincore(at, length, pages.as_mut_ptr());
-        libc::munmap(at, length);
-        done
-    };
-    if done != 0 {
-        return Err(last_errno());
-    }
+    let mapping = Mapping::of(file, bytes, false)?;
+    mapping.residency(&mut pages)?;
     let resident = pages.iter().filter(|&&state| state & 1 == 1).count() as u64;
     Ok((resident * page).min(bytes))
 }

@@ -1,6 +1,6 @@
 //! `struct listed` of `bpf/listing.h`, and the path behind it where the call has one.
 
-use crate::shape::halves;
+use crate::shape::{halves, text, words};
 
 pub(crate) const CALL_BYTES: usize = 88;
 /// Requests that are no calls of their own.
@@ -26,18 +26,15 @@ impl Event {
     /// The event behind an item of the ring, none where it is too short for one.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (call, path) = bytes.split_at_checked(CALL_BYTES)?;
-        let long = |place: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&call[8 * place..8 * place + 8]);
-            u64::from_ne_bytes(word)
-        };
-        let ((task, number), (slot, other_slot)) = (halves(long(9)), halves(long(10)));
+        let [entered_ns, took_ns, result, first, second, third, fourth, fifth, requested_bytes, whose, slots] =
+            words(call);
+        let ((task, number), (slot, other_slot)) = (halves(whose), halves(slots));
         Some(Self {
-            entered_ns: long(0),
-            took_ns: long(1),
-            result: i64::from_ne_bytes(long(2).to_ne_bytes()),
-            arguments: [long(3), long(4), long(5), long(6), long(7)],
-            requested_bytes: long(8),
+            entered_ns,
+            took_ns,
+            result: i64::from_ne_bytes(result.to_ne_bytes()),
+            arguments: [first, second, third, fourth, fifth],
+            requested_bytes,
             task,
             number,
             slot,
@@ -45,11 +42,6 @@ impl Event {
             path: (!path.is_empty()).then(|| text(path)),
         })
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
 }
 
 #[cfg(test)]

@@ -4,36 +4,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-use aya::maps::{MapData, RingBuf};
 
 use super::event::Event;
 use super::text::{Paths, line};
 use super::{Listed, ListedFile, Listing};
 use crate::error::Unavailable;
 use crate::program_set::ProgramSet;
+use crate::ring_reader::{RingReader, Sink};
 
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BUFFER_BYTES: usize = 1 << 20;
 /// Of each file, in a sample.
 const FIRST: usize = 8;
 const LAST: usize = 4;
 
-/// The thread that takes them; dropped, it ends by itself.
 pub(crate) struct Recorder {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<Kept>>>,
+    reader: RingReader<Kept>,
     path: PathBuf,
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-    }
 }
 
 /// Where the calls are until they are lines.
@@ -76,6 +62,20 @@ impl Kept {
         Ok(Self::Whole(BufWriter::with_capacity(BUFFER_BYTES, file), 0))
     }
 
+    fn listed(self, to: &Path, paths: &Paths) -> io::Result<Listed> {
+        match self {
+            Self::Whole(file, calls) => {
+                let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+                file.rewind()?;
+                write_lines(&mut BufReader::with_capacity(BUFFER_BYTES, file), to, paths)?;
+                Ok(Listed { calls, files: Vec::new() })
+            }
+            Self::Sample(parts) => Ok(sampled(parts, paths)),
+        }
+    }
+}
+
+impl Sink for Kept {
     fn add(&mut self, item: &[u8]) -> io::Result<()> {
         match self {
             Self::Whole(file, calls) => {
@@ -89,18 +89,6 @@ impl Kept {
                 }
                 Ok(())
             }
-        }
-    }
-
-    fn listed(self, to: &Path, paths: &Paths) -> io::Result<Listed> {
-        match self {
-            Self::Whole(file, calls) => {
-                let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-                file.rewind()?;
-                write_lines(&mut BufReader::with_capacity(BUFFER_BYTES, file), to, paths)?;
-                Ok(Listed { calls, files: Vec::new() })
-            }
-            Self::Sample(parts) => Ok(sampled(parts, paths)),
         }
     }
 }
@@ -153,43 +141,20 @@ impl Recorder {
             Listing::Whole(path) => path.clone(),
             Listing::Sample => PathBuf::new(),
         };
-        let failed = |error| cannot_write(&path, error);
-        let kept = Kept::new(wanted).map_err(failed)?;
-        let map = loaded.ebpf.take_map("listing_ring").expect("a map of the object");
-        let ring = RingBuf::try_from(map).expect("a ring");
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen_stop = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("listing".to_owned())
-            .spawn(move || take_all(ring, kept, &seen_stop))
-            .map_err(failed)?;
-        Ok(Self { stop, thread: Some(thread), path })
+        let started = Kept::new(wanted).and_then(|kept| RingReader::start(loaded, "listing_ring", kept));
+        let reader = started.map_err(|error| cannot_write(&path, error))?;
+        Ok(Self { reader, path })
     }
 
     /// Takes what is left, and makes lines of all.
-    pub(crate) fn finish(mut self, paths: &Paths) -> Result<Listed, Unavailable> {
-        self.stop.store(true, Ordering::Release);
-        let thread = self.thread.take().expect("finished once");
-        let kept = thread.join().expect("the thread does not panic");
-        kept.and_then(|kept| kept.listed(&self.path, paths)).map_err(|error| cannot_write(&self.path, error))
+    pub(crate) fn finish(self, paths: &Paths) -> Result<Listed, Unavailable> {
+        let listed = self.reader.finish().and_then(|(kept, _)| kept.listed(&self.path, paths));
+        listed.map_err(|error| cannot_write(&self.path, error))
     }
 }
 
 fn cannot_write(path: &Path, error: io::Error) -> Unavailable {
     Unavailable::Io { what: format!("the listing '{}' cannot be written", path.display()), error }
-}
-
-fn take_all(mut ring: RingBuf<MapData>, mut kept: Kept, stop: &AtomicBool) -> io::Result<Kept> {
-    loop {
-        let is_last = stop.load(Ordering::Acquire);
-        while let Some(item) = ring.next() {
-            kept.add(&item)?;
-        }
-        if is_last {
-            return Ok(kept);
-        }
-        thread::sleep(LOOK_EVERY);
-    }
 }
 
 #[cfg(test)]
@@ -223,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_whole_listing_has_every_call_in_its_order() {
-        let path = std::env::temp_dir().join(format!("ioassay-listing-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("listing");
         let mut kept = Kept::new(&Listing::Whole(path.clone())).unwrap();
         calls(&mut kept, 100);
         assert_eq!(kept.listed(&path, &paths()).unwrap().calls, 100);
@@ -231,6 +197,5 @@ mod tests {
         let offsets: Vec<String> = (0..100).map(|place| format!("512, {place})")).collect();
         assert!(text.lines().zip(&offsets).all(|(line, offset)| line.contains(offset)));
         assert_eq!(text.lines().count(), 100);
-        fs::remove_file(path).unwrap();
     }
 }

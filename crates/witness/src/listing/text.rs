@@ -31,7 +31,7 @@ impl Paths {
     }
 }
 
-/// A path as it was opened, whole where it leads to that file from here; what has none is called by its kind.
+/// A path as it was opened, absolute if it leads to that file from here. A file without a path is called by its kind.
 fn whole(file: &File) -> String {
     if file.path.is_empty() {
         return file.kind.to_owned();
@@ -217,59 +217,16 @@ fn result(event: &Event, is_descriptor: bool, paths: &Paths) -> String {
         return "?".to_owned(); // submitted: how it ended is in the counts
     }
     if event.result < 0 {
-        let number = -event.result;
-        let error = std::io::Error::from_raw_os_error(number as i32).to_string();
+        let number = -event.result as i32;
+        let error = std::io::Error::from_raw_os_error(number).to_string();
         let words = error.split(" (os error").next().unwrap_or_default();
-        return format!("-1 {} ({words})", errno(number));
+        return format!("-1 {} ({words})", names::of_error(number));
     }
     if is_descriptor && event.slot != NONE {
         return descriptor(event.result as u64, paths.of(event.slot));
     }
     event.result.to_string()
 }
-
-fn errno(number: i64) -> String {
-    let name = ERRNO.iter().find(|(known, _)| i64::from(*known) == number);
-    name.map_or_else(|| format!("E{number}"), |&(_, name)| name.to_owned())
-}
-
-/// Those that calls on files return.
-const ERRNO: &[(i32, &str)] = &[
-    (libc::EPERM, "EPERM"),
-    (libc::ENOENT, "ENOENT"),
-    (libc::EINTR, "EINTR"),
-    (libc::EIO, "EIO"),
-    (libc::ENXIO, "ENXIO"),
-    (libc::EBADF, "EBADF"),
-    (libc::EAGAIN, "EAGAIN"),
-    (libc::ENOMEM, "ENOMEM"),
-    (libc::EACCES, "EACCES"),
-    (libc::EFAULT, "EFAULT"),
-    (libc::EBUSY, "EBUSY"),
-    (libc::EEXIST, "EEXIST"),
-    (libc::EXDEV, "EXDEV"),
-    (libc::ENODEV, "ENODEV"),
-    (libc::ENOTDIR, "ENOTDIR"),
-    (libc::EISDIR, "EISDIR"),
-    (libc::EINVAL, "EINVAL"),
-    (libc::ENFILE, "ENFILE"),
-    (libc::EMFILE, "EMFILE"),
-    (libc::ENOTTY, "ENOTTY"),
-    (libc::ETXTBSY, "ETXTBSY"),
-    (libc::EFBIG, "EFBIG"),
-    (libc::ENOSPC, "ENOSPC"),
-    (libc::ESPIPE, "ESPIPE"),
-    (libc::EROFS, "EROFS"),
-    (libc::EPIPE, "EPIPE"),
-    (libc::ENAMETOOLONG, "ENAMETOOLONG"),
-    (libc::ENOSYS, "ENOSYS"),
-    (libc::ELOOP, "ELOOP"),
-    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
-    (libc::ECONNRESET, "ECONNRESET"),
-    (libc::ESTALE, "ESTALE"),
-    (libc::EDQUOT, "EDQUOT"),
-    (libc::ECANCELED, "ECANCELED"),
-];
 
 #[cfg(test)]
 mod tests {

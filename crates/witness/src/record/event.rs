@@ -1,6 +1,6 @@
 //! `struct event` of `bpf/shapes.h`: a request of the block layer, in the byte order of the machine that recorded it.
 
-use crate::shape::EVENT_OWN;
+use crate::shape::{EVENT_OWN, halves, words};
 
 pub(crate) const EVENT_BYTES: usize = 40;
 /// First bytes of a recording; as long as an event, so that all is aligned.
@@ -26,34 +26,21 @@ impl Event {
 
     pub(crate) fn to_bytes(self) -> [u8; EVENT_BYTES] {
         let mut bytes = [0; EVENT_BYTES];
-        bytes[0..8].copy_from_slice(&self.start_ns.to_ne_bytes());
-        bytes[8..16].copy_from_slice(&self.sector.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&self.d2c_ns.to_ne_bytes());
-        for (place, word) in [self.q2d_ns, self.bytes, self.cmd_flags, self.dev].iter().enumerate() {
-            bytes[24 + 4 * place..28 + 4 * place].copy_from_slice(&word.to_ne_bytes());
+        let (longs, shorts) = bytes.split_at_mut(24);
+        for (place, long) in longs.chunks_exact_mut(8).zip([self.start_ns, self.sector, self.d2c_ns]) {
+            place.copy_from_slice(&long.to_ne_bytes());
+        }
+        for (place, short) in shorts.chunks_exact_mut(4).zip([self.q2d_ns, self.bytes, self.cmd_flags, self.dev]) {
+            place.copy_from_slice(&short.to_ne_bytes());
         }
         bytes
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; EVENT_BYTES]) -> Self {
-        let long = |at: usize| u64::from(word(bytes, at)) | (u64::from(word(bytes, at + 4)) << 32);
-        let long = |at| {
-            if cfg!(target_endian = "little") { long(at) } else { long(at).rotate_left(32) }
-        };
-        Self {
-            start_ns: long(0),
-            sector: long(8),
-            d2c_ns: long(16),
-            q2d_ns: word(bytes, 24),
-            bytes: word(bytes, 28),
-            cmd_flags: word(bytes, 32),
-            dev: word(bytes, 36),
-        }
+        let [start_ns, sector, d2c_ns, size, flags] = words(bytes);
+        let ((q2d_ns, bytes), (cmd_flags, dev)) = (halves(size), halves(flags));
+        Self { start_ns, sector, d2c_ns, q2d_ns, bytes, cmd_flags, dev }
     }
-}
-
-fn word(bytes: &[u8; EVENT_BYTES], at: usize) -> u32 {
-    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[cfg(test)]

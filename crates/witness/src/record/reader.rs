@@ -17,7 +17,7 @@ use super::event::{EVENT_BYTES, Event, MAGIC};
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Which requests of a recording are wanted.
+/// Which requests of a recording are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Only those that the process tree issued itself.
@@ -192,21 +192,24 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
+    use tempfile::TempDir;
 
-    fn recording(name: &str, events: &[Event]) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("ioassay-{}-{name}", std::process::id()));
+    /// A file in a folder, which goes when that is dropped.
+    fn recording(events: &[Event]) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
         let mut bytes = MAGIC.to_vec();
         bytes.extend(events.iter().flat_map(|event| event.to_bytes()));
         fs::write(&path, bytes).unwrap();
-        path
+        (folder, path)
     }
 
     fn event(start_ns: u64, flags: u32, bytes: u32) -> Event {
         Event { start_ns, sector: start_ns, d2c_ns: 1, q2d_ns: 0, bytes, cmd_flags: flags, dev: 8 << 20 }
     }
 
-    fn read(name: &str, events: &[Event], selection: Selection) -> Vec<Request> {
-        let path = recording(name, events);
+    fn read(events: &[Event], selection: Selection) -> Vec<Request> {
+        let (_folder, path) = recording(events);
         let mut reader = Reader::open(&path, selection).unwrap();
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         loop {
@@ -216,7 +219,6 @@ mod tests {
             }
             all.extend_from_slice(&batch);
         }
-        fs::remove_file(path).unwrap();
         all
     }
 
@@ -224,7 +226,7 @@ mod tests {
     fn requests_come_in_the_order_of_their_issue() {
         let starts = [300, 100, 200, 900, 500, 400, 1000];
         let events: Vec<Event> = starts.iter().map(|&at| event(at, 0, 512)).collect();
-        let found = read("order", &events, Selection::default());
+        let found = read(&events, Selection::default());
         let times: Vec<u64> = found.iter().map(|request| request.at_ns).collect();
         assert_eq!(times, [0, 100, 200, 300, 400, 800, 900]);
         assert_eq!(found[0].offset_bytes, 100 * 512);
@@ -234,8 +236,7 @@ mod tests {
     fn kinds_are_those_of_the_operations() {
         let flags = [(0, 512), (1, 512), (3, 512), (1, 0), (9, 512), (34, 0)];
         let events: Vec<Event> = flags.iter().zip(1..).map(|(&(flags, bytes), at)| event(at, flags, bytes)).collect();
-        let kinds: Vec<Kind> =
-            read("kinds", &events, Selection::default()).iter().map(|request| request.kind).collect();
+        let kinds: Vec<Kind> = read(&events, Selection::default()).iter().map(|request| request.kind).collect();
         assert_eq!(kinds, [Kind::Read, Kind::Write, Kind::Trim, Kind::Flush]);
     }
 
@@ -245,19 +246,18 @@ mod tests {
         events[2].dev = (9 << 20) | 1;
         let own = Selection { own_only: true, device: None };
         let lengths = |found: Vec<Request>| -> Vec<u64> { found.iter().map(|request| request.length_bytes).collect() };
-        assert_eq!(lengths(read("own", &events, own)), [1024, 2048]);
+        assert_eq!(lengths(read(&events, own)), [1024, 2048]);
         let one = Selection { own_only: true, device: Some((9, 1)) };
-        assert_eq!(lengths(read("one", &events, one)), [2048]);
+        assert_eq!(lengths(read(&events, one)), [2048]);
     }
 
     #[test]
     fn what_is_no_recording_is_refused() {
-        let path = recording("cut", &[event(1, 0, 512)]);
+        let (_folder, path) = recording(&[event(1, 0, 512)]);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(Reader::open(&path, Selection::default()).is_err());
         fs::write(&path, b"something else").unwrap();
         assert!(Reader::open(&path, Selection::default()).is_err());
-        fs::remove_file(path).unwrap();
     }
 }

@@ -40,7 +40,7 @@ pub mod opcode {
 }
 
 pub mod init {
-    //! Flags of INIT that are wanted.
+    //! Flags of INIT that are asked for.
     pub const ASYNC_READ: u32 = 1 << 0;
     pub const BIG_WRITES: u32 = 1 << 5;
     pub const ASYNC_DIO: u32 = 1 << 15;
@@ -68,31 +68,13 @@ pub mod ring {
     pub const COMMIT_AND_FETCH: u32 = 2;
 }
 
-/// Flags of an OPEN's reply: no page cache, and writes beside each other.
+/// Flags of an OPEN's reply: no page cache, and parallel writes.
 pub const OPEN_DIRECT: u32 = (1 << 0) | (1 << 6);
 
 pub mod attribute {
     //! Which of SETATTR's fields count.
     pub const SIZE: u32 = 1 << 3;
     pub const HANDLE: u32 = 1 << 6;
-}
-
-pub mod allocate {
-    //! Modes of fallocate(2).
-    pub const KEEP_SIZE: u32 = 1;
-    pub const PUNCH_HOLE: u32 = 2;
-    pub const ZERO_RANGE: u32 = 16;
-}
-
-pub mod errno {
-    //! Numbers of errors (Linux UAPI, errno-base.h).
-    pub const IO: i32 = 5;
-    pub const INVALID: i32 = 22;
-    pub const TOO_BIG: i32 = 27;
-    pub const NO_SPACE: i32 = 28;
-    pub const READ_ONLY: i32 = 30;
-    pub const NOT_IMPLEMENTED: i32 = 38;
-    pub const NOT_SUPPORTED: i32 = 95;
 }
 
 /// A request: checked to be as long as it says.
@@ -106,7 +88,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// None when it is not a whole request.
+    /// Reads a request from /dev/fuse. Returns `None` when it is not whole.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let whole = Fields(bytes);
         let length = whole.u32(0)? as usize;
@@ -157,7 +139,7 @@ impl Fields<'_> {
     }
 }
 
-/// The header of a reply with so many bytes after it; `error` is an errno or 0.
+/// The header of a reply with this number of bytes after it. `error` is an errno or 0.
 pub fn out_header(unique: u64, error: i32, following: usize) -> [u8; OUT_HEADER] {
     let mut header = [0; OUT_HEADER];
     let length = (OUT_HEADER + following) as u32;

@@ -1,12 +1,17 @@
-//! What a program asks of the file's content: read from a request, within the file.
+//! What a program asks of the file's content, cut to the file's size.
 
 use std::ops::Range;
 
-use super::abi::{self, Fields, Request, allocate, errno, opcode};
+use super::abi::{self, Fields, Request, opcode};
 use super::metadata::MAX_DATA_BYTES;
 use crate::command::Op;
 
-pub const O_DSYNC: u32 = 0o10_000;
+const O_DSYNC: u32 = libc::O_DSYNC as u32;
+
+/// Modes of fallocate(2).
+const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
+const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
+const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
 
 /// What a program asks of the file.
 pub struct FileRequest {
@@ -18,10 +23,10 @@ pub struct FileRequest {
 }
 
 impl FileRequest {
-    /// Reads a request; the file has so many bytes.
+    /// Reads a request to a file of this size.
     pub fn read(request: Request<'_>, size: u64) -> Result<Self, i32> {
         match request.opcode {
-            opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(errno::INVALID),
+            opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(libc::EINVAL),
             opcode::FALLOCATE => Self::allocation(request.fields(), size),
             _ => Ok(Self { op: Op::Flush, range: 0..0, durable: false, caches: false }),
         }
@@ -47,15 +52,15 @@ impl FileRequest {
     /// `fuse_fallocate_in`. The size is fixed: what the kernel would take for growth is refused.
     fn allocation(fields: Fields<'_>, size: u64) -> Result<Self, i32> {
         let read = || Some((fields.u64(8)?, fields.u64(16)?, fields.u32(24)?));
-        let (offset, length, mode) = read().ok_or(errno::INVALID)?;
-        let op = match mode & !allocate::KEEP_SIZE {
-            allocate::PUNCH_HOLE => Op::Trim,
-            allocate::ZERO_RANGE => Op::WriteZeroes,
-            _ => return Err(errno::NOT_SUPPORTED),
+        let (offset, length, mode) = read().ok_or(libc::EINVAL)?;
+        let op = match mode & !KEEP_SIZE {
+            PUNCH_HOLE => Op::Trim,
+            ZERO_RANGE => Op::WriteZeroes,
+            _ => return Err(libc::EOPNOTSUPP),
         };
         let grows = offset.checked_add(length).is_none_or(|end| end > size);
-        if grows && mode & allocate::KEEP_SIZE == 0 {
-            return Err(errno::TOO_BIG);
+        if grows && mode & KEEP_SIZE == 0 {
+            return Err(libc::EFBIG);
         }
         Ok(Self { op, range: within(offset, length, size), durable: false, caches: false })
     }

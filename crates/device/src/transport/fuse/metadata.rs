@@ -1,7 +1,6 @@
-//! What the kernel is told of the file: how it is spoken to, what stat(2) and statfs(2) say. None of it asks the
-//! drive for anything.
+//! Answers about the file: the protocol's version, and what stat(2) and statfs(2) say. None of them needs the drive.
 
-use super::abi::{self, Fields, MAJOR, MINOR, ROOT, Request, attribute, errno, init, opcode};
+use super::abi::{self, Fields, MAJOR, MINOR, ROOT, Request, attribute, init, opcode};
 use crate::command::DriveInfo;
 
 /// Bytes of data in one request at most.
@@ -22,13 +21,13 @@ pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, fact
         opcode::INIT => greet(fields, over_ring && offers_ring(fields)),
         opcode::GETATTR => Ok(attributes(owner, facts)),
         opcode::SETATTR => {
-            resized(fields, facts).ok_or(errno::INVALID)?;
+            resized(fields, facts).ok_or(libc::EINVAL)?;
             Ok(attributes(owner, facts))
         }
         opcode::OPEN => open(fields, facts),
         opcode::STATFS => Ok(statistics(facts)),
         opcode::RELEASE | opcode::FLUSH | opcode::DESTROY => Ok(Vec::new()),
-        _ => Err(errno::NOT_IMPLEMENTED),
+        _ => Err(libc::ENOSYS),
     }
 }
 
@@ -55,11 +54,11 @@ pub fn offers_ring(fields: Fields<'_>) -> bool {
 
 /// `fuse_init_out`; the kernel and we speak the older of the two minor versions.
 fn greet(fields: Fields<'_>, over_ring: bool) -> Result<Vec<u8>, i32> {
-    let major = fields.u32(0).ok_or(errno::INVALID)?;
-    let minor = fields.u32(4).ok_or(errno::INVALID)?;
-    let offered = fields.u32(12).ok_or(errno::INVALID)?;
+    let major = fields.u32(0).ok_or(libc::EINVAL)?;
+    let minor = fields.u32(4).ok_or(libc::EINVAL)?;
+    let offered = fields.u32(12).ok_or(libc::EINVAL)?;
     if major != MAJOR || minor < 31 {
-        return Err(errno::NOT_SUPPORTED);
+        return Err(libc::EOPNOTSUPP);
     }
     let mut wanted = init::ASYNC_READ | init::BIG_WRITES | init::ASYNC_DIO | init::MAX_PAGES;
     let (mut most, mut more) = (MAX_DATA_BYTES, 0);
@@ -95,9 +94,9 @@ fn resized(fields: Fields<'_>, facts: &DriveInfo) -> Option<()> {
 }
 
 fn open(fields: Fields<'_>, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
-    let writes = fields.u32(0).ok_or(errno::INVALID)? & 0b11 != 0;
+    let writes = fields.u32(0).ok_or(libc::EINVAL)? & 0b11 != 0;
     if writes && facts.read_only {
-        return Err(errno::READ_ONLY);
+        return Err(libc::EROFS);
     }
     let mut body = vec![0; 8];
     body.extend(abi::OPEN_DIRECT.to_ne_bytes());

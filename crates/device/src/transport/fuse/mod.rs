@@ -1,8 +1,9 @@
 //! The drive as a file, through FUSE: any program can use it, without privileges.
 //!
-//! The file is the root of a file system of its own, so that nothing but reads and writes is ever asked. It is opened
-//! with direct I/O whatever the program says: its reads and writes reach the drive as they are, several at once. What
-//! the kernel caches in spite of that is dropped when the content changes, and soon in any case.
+//! The file is the root of a file system of its own, so that the kernel asks for little but reads and writes. It is
+//! opened with direct I/O whatever the program says: its reads and writes reach the drive as they are, several at once.
+//! What the kernel caches in spite of that is dropped when the content changes, and soon in any case. There are no
+//! other files, names or sizes: all that would change these is refused.
 //!
 //! Requests come through `io_uring` where the kernel has that enabled, and else by reading /dev/fuse.
 
@@ -23,7 +24,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-pub use self::session::{Origin, Reply, Session};
+pub use self::session::{FuseSession, Origin, Reply};
 
 use self::abi::{Request, opcode};
 use self::metadata::MAX_DATA_BYTES;
@@ -50,10 +51,10 @@ pub struct Fuse {
     ring: Option<Ring>,
     layout: Option<Layout>,
     mount: Mount,
-    session: Session,
+    session: FuseSession,
     request: Vec<u8>,
     out: Vec<u8>,
-    /// Whether the kernel still asks: not after somebody has unmounted it.
+    /// False once the file was unmounted, from when on the kernel sends no requests.
     mounted: bool,
     greeted: bool,
     polls: u64,
@@ -72,7 +73,7 @@ impl Fuse {
     pub fn new(number: u32, path: &Path, namespace: u32) -> io::Result<Self> {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mount = Mount::new(path)?;
-        let mut session = Session::new(number, owner);
+        let mut session = FuseSession::new(number, owner);
         let invalidator = if mount.aborts() { Invalidator::start(&mount.device) } else { None };
         if invalidator.is_none() {
             session.cached = None;
@@ -109,7 +110,7 @@ impl Fuse {
         }
     }
 
-    /// Bytes of the request, if there was one.
+    /// Takes a request from /dev/fuse: its bytes, if there was one.
     fn take(&mut self, drive: &mut dyn Drive) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.mount.device, &mut self.request[..]) {
             Ok(length) => {
@@ -120,9 +121,7 @@ impl Fuse {
                     self.ring = make_ring(&self.mount.device, self.layout, request);
                     self.session.over_ring = self.ring.is_some();
                 }
-                let Some(mut drive) = NamespaceDrive::new(drive, self.namespace) else {
-                    return Err(Errno::NXIO.into()); // no drive is served with such a mount
-                };
+                let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
                 self.session.received(&self.request[..length], &mut drive, &mut self.out);
                 if !self.out.is_empty() {
                     send(&self.mount.device, &[IoSlice::new(&self.out)])?;
@@ -141,11 +140,9 @@ impl Fuse {
             Err(error) => Err(error.into()),
         }
     }
-}
 
-impl Fuse {
-    /// Takes requests of the ring: how many. Their payloads are so short that a turn has no more bytes
-    /// than one of /dev/fuse.
+    /// Takes requests of the ring, and returns their number. Their payloads are short, so a turn has no more bytes than
+    /// one of /dev/fuse.
     fn take_entries(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
         let Some(ring) = &mut self.ring else {
             return Ok(0);
@@ -164,9 +161,7 @@ impl Fuse {
                 self.mounted &= !matches!(-result, libc::ENOTCONN | libc::ECONNABORTED);
                 continue;
             }
-            let Some(mut drive) = NamespaceDrive::new(drive, self.namespace) else {
-                return Err(Errno::NXIO.into()); // no drive is served with such a mount
-            };
+            let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
             let entry = ring.entry(number);
             self.out.clear();
             self.session.received_entry(number, entry, &mut drive, &mut self.out);
@@ -178,7 +173,7 @@ impl Fuse {
         Ok(requests)
     }
 
-    /// Takes requests from /dev/fuse: how many.
+    /// Takes requests from /dev/fuse, and returns their number.
     fn take_all(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
         let (mut requests, mut bytes) = (0, 0);
         while self.mounted && requests < TURN && bytes < TURN_BYTES {
@@ -191,7 +186,7 @@ impl Fuse {
         Ok(requests)
     }
 
-    /// Replies by the way by which the request came.
+    /// Replies the way the request came.
     fn reply(&mut self, origin: Origin, reply: &Reply, drive: &dyn Drive) -> io::Result<()> {
         let (head, content) = match reply {
             Reply::Short(bytes) => (&bytes[..], &[][..]),
@@ -305,7 +300,7 @@ impl Transport for Fuse {
     }
 }
 
-/// One reply; one that nobody waits for any more is no error.
+/// Sends one reply. It is no error if no program waits for it any more.
 fn send(device: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<()> {
     match rustix::io::writev(device, parts) {
         Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),

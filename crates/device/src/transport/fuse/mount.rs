@@ -1,4 +1,4 @@
-//! A file becomes a mount point: by mount(2) where that is allowed, else by fusermount3.
+//! Mounts on a file: by mount(2) as root, else by fusermount3.
 
 use std::fs::OpenOptions;
 use std::io::{self, IoSliceMut};
@@ -16,8 +16,8 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 const KIND: &str = "fuse.ioassay";
 const HELPER: &str = "fusermount3";
 
-/// A mounted file; dropped, it is unmounted, and removed if it was made here. A process of its own unmounts it where
-/// this one is killed: else all who look at the file would be told of a lost connection for ever.
+/// A mounted file. When it is dropped, the file is unmounted, and removed if it was made here. A watcher process unmounts
+/// it if this process is killed: else every access to the file would fail with a lost connection forever.
 pub struct Mount {
     path: PathBuf,
     pub device: OwnedFd,
@@ -104,27 +104,27 @@ fn abort_file(path: &Path) -> Option<PathBuf> {
     Some(abort)
 }
 
-/// A file to mount on; whether it had to be made.
+/// Prepares a file to mount on. Returns true if it had to be made.
 fn prepare(path: &Path) -> io::Result<bool> {
     let opened = OpenOptions::new().read(true).open(path);
     match opened.and_then(|file| file.metadata()) {
         Ok(found) if found.is_file() && found.len() == 0 => Ok(false),
-        Ok(_) => Err(said(path, "exists; expected an empty file or a new path")),
+        Ok(_) => Err(failed(path, "exists; expected an empty file or a new path")),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
             // What a drive left that was killed: a mount that nobody serves.
             rustix::mount::unmount(path, UnmountFlags::DETACH)
-                .map_err(|_| said(path, "is still mounted by a drive that ended; fusermount3 -u it"))?;
+                .map_err(|_| failed(path, "is still mounted by a drive that ended; fusermount3 -u it"))?;
             prepare(path)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             OpenOptions::new().write(true).create_new(true).open(path)?;
             Ok(true)
         }
-        Err(error) => Err(said(path, &error.to_string())),
+        Err(error) => Err(failed(path, &error.to_string())),
     }
 }
 
-fn said(path: &Path, what: &str) -> io::Error {
+fn failed(path: &Path, what: &str) -> io::Error {
     io::Error::other(format!("{}: {what}", path.display()))
 }
 
@@ -141,7 +141,7 @@ fn by_kernel(path: &Path) -> io::Result<OwnedFd> {
     let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
     let limits = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("ioassay", path, KIND, limits, Some(options.as_c_str()))
-        .map_err(|error| said(path, &format!("cannot be mounted: {error}")))?;
+        .map_err(|error| failed(path, &format!("cannot be mounted: {error}")))?;
     Ok(device)
 }
 
@@ -157,11 +157,11 @@ fn by_helper(path: &Path) -> io::Result<OwnedFd> {
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null());
     let status = helper.status().map_err(|error| {
-        said(path, &format!("cannot be mounted without root: {HELPER}: {error}; Debian has it in the package fuse3"))
+        failed(path, &format!("cannot be mounted without root: {HELPER}: {error}; Debian has it in the package fuse3"))
     })?;
     drop(helper);
     if !status.success() {
-        return Err(said(path, &format!("{HELPER} could not mount it")));
+        return Err(failed(path, &format!("{HELPER} could not mount it")));
     }
     let device = received(&ours)?;
     let flags = rustix::fs::fcntl_getfl(&device)?;

@@ -1,8 +1,8 @@
 //! What the kernel's page cache may hold of the file, and how it is dropped.
 //!
 //! The file is opened with direct I/O, but splice(2), sendfile(2) and private mappings go through the page cache all
-//! the same. What they read is dropped when the drive's content changes there, by whichever way, before anybody is told
-//! that it did; and a moment later in any case, so that what is read again is read from the drive.
+//! the same. What they read is dropped when the drive's content changes there, before any client is answered, and a
+//! moment later in any case, so that repeated reads reach the drive.
 
 use std::fs::File;
 use std::io::Write;

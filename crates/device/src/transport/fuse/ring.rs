@@ -1,9 +1,13 @@
 //! Requests of the kernel in memory that it shares with the drive, through `io_uring` (Linux 6.14,
-//! Documentation/filesystems/fuse/fuse-io-uring.rst).
+//! Documentation/filesystems/fuse/fuse-io-uring.rst). What requests mean is the session's matter.
 //!
 //! Each processor has a queue of entries, all on one ring: the kernel lays a request into an entry of the processor
 //! that its program runs on, and one system call takes the replies to many and brings further ones. A request that
 //! finds no entry waits in the kernel, so there are as many of them as a drive's queue has, within a bound of memory.
+//!
+//! It saves processor time: at depth 32 one system call serves ten reads, and a read takes 11 to 21 µs of a processor.
+//! With /dev/fuse each read takes two calls, and 25 to 31 µs (Linux 6.18, two busy processors). Rates at depth 1 and 32
+//! are 0.91 and 1.05 times those of /dev/fuse (benches/README.md).
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,6 +19,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::event::EventfdFlags;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use io_uring::types::Fixed;
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -90,21 +95,11 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     fn new(layout: Layout) -> io::Result<Self> {
+        let (bytes, flags) = (layout.memory_bytes(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: an anonymous mapping wherever the kernel wants touches nothing that exists.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                layout.memory_bytes(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, layout }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, layout })
     }
 
     /// Where the header and the payload of an entry begin.
@@ -139,7 +134,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, which is not borrowed any more; the ring is closed before.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.layout.memory_bytes()) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.layout.memory_bytes()) };
     }
 }
 

@@ -1,12 +1,14 @@
 //! One mounted file, without the descriptor: requests of the kernel come in, commands of the drive and replies go out.
 //!
-//! Programs may ask for any range of bytes, as of any file. The drive knows whole blocks, so a range
-//! that is not is widened: what is read too much is not handed on, and what is written too much is
-//! the present content, which no other command can change between, since one thread does all.
+//! Programs may ask for any range of bytes, as of any file. The drive has whole blocks, so other ranges are widened:
+//! what is read in excess is not handed on, and what is written in excess is the present content. No other command can
+//! change that in between, since one thread does all.
 
 use std::ops::Range;
 
-use super::abi::{self, Fields, Request, errno, opcode};
+use slab::Slab;
+
+use super::abi::{self, Fields, Request, opcode};
 use super::file_request::FileRequest;
 use super::metadata;
 use super::page_cache::CachedRanges;
@@ -15,7 +17,7 @@ use crate::command::{Command, Drive, Op, Status, Tag};
 /// More zeroes than two blocks have.
 const ZEROES: [u8; 8192] = [0; 8192];
 
-/// How a request came: its reply goes the same way.
+/// How a request came. Its reply goes the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// It was read from /dev/fuse.
@@ -24,7 +26,7 @@ pub enum Origin {
     Entry(u32),
 }
 
-/// A request that the drive has something to do for.
+/// A request for which the drive has commands.
 #[derive(Debug, Clone)]
 struct Waiting {
     unique: u64,
@@ -49,28 +51,26 @@ pub enum Reply {
     Content([u8; abi::OUT_HEADER], Range<u64>),
 }
 
-pub struct Session {
+pub struct FuseSession {
     transport: u32,
     owner: (u32, u32),
-    /// Requests in flight at their places, and the places that are free.
-    waiting: Vec<Option<Waiting>>,
-    free: Vec<u32>,
+    /// Requests in flight. Their commands carry their places.
+    waiting: Slab<Waiting>,
     in_flight: usize,
     widened: Vec<u8>,
     /// Whether the kernel is to be answered that requests come through a ring, and their data at most.
     pub over_ring: bool,
-    /// What the page cache may hold; `None` where it could not be dropped from there.
+    /// Ranges that the page cache may hold. `None` where they could not be dropped from there.
     pub cached: Option<CachedRanges>,
 }
 
-impl Session {
+impl FuseSession {
     /// A file of the transport with this number; `owner` are a user and a group.
     pub fn new(transport: u32, owner: (u32, u32)) -> Self {
         Self {
             transport,
             owner,
-            waiting: Vec::new(),
-            free: Vec::new(),
+            waiting: Slab::new(),
             in_flight: 0,
             widened: Vec::new(),
             over_ring: false,
@@ -83,18 +83,14 @@ impl Session {
         self.in_flight
     }
 
-    /// Whether the page cache waits for this command of its.
+    /// Whether the page cache waits for this command of the file.
     pub fn caches(&self, command: &Command) -> bool {
-        let place = usize::try_from(command.tag.command).ok();
-        let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
-        request.is_some_and(|request| request.caches)
+        self.waiting.get(command.tag.command as usize).is_some_and(|request| request.caches)
     }
 
     /// How the request of this command came.
     pub fn origin(&self, command: &Command) -> Origin {
-        let place = usize::try_from(command.tag.command).ok();
-        let request = place.and_then(|place| self.waiting.get(place)?.as_ref());
-        request.map_or(Origin::Device, |request| request.origin)
+        self.waiting.get(command.tag.command as usize).map_or(Origin::Device, |request| request.origin)
     }
 
     /// Takes one request as it was read from the kernel. What can be answered at once is appended
@@ -102,7 +98,7 @@ impl Session {
     pub fn received(&mut self, bytes: &[u8], drive: &mut dyn Drive, out: &mut Vec<u8>) {
         // Else there is no number to answer to.
         if let Some(request) = Request::parse(bytes) {
-            self.take(request, Origin::Device, drive, out);
+            self.accept(request, Origin::Device, drive, out);
         }
     }
 
@@ -116,15 +112,15 @@ impl Session {
     ) {
         let before = (out.len(), self.in_flight);
         if let Some(request) = Request::of_entry(header, payload) {
-            self.take(request, Origin::Entry(number), drive, out);
+            self.accept(request, Origin::Entry(number), drive, out);
         }
         if before == (out.len(), self.in_flight) {
             let unique = Fields(header).u64(abi::ring::COMMIT).unwrap_or(0);
-            out.extend(abi::out_header(unique, errno::NOT_IMPLEMENTED, 0));
+            out.extend(abi::out_header(unique, libc::ENOSYS, 0));
         }
     }
 
-    fn take(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive, out: &mut Vec<u8>) {
+    fn accept(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive, out: &mut Vec<u8>) {
         let result = match request.opcode {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return,
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FALLOCATE => {
@@ -146,9 +142,8 @@ impl Session {
 
     /// A command of this file has ended: the reply to its request, if it was the last of it.
     pub fn answered(&mut self, command: &Command, status: Status) -> Option<Reply> {
-        let place = usize::try_from(command.tag.command).ok()?;
-        let waiting = self.waiting.get_mut(place)?;
-        let request = waiting.as_mut()?;
+        let place = command.tag.command as usize;
+        let request = self.waiting.get_mut(place)?;
         self.in_flight -= 1;
         request.left -= 1;
         if request.status == Status::Done {
@@ -157,8 +152,7 @@ impl Session {
         if request.left > 0 {
             return None;
         }
-        let done = waiting.take()?;
-        self.free.push(place as u32);
+        let done = self.waiting.remove(place);
         let error = errno_of(done.status);
         let length = done.wanted.end - done.wanted.start;
         Some(match done.op {
@@ -176,22 +170,22 @@ impl Session {
         })
     }
 
-    /// Whether there was anything to do: of a range beyond the end there is not.
+    /// Submits the commands of a request. Returns false if its range lies beyond the end, so that there are none.
     fn begin(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive) -> Result<bool, i32> {
         let (size, block) = (drive.facts().size_bytes, u64::from(drive.facts().block_bytes));
         let file_request = FileRequest::read(request, size)?;
         let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if changes && drive.facts().read_only {
-            return Err(errno::READ_ONLY);
+            return Err(libc::EROFS);
         }
         if file_request.op == Op::Write && file_request.range.start >= size {
-            return Err(errno::NO_SPACE);
+            return Err(libc::ENOSPC);
         }
         if file_request.op != Op::Flush && file_request.range.is_empty() {
             return Ok(false);
         }
         if file_request.caches {
-            let cached = self.cached.as_mut().ok_or(errno::NOT_SUPPORTED)?;
+            let cached = self.cached.as_mut().ok_or(libc::EOPNOTSUPP)?;
             cached.insert(file_request.range.clone());
         }
         if changes {
@@ -216,7 +210,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Whole blocks are trimmed, or zeroed; what a program asked for of others is written.
+    /// Trims or zeroes whole blocks. Of other blocks, the part that the program named is overwritten with zeroes.
     fn zero(&mut self, whose: (u64, Origin), file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
         let Range { start, end } = file_request.range;
         let (first, last) = (start.next_multiple_of(block), end / block * block);
@@ -254,10 +248,10 @@ impl Session {
         self.widened = whole;
     }
 
-    /// A place for a request of so many commands.
+    /// A place for a request of this number of commands.
     fn place(&mut self, (unique, origin): (u64, Origin), file_request: &FileRequest, commands: usize) -> Tag {
         self.in_flight += commands;
-        let waiting = Some(Waiting {
+        let place = self.waiting.insert(Waiting {
             unique,
             origin,
             op: file_request.op,
@@ -266,14 +260,7 @@ impl Session {
             left: commands,
             status: Status::Done,
         });
-        let place = if let Some(place) = self.free.pop() {
-            self.waiting[place as usize] = waiting;
-            place
-        } else {
-            self.waiting.push(waiting);
-            (self.waiting.len() - 1) as u32
-        };
-        Tag { transport: self.transport, queue: 0, command: u64::from(place) }
+        Tag { transport: self.transport, queue: 0, command: place as u64 }
     }
 }
 
@@ -313,12 +300,9 @@ fn reply(out: &mut Vec<u8>, unique: u64, body: &[u8]) {
 fn errno_of(status: Status) -> i32 {
     match status {
         Status::Done => 0,
-        Status::OutOfRange | Status::Zone(_) => errno::INVALID,
-        Status::ReadOnly => errno::READ_ONLY,
-        Status::NoSpace => errno::NO_SPACE,
-        Status::Failed | Status::Media | Status::PowerLost | Status::Aborted => errno::IO,
+        Status::OutOfRange | Status::Zone(_) => libc::EINVAL,
+        Status::ReadOnly => libc::EROFS,
+        Status::NoSpace => libc::ENOSPC,
+        Status::Failed | Status::Media | Status::PowerLost | Status::Aborted => libc::EIO,
     }
 }
-
-#[cfg(test)]
-mod tests;

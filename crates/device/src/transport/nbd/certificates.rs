@@ -1,8 +1,8 @@
 //! The folder with certificates that qemu, libnbd and nbdkit know: `ca-cert.pem`, `server-cert.pem` and
 //! `server-key.pem`, and `ca-crl.pem` if certificates were revoked.
 //!
-//! Clients have to show a certificate of that authority. Deliberately absent: pre-shared keys, and
-//! clients without certificates, whom nothing would tell from any other.
+//! Clients have to show a certificate of that authority. It leaves out pre-shared keys, and clients without
+//! certificates, whom nothing would tell from any other.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -63,23 +63,23 @@ impl Certificates {
         let provider = Arc::new(ring::default_provider());
         let authority = authority(folder, &provider)?;
         let chain = certificates(&folder.join(CERTIFICATE))?;
-        let own = chain[0].clone();
-        let verifier = Arc::new(KnownClients { authority, own: own.clone() });
         let key = private_key(&folder.join(KEY))?;
+        let peers = Arc::new(KnownPeers { authority, own: chain[0].clone() });
+        let versions = |error: Error| broken(&folder.join(CERTIFICATE), &error);
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| broken(&folder.join(CERTIFICATE), &error))?
-            .with_client_cert_verifier(verifier)
+            .map_err(versions)?
+            .with_client_cert_verifier(peers.clone())
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(|error| unfit(folder, &error))?;
         // No connection is resumed: nothing is kept of one that ended.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        let probe = ClientConfig::builder_with_provider(provider.clone())
+        let probe = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| broken(&folder.join(CERTIFICATE), &error))?
+            .map_err(versions)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(ThisServer { own, provider }))
+            .with_custom_certificate_verifier(peers)
             .with_client_auth_cert(chain, key)
             .map_err(|error| unfit(folder, &error))?;
         Ok(Self { server: Arc::new(server), probe: Arc::new(probe) })
@@ -104,31 +104,26 @@ fn authority(folder: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Cl
         added.map_err(|error| broken(&path, &error))?;
     }
     let revoked = folder.join(REVOKED);
-    let lists = if revoked.exists() { revocation_lists(&revoked)? } else { Vec::new() };
+    let lists: Vec<CertificateRevocationListDer<'_>> =
+        if revoked.exists() { items(&revoked, "no list of revoked certificates")? } else { Vec::new() };
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .with_crls(lists)
         .build()
         .map_err(|error| broken(&revoked, &error))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+/// All items of a kind that a file holds: at least one. `nothing` is what a file without any holds.
+fn items<T: PemObject>(path: &Path, nothing: &str) -> Result<Vec<T>, CertificateError> {
     let (text, _) = content(path)?;
-    let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&text).collect();
-    match all {
+    match T::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(broken(path, "no certificate")),
+        Ok(_) => Err(broken(path, nothing)),
         Err(error) => Err(broken(path, &error)),
     }
 }
 
-fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
-    let (text, _) = content(path)?;
-    let all: Result<Vec<_>, pem::Error> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(broken(path, "no list of revoked certificates")),
-        Err(error) => Err(broken(path, &error)),
-    }
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    items(path, "no certificate")
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
@@ -176,15 +171,42 @@ fn unfit(folder: &Path, error: &Error) -> CertificateError {
     }
 }
 
-/// Clients with a certificate of the authority; and who has the server's own key, which is a client in
-/// its process that measures how long the transport takes.
+/// Who may be at the other end: clients with a certificate of the authority, and this process itself with the server's
+/// own key, which measures as a client how long the transport takes.
 #[derive(Debug)]
-struct KnownClients {
+struct KnownPeers {
     authority: Arc<dyn ClientCertVerifier>,
     own: CertificateDer<'static>,
 }
 
-impl ClientCertVerifier for KnownClients {
+/// Signatures of both sides are checked alike.
+macro_rules! signatures_as_of_the_authority {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.authority.verify_tls12_signature(message, certificate, signature)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.authority.verify_tls13_signature(message, certificate, signature)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.authority.supported_verify_schemes()
+        }
+    };
+}
+
+impl ClientCertVerifier for KnownPeers {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.authority.root_hint_subjects()
     }
@@ -201,37 +223,11 @@ impl ClientCertVerifier for KnownClients {
         self.authority.verify_client_cert(certificate, intermediates, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authority.supported_verify_schemes()
-    }
+    signatures_as_of_the_authority!();
 }
 
-/// The server with just this certificate.
-#[derive(Debug)]
-struct ThisServer {
-    own: CertificateDer<'static>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for ThisServer {
+/// For the probe: no server but this one.
+impl ServerCertVerifier for KnownPeers {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -240,34 +236,9 @@ impl ServerCertVerifier for ThisServer {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if *certificate == self.own {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(Unaccepted::UnknownIssuer.into())
-        }
+        let is_own = *certificate == self.own;
+        is_own.then(ServerCertVerified::assertion).ok_or(Unaccepted::UnknownIssuer.into())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    signatures_as_of_the_authority!();
 }

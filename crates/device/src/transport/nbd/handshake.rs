@@ -1,4 +1,4 @@
-//! The negotiation: options until one of them begins the transmission.
+//! The negotiation: the client sends options until one of them begins the transmission.
 
 use super::wire::{
     MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, allocation, can, hello, info, option,
@@ -6,7 +6,7 @@ use super::wire::{
 };
 use crate::command::{Drive, DriveInfo};
 use crate::namespace::{FIRST, Namespace};
-use crate::transport::socket::{End, Then};
+use crate::transport::socket::{End, Received, Then};
 
 /// Data of the longest option: an export's name has at most 4096 bytes, and a few numbers follow.
 const MAX_OPTION_BYTES: u32 = 8 << 10;
@@ -26,9 +26,9 @@ const MAX_OPTIONS: u32 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
-    /// Nothing, and there are no means to.
+    /// Nothing is encrypted, since there are no certificates.
     None,
-    /// Nothing yet. The client may ask for it, or leave, and no more (mode `FORCEDTLS` of the document).
+    /// Nothing is encrypted yet. The client may only ask for TLS, or leave (mode `FORCEDTLS` of the document).
     Required,
     Tls,
 }
@@ -44,22 +44,14 @@ pub struct Handshake {
     options: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// How many of them are done with.
-    pub consumed: usize,
-    /// What follows, unless it was agreed.
-    pub then: Then,
-    pub agreed: Option<Agreement>,
-}
-
 enum Step {
     Goes,
+    Follows(Then),
     /// The transmission begins, of this export.
     Agreed(u32),
-    Encrypts,
-    Ends,
 }
+
+const ENDS: Step = Step::Follows(Then::Ends(End::Now));
 
 impl Handshake {
     pub fn new(encryption: Encryption, out: &mut Vec<u8>) -> Self {
@@ -69,56 +61,65 @@ impl Handshake {
         Self { encryption, flags: None, structured: false, allocation_of: None, options: 0 }
     }
 
-    /// Takes what the client sent. `name` is that of the first export, besides the empty one.
-    pub fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>, name: &str, drive: &dyn Drive) -> Progress {
+    /// Takes what the client sent; and what was agreed on when the transmission begins. `name` is that of the first
+    /// export, besides the empty one.
+    pub fn received(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        name: &str,
+        drive: &dyn Drive,
+    ) -> (Received, Option<Agreement>) {
         let exports = Exports { name, drive };
         let mut consumed = 0;
-        if self.flags.is_none() {
-            if bytes.len() < 4 {
-                return Progress { consumed, then: Then::Wants(4), agreed: None };
-            }
-            let flags = u32_at(bytes, 0);
-            if flags & !u32::from(hello::FIXED_NEWSTYLE | hello::NO_ZEROES) != 0 {
-                return ended(bytes);
-            }
-            self.flags = Some(flags as u16);
-            consumed = 4;
-        }
         loop {
-            let rest = &bytes[consumed..];
-            if rest.len() < OPTION_BYTES {
-                return Progress { consumed, then: Then::Wants(OPTION_BYTES), agreed: None };
-            }
-            let length = u32_at(rest, 12);
-            self.options += 1;
-            if u64_at(rest, 0) != OPTION_MAGIC || length > MAX_OPTION_BYTES || self.options > MAX_OPTIONS {
-                return ended(bytes);
-            }
-            let whole = OPTION_BYTES + length as usize;
-            let Some(data) = rest.get(OPTION_BYTES..whole) else {
-                self.options -= 1;
-                return Progress { consumed, then: Then::Wants(whole), agreed: None };
+            let (used, step) = match self.flags {
+                None => self.take_flags(&bytes[consumed..]),
+                Some(_) => self.take_option(&bytes[consumed..], out, &exports),
             };
-            consumed += whole;
-            match self.choose(u32_at(rest, 8), data, out, &exports) {
-                Step::Goes => {}
-                Step::Agreed(namespace) => {
-                    return Progress {
-                        consumed,
-                        then: Then::Wants(1),
-                        agreed: Some(Agreement {
-                            structured: self.structured,
-                            allocation: self.allocation_of == Some(namespace),
-                            namespace,
-                        }),
-                    };
-                }
-                Step::Encrypts => {
-                    return Progress { consumed, then: Then::Encrypts, agreed: None };
-                }
-                Step::Ends => return ended(bytes),
-            }
+            consumed += used;
+            let (then, namespace) = match step {
+                Step::Goes => continue,
+                Step::Follows(then) => (then, None),
+                Step::Agreed(namespace) => (Then::Wants(1), Some(namespace)),
+            };
+            let agreement = namespace.map(|namespace| Agreement {
+                structured: self.structured,
+                allocation: self.allocation_of == Some(namespace),
+                namespace,
+            });
+            return (Received { consumed, then }, agreement);
         }
+    }
+
+    /// How many bytes the client's flags are, and what follows.
+    fn take_flags(&mut self, bytes: &[u8]) -> (usize, Step) {
+        if bytes.len() < 4 {
+            return (0, Step::Follows(Then::Wants(4)));
+        }
+        let flags = u32_at(bytes, 0);
+        if flags & !u32::from(hello::FIXED_NEWSTYLE | hello::NO_ZEROES) != 0 {
+            return (0, ENDS);
+        }
+        self.flags = Some(flags as u16);
+        (4, Step::Goes)
+    }
+
+    /// How many bytes an option is, and what follows.
+    fn take_option(&mut self, bytes: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> (usize, Step) {
+        if bytes.len() < OPTION_BYTES {
+            return (0, Step::Follows(Then::Wants(OPTION_BYTES)));
+        }
+        let length = u32_at(bytes, 12);
+        if u64_at(bytes, 0) != OPTION_MAGIC || length > MAX_OPTION_BYTES || self.options == MAX_OPTIONS {
+            return (0, ENDS);
+        }
+        let whole = OPTION_BYTES + length as usize;
+        let Some(data) = bytes.get(OPTION_BYTES..whole) else {
+            return (0, Step::Follows(Then::Wants(whole)));
+        };
+        self.options += 1;
+        (whole, self.choose(u32_at(bytes, 8), data, out, exports))
     }
 
     /// What was agreed in the clear is void, and nothing more may have come: whoever is between the
@@ -127,7 +128,7 @@ impl Handshake {
         self.encryption = Encryption::Tls;
         (self.structured, self.allocation_of) = (false, None);
         answer(out, option::STARTTLS, reply::ACK, &[]);
-        Step::Encrypts
+        Step::Follows(Then::Encrypts)
     }
 
     fn choose(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Step {
@@ -137,32 +138,32 @@ impl Handshake {
             option::STARTTLS if self.encryption != Encryption::None => {
                 answer(out, kind, reply::ERR_INVALID, b"malformed, or a second time");
             }
-            option::EXPORT_NAME if in_the_clear => return Step::Ends, // there is no way to say no
+            option::EXPORT_NAME if in_the_clear => return ENDS, // there is no way to say no
             _ if in_the_clear && kind != option::ABORT => {
                 answer(out, kind, reply::ERR_TLS_REQD, b"only with TLS");
             }
             option::EXPORT_NAME => {
                 let Some(namespace) = exports.find(data) else {
-                    return Step::Ends; // there is no way to say no
+                    return ENDS; // there is no way to say no
                 };
                 self.begin_at_once(out, namespace.facts);
                 return Step::Agreed(namespace.id);
             }
             option::ABORT => {
                 answer(out, kind, reply::ACK, &[]);
-                return Step::Ends;
+                return ENDS;
             }
             option::GO | option::INFO => {
-                let Some(wanted) = Wanted::read(data) else {
+                let Some(request) = ExportRequest::read(data) else {
                     answer(out, kind, reply::ERR_INVALID, b"malformed");
                     return Step::Goes;
                 };
-                let Some(namespace) = exports.find(wanted.name) else {
+                let Some(namespace) = exports.find(request.name) else {
                     answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
                     return Step::Goes;
                 };
                 let name = exports.name_of(namespace.id);
-                self.describe(kind, &wanted, out, &name, namespace.facts);
+                self.describe(kind, &request, out, &name, namespace.facts);
                 answer(out, kind, reply::ACK, &[]);
                 if kind == option::GO {
                     return Step::Agreed(namespace.id);
@@ -226,17 +227,17 @@ impl Handshake {
         }
     }
 
-    fn describe(&self, kind: u32, wanted: &Wanted<'_>, out: &mut Vec<u8>, name: &str, facts: &DriveInfo) {
+    fn describe(&self, kind: u32, request: &ExportRequest<'_>, out: &mut Vec<u8>, name: &str, facts: &DriveInfo) {
         let size = facts.size_bytes.to_be_bytes();
         let flags = transmission_flags(facts, self.structured).to_be_bytes();
         inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
-        if wanted.asks_for(info::NAME) {
+        if request.asks_for(info::NAME) {
             inform(out, kind, info::NAME, name.as_bytes());
         }
-        if wanted.asks_for(info::DESCRIPTION) {
+        if request.asks_for(info::DESCRIPTION) {
             inform(out, kind, info::DESCRIPTION, facts.model.as_bytes());
         }
-        // Told to those too who do not ask: nothing less than a block is served.
+        // Clients that do not ask need it, too: nothing less than a block is served.
         let sizes = [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
         inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
     }
@@ -268,13 +269,13 @@ impl<'a> Exports<'a> {
     }
 }
 
-/// Data of `GO` and `INFO`: a name, and what is to be told of it.
-struct Wanted<'a> {
+/// Data of `GO` and `INFO`: the name of an export, and which information is asked for.
+struct ExportRequest<'a> {
     name: &'a [u8],
     infos: &'a [u8],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ExportRequest<'a> {
     fn read(data: &'a [u8]) -> Option<Self> {
         let (name, rest) = word(data)?;
         let infos = rest.get(2..)?;
@@ -282,7 +283,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn asks_for(&self, kind: u16) -> bool {
-        self.infos.chunks_exact(2).any(|asked| u16_at(asked, 0) == kind)
+        self.infos.chunks_exact(2).any(|info| u16_at(info, 0) == kind)
     }
 }
 
@@ -313,10 +314,6 @@ fn word(data: &[u8]) -> Option<(&[u8], &[u8])> {
     data[4..].split_at_checked(length)
 }
 
-fn ended(bytes: &[u8]) -> Progress {
-    Progress { consumed: bytes.len(), then: Then::Ends(End::Now), agreed: None }
-}
-
 fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
     out.extend_from_slice(&option.to_be_bytes());
@@ -329,7 +326,7 @@ fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     answer(out, option, reply::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
-/// What the drive can. Any connection's flush covers what was answered on all of them, because there
+/// What the drive is capable of. Any connection's flush covers what was answered on all of them, because there
 /// is one drive behind them: so several connections are welcome.
 fn transmission_flags(facts: &DriveInfo, structured: bool) -> u16 {
     let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;

@@ -1,8 +1,8 @@
 //! The Network Block Device protocol, as the NBD project's own document describes it: fixed
-//! newstyle negotiation, structured and simple replies, and every command but resizing.
+//! newstyle negotiation, structured and simple replies, and all commands but the one that resizes.
 //!
-//! With certificates everything is encrypted, and clients have to show theirs. Deliberately absent:
-//! resizing and extended headers; both are refused as the document asks.
+//! With certificates everything is encrypted, and clients have to show theirs. It leaves out resizing and extended
+//! headers: it refuses both as the document asks.
 
 mod certificates;
 mod handshake;
@@ -14,12 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use certificates::{CertificateError, Certificates};
-pub use handshake::{Encryption, Handshake};
+use handshake::{Encryption, Handshake};
 use rustls::ServerConfig;
-pub use session::Transmission;
+use session::Transmission;
 
 use super::Probe;
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
+use crate::client::OverheadProbe;
+use crate::client::nbd::Client;
 use crate::command::{Answer, Drive};
 use crate::namespace::NamespaceDrive;
 
@@ -36,7 +38,7 @@ pub struct Export {
     /// numbers behind it: `drive-2`.
     pub name: String,
     pub connections: usize,
-    /// Whose clients it takes, all with TLS; without certificates everybody's, in the clear.
+    /// With certificates it takes only clients that have one, and TLS. Without, it takes all, in the clear.
     pub certificates: Option<Certificates>,
 }
 
@@ -57,8 +59,9 @@ pub struct Nbd {
     export: Export,
 }
 
+/// One connection.
 #[derive(Debug)]
-pub struct Session {
+pub struct NbdSession {
     transport: u32,
     queue: u32,
     opened: Instant,
@@ -71,6 +74,15 @@ enum Phase {
     Transmits(Transmission),
 }
 
+impl NbdSession {
+    fn transmission(&mut self) -> Option<&mut Transmission> {
+        match &mut self.phase {
+            Phase::Transmits(transmission) => Some(transmission),
+            Phase::Negotiates(_) => None,
+        }
+    }
+}
+
 impl Nbd {
     pub fn new(export: Export) -> Self {
         Self { export }
@@ -78,17 +90,14 @@ impl Nbd {
 }
 
 impl Protocol for Nbd {
-    type Session = Session;
+    type Session = NbdSession;
 
     fn name(&self) -> &'static str {
         "nbd"
     }
 
     fn address(&self, at: &Endpoint) -> String {
-        let scheme = match self.export.certificates {
-            Some(_) => "nbds",
-            None => "nbd",
-        };
+        let scheme = if self.export.certificates.is_some() { "nbds" } else { "nbd" };
         match at {
             Endpoint::Unix(path) => {
                 let path = escaped(&path.to_string_lossy());
@@ -99,74 +108,75 @@ impl Protocol for Nbd {
     }
 
     fn tls(&self) -> Option<Arc<ServerConfig>> {
-        let certificates = self.export.certificates.as_ref();
-        certificates.map(Certificates::server)
+        self.export.certificates.as_ref().map(Certificates::server)
     }
 
-    fn open(&mut self, transport: u32, queue: u32, now: Instant, _memory: &SharedMemory, out: &mut Vec<u8>) -> Session {
+    fn open(
+        &mut self,
+        transport: u32,
+        queue: u32,
+        now: Instant,
+        _memory: &SharedMemory,
+        out: &mut Vec<u8>,
+    ) -> NbdSession {
         let encryption = match self.export.certificates {
             Some(_) => Encryption::Required,
             None => Encryption::None,
         };
         let phase = Phase::Negotiates(Handshake::new(encryption, out));
-        Session { transport, queue, opened: now, phase }
+        NbdSession { transport, queue, opened: now, phase }
     }
 
-    fn received(&mut self, session: &mut Session, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
-        let mut consumed = 0;
+    fn received(
+        &mut self,
+        session: &mut NbdSession,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Received {
+        let mut negotiated = 0;
         if let Phase::Negotiates(handshake) = &mut session.phase {
-            let progress = handshake.received(bytes, out, &self.export.name, drive);
-            let Some(agreement) = progress.agreed else {
-                return Received { consumed: progress.consumed, then: progress.then };
-            };
-            consumed = progress.consumed;
+            let (received, agreement) = handshake.received(bytes, out, &self.export.name, drive);
+            let Some(agreement) = agreement else { return received };
+            negotiated = received.consumed;
             session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, agreement));
         }
-        match &mut session.phase {
-            Phase::Transmits(transmission) => {
-                let namespace = transmission.namespace();
-                let Some(mut drive) = NamespaceDrive::new(drive, namespace) else {
-                    return Received {
-                        consumed,
-                        then: Then::Ends(End::Now), // it was there when it was agreed on
-                    };
-                };
-                let received = transmission.received(&bytes[consumed..], out, &mut drive);
-                Received { consumed: consumed + received.consumed, ..received }
-            }
-            Phase::Negotiates(_) => Received { consumed, then: Then::Wants(1) },
-        }
+        let transmission = session.transmission();
+        let namespace = transmission.as_ref().and_then(|of| NamespaceDrive::new(drive, of.namespace()));
+        let (Some(transmission), Some(mut namespace)) = (transmission, namespace) else {
+            return Received { consumed: negotiated, then: Then::Ends(End::Now) }; // it was there when it was agreed on
+        };
+        let received = transmission.received(&bytes[negotiated..], out, &mut namespace);
+        Received { consumed: negotiated + received.consumed, ..received }
     }
 
-    fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Output, drive: &dyn Drive) {
-        if let Phase::Transmits(transmission) = &mut session.phase {
+    fn answer(&mut self, session: &mut NbdSession, answer: Answer, out: &mut Output, drive: &dyn Drive) {
+        if let Some(transmission) = session.transmission() {
             transmission.answer(answer, out, drive);
         }
     }
 
-    fn dropped(&mut self, session: &mut Session, answer: Answer) {
-        if let Phase::Transmits(transmission) = &mut session.phase {
+    fn dropped(&mut self, session: &mut NbdSession, answer: Answer) {
+        if let Some(transmission) = session.transmission() {
             transmission.dropped(answer);
         }
     }
 
-    fn in_flight(&self, session: &Session) -> usize {
+    fn in_flight(&self, session: &NbdSession) -> usize {
         match &session.phase {
             Phase::Transmits(transmission) => transmission.in_flight(),
             Phase::Negotiates(_) => 0,
         }
     }
 
-    fn tick(&mut self, session: &mut Session, now: Instant, _out: &mut Vec<u8>, _drive: &dyn Drive) -> Option<End> {
+    fn tick(&mut self, session: &mut NbdSession, now: Instant, _out: &mut Vec<u8>, _drive: &dyn Drive) -> Option<End> {
         let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
         (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
     }
 
-    fn closed(&mut self, _session: &mut Session) {}
-
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        let certificates = self.export.certificates.as_ref();
-        Some(Box::new(crate::client::nbd::OverheadProbe::new(at.clone(), certificates.map(Certificates::probe))))
+        let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(Certificates::probe));
+        Some(Box::new(OverheadProbe(move |waiting| Client::connect_with(&at, "", true, waiting, tls.clone()))))
     }
 }
 

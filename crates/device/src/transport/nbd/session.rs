@@ -1,4 +1,4 @@
-//! The transmission: requests and replies.
+//! The transmission: requests become commands of the drive, and their answers replies.
 
 use super::handshake::Agreement;
 use super::wire::{
@@ -32,10 +32,11 @@ pub struct Transmission {
 
 /// What a request comes to.
 enum Meaning {
-    /// A command for the drive.
+    /// A command for the drive, and whether it is to be durable (FUA).
     Command(Op, bool),
+    /// Nothing is left to do.
     Done,
-    /// What is allocated is told at once.
+    /// A question about allocation, which is answered at once.
     Extents,
     Refused(u32),
 }
@@ -64,7 +65,7 @@ impl Transmission {
             let Some(head) = rest.get(..REQUEST_BYTES) else {
                 break Then::Wants(REQUEST_BYTES);
             };
-            let Some(request) = Request::read(head) else {
+            let Some(request) = Request::decode(head) else {
                 break Then::Ends(End::Now);
             };
             let carries = request.kind == command::WRITE;
@@ -83,7 +84,7 @@ impl Transmission {
                 break Then::Blocked;
             }
             consumed += whole;
-            self.take(&request, data, out, drive);
+            self.submit(&request, data, out, drive);
         };
         Received { consumed, then }
     }
@@ -94,7 +95,7 @@ impl Transmission {
         self.in_flight >= MAX_IN_FLIGHT || (reads > 0 && too_long)
     }
 
-    fn take(&mut self, request: &Request, data: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) {
+    fn submit(&mut self, request: &Request, data: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) {
         match meaning(request, self.agreement, drive.facts()) {
             Meaning::Command(op, fua) => {
                 self.in_flight += 1;

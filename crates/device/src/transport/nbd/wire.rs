@@ -1,4 +1,5 @@
-//! Numbers and layouts of the protocol (the NBD project's own document). All are big-endian.
+//! Numbers and layouts of the protocol (the NBD project's own document), all big-endian. What they mean is the matter of
+//! the handshake and the session.
 
 /// First words of the server.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -146,8 +147,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads one; `None` if it does not begin as requests do. `bytes` are [`REQUEST_BYTES`].
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    /// `None` if the bytes do not begin as requests do. They are [`REQUEST_BYTES`].
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         (u32_at(bytes, 0) == REQUEST_MAGIC).then(|| Self {
             flags: u16_at(bytes, 4),
             kind: u16_at(bytes, 6),
@@ -157,7 +158,7 @@ impl Request {
         })
     }
 
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
         bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());

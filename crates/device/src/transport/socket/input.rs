@@ -1,4 +1,4 @@
-//! What arrived and is not understood yet, in a room that its user bounds.
+//! Bytes that arrived and that no protocol has consumed, in a buffer whose size its user bounds.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -18,7 +18,7 @@ pub struct Input {
 /// What a read from a socket gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
-    /// So many bytes; whether there may be more.
+    /// This number of bytes. There may be more.
     Bytes(usize),
     Nothing,
     /// The other side sends no more.

@@ -1,22 +1,21 @@
-//! Sockets that listen and streams that came from them: Unix or TCP, never waiting.
+//! Sockets that listen, Unix or TCP, and streams that come from them. Neither ever waits.
 
 use std::fs;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, fchmod};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, sendmsg,
-    socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
 };
 
-use super::{Endpoint, TlsStream};
+use super::{Endpoint, Stream};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -36,19 +35,18 @@ pub enum ListenError {
     Failed { endpoint: Endpoint, source: io::Error },
 }
 
+/// Answers that a Unix socket takes before the client reads any, as far as the system allows. With Linux's usual 208
+/// KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most likely since a full socket has room
+/// again only when three quarters are read (`unix_writable`, `net/unix/af_unix.c`).
+const UNIX_SEND_BYTES: usize = 1 << 20;
+
 /// A socket that listens. Its file, if it has one, goes with it.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
+    socket: OwnedFd,
     endpoint: Endpoint,
     /// Device and inode of the socket's file, to remove no other.
     file: Option<(u64, u64)>,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Unix(UnixListener),
-    Tcp(TcpListener),
 }
 
 impl Listener {
@@ -72,18 +70,14 @@ impl Listener {
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         listen(&socket, BACKLOG)?;
         let file = fs::symlink_metadata(path)?;
-        Ok(Self {
-            socket: Socket::Unix(socket.into()),
-            endpoint: Endpoint::Unix(path.to_owned()),
-            file: Some((file.dev(), file.ino())),
-        })
+        Ok(Self { socket, endpoint: Endpoint::Unix(path.to_owned()), file: Some((file.dev(), file.ino())) })
     }
 
     fn bind_tcp(address: SocketAddr) -> Result<Self, Refusal> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let endpoint = Endpoint::Tcp(listener.local_addr()?);
-        Ok(Self { socket: Socket::Tcp(listener), endpoint, file: None })
+        Ok(Self { socket: listener.into(), endpoint, file: None })
     }
 
     /// Where it listens, the port that the kernel chose included.
@@ -98,24 +92,23 @@ impl Listener {
 
     /// The next client, if one waits.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
-        let accepted = match &self.socket {
-            Socket::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Socket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
-        };
-        match accepted {
-            Ok(stream) => Ok(stream.prepare().is_ok().then_some(stream)),
-            Err(error) if passes(&error) => Ok(None),
-            Err(error) => Err(error),
+        match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => {
+                let prepared = match self.endpoint {
+                    Endpoint::Unix(_) => sockopt::set_socket_send_buffer_size(&socket, UNIX_SEND_BYTES),
+                    Endpoint::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true),
+                };
+                Ok(prepared.is_ok().then(|| Stream::new(socket)))
+            }
+            Err(error) if passes(error) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Unix(listener) => listener.as_fd(),
-            Socket::Tcp(listener) => listener.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
@@ -131,157 +124,14 @@ impl Drop for Listener {
     }
 }
 
-/// Answers that a Unix socket takes before the client reads any, as far as the system allows. With Linux's usual 208
-/// KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most likely since a full socket has room
-/// again only when three quarters are read (`unix_writable`, `net/unix/af_unix.c`).
-const UNIX_SEND_BYTES: usize = 1 << 20;
-
-#[derive(Debug)]
-pub enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-    Tls(Box<TlsStream>),
-}
-
-impl Stream {
-    /// The same stream with TLS, once `plain` was sent.
-    pub fn encrypted(self, connection: rustls::Connection, plain: Vec<u8>) -> Self {
-        Stream::Tls(Box::new(TlsStream::new(self, connection, plain)))
-    }
-
-    /// Without TLS: what is read is as it arrived.
-    pub fn socket(&mut self) -> &mut Stream {
-        match self {
-            Stream::Tls(stream) => stream.socket_mut(),
-            plain => plain,
-        }
-    }
-
-    /// Whether there are bytes to be read that no descriptor tells of.
-    pub fn has_plaintext(&self) -> bool {
-        matches!(self, Stream::Tls(stream) if stream.has_plaintext())
-    }
-
-    /// Whether bytes that were taken to be sent wait for the socket.
-    pub fn is_unsent(&self) -> bool {
-        matches!(self, Stream::Tls(stream) if stream.is_unsent())
-    }
-
-    /// Sends what was taken to be sent and waits for the socket; whether that was all.
-    pub fn settle(&mut self) -> io::Result<bool> {
-        match self {
-            Stream::Tls(stream) => stream.settle(),
-            Stream::Unix(_) | Stream::Tcp(_) => Ok(true),
-        }
-    }
-
-    fn prepare(&self) -> io::Result<()> {
-        match self {
-            Stream::Unix(stream) => {
-                rustix::net::sockopt::set_socket_send_buffer_size(stream, UNIX_SEND_BYTES)?;
-                stream.set_nonblocking(true)
-            }
-            Stream::Tcp(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)
-            }
-            Stream::Tls(stream) => stream.socket().prepare(),
-        }
-    }
-
-    /// Makes reading and writing wait, or not.
-    pub fn set_nonblocking(&self, to: bool) -> io::Result<()> {
-        match self {
-            Stream::Unix(stream) => stream.set_nonblocking(to),
-            Stream::Tcp(stream) => stream.set_nonblocking(to),
-            Stream::Tls(stream) => stream.socket().set_nonblocking(to),
-        }
-    }
-
-    /// Says that nothing more will be sent.
-    pub fn finish_sending(&mut self) {
-        // A peer that is gone already needs not be told.
-        let _ = match self {
-            Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Write),
-            Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Write),
-            Stream::Tls(stream) => {
-                stream.finish_sending();
-                Ok(())
-            }
-        };
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.read(into),
-            Stream::Tcp(stream) => stream.read(into),
-            Stream::Tls(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if let Stream::Tls(stream) = self {
-            return stream.write_vectored(slices);
-        }
-        // The standard library's would raise SIGPIPE, as writev(2) does.
-        let no_ancillary = &mut SendAncillaryBuffer::default();
-        Ok(sendmsg(&*self, slices, no_ancillary, SendFlags::NOSIGNAL)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl Stream {
-    /// Whether its client hung up. What it sent before may still be there to be read.
-    pub fn is_hung_up(&self) -> io::Result<bool> {
-        is_ready(self, PollFlags::RDHUP)
-    }
-}
-
-fn is_ready(socket: &impl AsFd, wanted: PollFlags) -> io::Result<bool> {
-    let mut looked = [PollFd::new(socket, wanted)];
-    let now = Timespec::default();
-    Ok(retry_on_intr(|| poll(&mut looked, Some(&now)))? > 0)
-}
-
-impl AsRawFd for Stream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-}
-
 /// Connects as a client. The stream waits until [`Stream::set_nonblocking`] says otherwise.
 pub fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     match endpoint {
-        Endpoint::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+        Endpoint::Unix(path) => UnixStream::connect(path).map(Stream::new),
         Endpoint::Tcp(address) => {
             let stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
+            Ok(Stream::new(stream))
         }
     }
 }
@@ -298,8 +148,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
-impl From<rustix::io::Errno> for Refusal {
-    fn from(error: rustix::io::Errno) -> Self {
+impl From<Errno> for Refusal {
+    fn from(error: Errno) -> Self {
         io::Error::from(error).into()
     }
 }
@@ -332,33 +182,32 @@ fn remove_stale(path: &Path) -> Result<(), Refusal> {
     }
 }
 
+/// Whether a socket is ready now. Signals do not disturb the question.
+pub(super) fn is_ready(socket: &impl AsFd, wanted: PollFlags) -> io::Result<bool> {
+    let mut polled = [PollFd::new(socket, wanted)];
+    Ok(retry_on_intr(|| poll(&mut polled, Some(&Timespec::default())))? > 0)
+}
+
 /// Whether accepting may work again without anybody's help (accept(2), "Error handling").
-fn passes(error: &io::Error) -> bool {
-    let kind = error.kind();
-    if matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted) {
-        return true;
-    }
-    let of_the_client = [libc::EPROTO, libc::ENETDOWN, libc::EHOSTDOWN, libc::EHOSTUNREACH, libc::ENETUNREACH];
-    let of_the_moment = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EPERM];
-    error.raw_os_error().is_some_and(|code| of_the_client.contains(&code) || of_the_moment.contains(&code))
+fn passes(error: Errno) -> bool {
+    matches!(error, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED)
+        // Errors of the client's network.
+        || matches!(error, Errno::PROTO | Errno::NETDOWN | Errno::HOSTDOWN | Errno::HOSTUNREACH | Errno::NETUNREACH)
+        // Shortages of the moment.
+        || matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::PERM)
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("ioassay-listen-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     #[test]
     fn a_unix_socket_is_its_owners_alone_and_goes_with_the_listener() {
-        let folder = folder("mode");
-        let path = folder.join("drive.sock");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.sock");
         let listener = Listener::bind(&Endpoint::Unix(path.clone())).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(listener.accept().unwrap().is_none());
@@ -366,22 +215,21 @@ mod tests {
         assert!(listener.accept().unwrap().is_some());
         drop(listener);
         assert!(!path.exists());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_socket_that_somebody_listens_at_is_taken_and_one_left_behind_is_replaced() {
-        let folder = folder("taken");
-        let endpoint = Endpoint::Unix(folder.join("drive.sock"));
+        let folder = tempfile::tempdir().unwrap();
+        let [drive, left, file] = ["drive.sock", "left.sock", "file"].map(|name| folder.path().join(name));
+        let endpoint = Endpoint::Unix(drive);
         let first = Listener::bind(&endpoint).unwrap();
         assert!(matches!(Listener::bind(&endpoint), Err(ListenError::Taken { .. })));
-        std::mem::drop(UnixListener::bind(folder.join("left.sock")).unwrap());
-        Listener::bind(&Endpoint::Unix(folder.join("left.sock"))).unwrap();
+        std::mem::drop(UnixListener::bind(&left).unwrap());
+        Listener::bind(&Endpoint::Unix(left)).unwrap();
         drop(first);
-        fs::write(folder.join("file"), "").unwrap();
-        let refused = Listener::bind(&Endpoint::Unix(folder.join("file")));
+        fs::write(&file, "").unwrap();
+        let refused = Listener::bind(&Endpoint::Unix(file));
         assert!(matches!(refused, Err(ListenError::NotASocket { .. })));
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

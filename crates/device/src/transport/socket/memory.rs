@@ -1,5 +1,5 @@
-//! Memory that the connections of a transport share, for what takes more than each has of its own:
-//! long messages, and data that hosts are asked for. First come, first served.
+//! Memory that connections share, first come, first served: for long messages and for data that hosts are asked for,
+//! which need more than a connection has of its own. It only counts; the bytes are its users'.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub const CONNECTION_BYTES: u64 = 3 << 19;
 #[derive(Debug, Clone)]
 pub struct SharedMemory {
     state: Arc<Mutex<State>>,
-    /// Counts the times when somebody who waits may have it.
+    /// Counts the times when memory became free for a connection that waits.
     changes: Arc<AtomicU64>,
 }
 
@@ -25,7 +25,7 @@ struct State {
     limit_bytes: u64,
     /// More than the limit, while some is taken that could not wait.
     taken_bytes: u64,
-    /// Tickets of those who wait.
+    /// Tickets of connections that wait.
     waiting: VecDeque<u64>,
     tickets: u64,
 }
@@ -47,7 +47,7 @@ impl SharedMemory {
         Share { memory: self.clone(), held_bytes: 0, ticket: None }
     }
 
-    /// Another number than before: somebody who waited may try again.
+    /// When this number changes, connections that wait may try again.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -70,8 +70,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes so much more; if that cannot be now, waits in line, to take it later with this call. Who
-    /// takes nothing waits no longer.
+    /// Takes this much more. If that is impossible now, the connection waits in line, and repeats this call later. One
+    /// that takes nothing leaves the line.
     pub fn take(&mut self, bytes: u64) -> bool {
         if bytes == 0 {
             self.leave_line();
@@ -97,7 +97,7 @@ impl Share {
         false
     }
 
-    /// Takes so much for what is there already, in place of something that is about to be given back.
+    /// Takes this much for bytes that exist already, in place of others that are about to be given back.
     pub fn take_now(&mut self, bytes: u64) {
         self.held_bytes += bytes;
         self.memory.state().taken_bytes += bytes;

@@ -9,13 +9,13 @@ mod output;
 mod protocol;
 mod server;
 mod slot;
-mod tls;
+mod stream;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use input::{Filled, Input};
-pub use listen::{ListenError, Listener, Stream, connect};
+pub use listen::{ListenError, Listener, connect};
 pub use memory::{CONNECTION_BYTES, SHARED_BYTES, Share, SharedMemory};
 pub use output::Output;
 pub use protocol::{End, Protocol, Received, Then};
 pub use server::Server;
-pub use tls::{TLS_BYTES, TlsStream};
+pub use stream::{Stream, TLS_BYTES};

@@ -1,9 +1,8 @@
-//! What is to be sent: bytes of a protocol's own, and parts of the drive's content between them.
+//! What is to be sent: a protocol's own bytes, and parts of the drive's content between them.
 //!
-//! Of several parts, and of a long one, only the first may be copied: the kernel takes the others
-//! from where they lie. What it does not take at once
-//! is taken later as it is then, which a read may return as long as its client has not the whole answer;
-//! but a page that was begun ends as it began, because drives write pages as a whole.
+//! Only the first part may be copied, and only if it is short: the kernel takes the others from where they lie. What it
+//! does not take at once, it takes later as the content is then. A read may return that as long as its client does not
+//! have the whole answer. But a page that was begun ends as it began, because drives write pages as a whole.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -63,10 +62,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Appends a part of the content, which lies within the drive: first byte and number of bytes; with
-    /// its CRC-32C behind it, if wanted.
-    pub fn content(&mut self, wanted: (u64, u64), with_digest: bool, drive: &dyn Drive) {
-        let (offset_bytes, length_bytes) = wanted;
+    /// Appends a part of the content, which lies within the drive: first byte and number of bytes. On request its CRC-32C
+    /// follows.
+    pub fn content(&mut self, part: (u64, u64), with_digest: bool, drive: &dyn Drive) {
+        let (offset_bytes, length_bytes) = part;
         let is_first = self.parts.is_empty() && self.kept() <= FIRST_BYTES;
         if length_bytes <= SHORT_BYTES && is_first {
             let content = drive.content(offset_bytes, length_bytes);
@@ -100,7 +99,7 @@ impl Output {
         left
     }
 
-    /// Sends what the socket takes; whether that was all.
+    /// Sends what the socket takes. Returns true if that was all.
     pub fn send(&mut self, to: &mut impl Write, drive: &dyn Drive) -> io::Result<bool> {
         while self.left() > 0 {
             match self.send_once(to, drive) {
@@ -206,6 +205,3 @@ impl Output {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! What a protocol is to the loop over its connections.
+//! The interface between a protocol and the loop over its connections.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub enum End {
 /// What follows bytes that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// More bytes are needed: the whole next message has so many, as far as it is known.
+    /// More bytes are needed. The whole next message has this number, as far as that is known.
     Wants(usize),
     /// There are whole messages left, but the connection has as much in flight as it may.
     Blocked,
@@ -43,10 +43,10 @@ pub struct Received {
 pub trait Protocol {
     type Session;
 
-    /// What it is called, such as `nbd`.
+    /// Its name, such as `nbd`.
     fn name(&self) -> &'static str;
 
-    /// The address that clients are told.
+    /// The address that clients connect to.
     fn address(&self, at: &Endpoint) -> String;
 
     /// The name of the NVMe subsystem, where there is one.
@@ -98,15 +98,15 @@ pub trait Protocol {
     /// Shared memory that it waits for may be free.
     fn memory_freed(&mut self, _session: &mut Self::Session, _out: &mut Vec<u8>) {}
 
-    /// Some time has passed, or [`Protocol::attention`] was asked for; whether the connection ends.
+    /// Some time has passed, or [`Protocol::attention`] asked for this. Returns how the connection ends, if it does.
     fn tick(&mut self, session: &mut Self::Session, now: Instant, out: &mut Vec<u8>, drive: &dyn Drive) -> Option<End>;
 
-    /// Whether what one connection did concerns others, so that all are to be ticked now.
+    /// Whether an action of one connection concerns others, so that all are to be ticked now.
     fn attention(&mut self) -> bool {
         false
     }
 
-    fn closed(&mut self, session: &mut Self::Session);
+    fn closed(&mut self, _session: &mut Self::Session) {}
 
     /// A client that measures how long the transport takes.
     fn probe(&self, _at: &Endpoint) -> Option<Box<dyn Probe>> {

@@ -21,20 +21,20 @@ use crate::transport::{Probe, Transport};
 const LOOK_EVERY: u64 = 16;
 const IDLE_LOOK_EVERY: u64 = 8;
 
-/// A connection counts as busy for so many polls after it last sent something.
+/// A connection counts as busy for this number of polls after it last sent something.
 const BUSY_POLLS: u64 = 4096;
 
-/// The clock is read once in so many polls, and so often by it the sessions are ticked.
+/// The clock is read once in this number of polls, and sessions are ticked in this interval.
 const CLOCK_EVERY: u64 = 256;
 const TICK_TIME: Duration = Duration::from_millis(100);
 
-/// What the kernel tells of in one look.
+/// Events that the kernel reports at once.
 const EVENTS: usize = 64;
 
 /// Clients taken in one look.
 const ACCEPTS: usize = 16;
 
-/// What the kernel calls the listening socket.
+/// The token of the listening socket.
 const LISTENER: u64 = u64::MAX;
 
 /// A protocol served at one place.
@@ -124,7 +124,7 @@ impl<P: Protocol> Server<P> {
                 break;
             }
             let mut free = self.free_slot();
-            if free.is_none() && self.notice_who_left(drive) {
+            if free.is_none() && self.reap_disconnected(drive) {
                 free = self.free_slot();
                 if free.is_none() {
                     break; // the client waits for the answers to one that left
@@ -142,8 +142,8 @@ impl<P: Protocol> Server<P> {
         Ok(any)
     }
 
-    /// Reads the connections of clients that left; whether there are any.
-    fn notice_who_left(&mut self, drive: &mut dyn Drive) -> bool {
+    /// Reads the connections of clients that left. Returns true if there are any.
+    fn reap_disconnected(&mut self, drive: &mut dyn Drive) -> bool {
         let mut any = false;
         for at in 0..self.slots.len() as u32 {
             let slot = self.slots[at as usize].as_ref();
@@ -181,21 +181,22 @@ impl<P: Protocol> Server<P> {
         self.mark_hot(at);
     }
 
+    fn slot(&mut self, at: u32) -> Option<&mut Slot<P::Session>> {
+        self.slots.get_mut(at as usize)?.as_mut()
+    }
+
     fn mark_hot(&mut self, at: u32) {
-        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        slot.hot_until = self.polls + BUSY_POLLS;
+        let hot_until = self.polls + BUSY_POLLS;
+        let Some(slot) = self.slot(at) else { return };
+        slot.hot_until = hot_until;
         if !std::mem::replace(&mut slot.hot, true) {
             self.hot.push(at);
         }
     }
 
     fn mark_dirty(&mut self, at: u32) {
-        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        if !std::mem::replace(&mut slot.dirty, true) {
+        let is_new = self.slot(at).is_some_and(|slot| !std::mem::replace(&mut slot.dirty, true));
+        if is_new {
             self.dirty.push(at);
         }
     }
@@ -230,14 +231,13 @@ impl<P: Protocol> Server<P> {
             slot.hot_until = self.polls + BUSY_POLLS;
         }
         let asks_less = matches!(slot.state, State::Ending(_)) || slot.waits_for_memory();
-        if (progress && slot.has_to_send() || slot.is_unsent() || asks_less)
-            && !std::mem::replace(&mut slot.dirty, true)
-        {
-            self.dirty.push(at);
+        let sends = progress && slot.has_to_send() || slot.is_unsent() || asks_less;
+        let stays = slot.hot_until > self.polls || slot.is_blocked() || slot.has_plaintext();
+        slot.hot = stays;
+        if sends {
+            self.mark_dirty(at);
         }
-        let has_more = slot.is_blocked() || slot.has_plaintext();
-        slot.hot = slot.hot_until > self.polls || has_more;
-        (slot.hot, progress)
+        (stays, progress)
     }
 
     fn close(&mut self, at: u32) {
@@ -253,7 +253,7 @@ impl<P: Protocol> Server<P> {
         }
     }
 
-    /// Lets those go on who waited for memory.
+    /// Lets connections go on that waited for memory.
     fn share_memory(&mut self) {
         for at in 0..self.slots.len() as u32 {
             let slot = self.slots[at as usize].as_mut();
@@ -279,7 +279,7 @@ impl<P: Protocol> Server<P> {
             let holds = is_short
                 && (slot.holds_memory() || self.protocol.holds_memory(&slot.session))
                 && self.protocol.in_flight(&slot.session) == 0;
-            if slot.is_late(now) || slot.keeps_others_waiting(now) && holds {
+            if slot.is_late(now) || slot.memory_timed_out(now) && holds {
                 self.close(at);
                 continue;
             }
@@ -358,9 +358,7 @@ impl<P: Protocol> Transport for Server<P> {
             }
             return;
         }
-        if !std::mem::replace(&mut slot.dirty, true) {
-            self.dirty.push(at);
-        }
+        self.mark_dirty(at);
     }
 
     fn send(&mut self, drive: &dyn Drive) -> io::Result<bool> {

@@ -1,6 +1,6 @@
-//! One connection of a server: its socket, its buffers, its session, and how far it is from its end.
+//! One connection of a server: its socket, its buffers, its session and its state.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// It is not read from any more; what is due is still sent.
+    /// It is not read from any more, but what is due is still sent.
     Ending(End),
     /// All was sent. What still arrives is thrown away, so that the kernel does not reset the
     /// connection before the client has read the last words.
@@ -65,12 +65,27 @@ pub(super) struct Slot<S> {
     pub(super) hot: bool,
     pub(super) dirty: bool,
     received: u64,
-    /// Since when nothing arrived, and how much had then.
-    silence: Option<(Instant, u64)>,
     consumed: u64,
-    /// Since when no message was finished, and how much was consumed then.
-    waits: Option<(Instant, u64)>,
-    ended: Option<Instant>,
+    /// How long nothing has arrived.
+    silence: Stall,
+    /// How long the present state, or the present message, has lasted.
+    progress: Stall,
+}
+
+/// Since when a counter has had its value.
+#[derive(Default)]
+struct Stall(Option<(Instant, u64)>);
+
+impl Stall {
+    fn has_lasted(&mut self, now: Instant, counter: u64, limit: Duration) -> bool {
+        match self.0 {
+            Some((since, before)) if before == counter => now.duration_since(since) > limit,
+            _ => {
+                self.0 = Some((now, counter));
+                false
+            }
+        }
+    }
 }
 
 impl<S> Slot<S> {
@@ -89,10 +104,9 @@ impl<S> Slot<S> {
             hot: false,
             dirty: true,
             received: 0,
-            silence: None,
             consumed: 0,
-            waits: None,
-            ended: None,
+            silence: Stall::default(),
+            progress: Stall::default(),
         }
     }
 
@@ -107,7 +121,7 @@ impl<S> Slot<S> {
         self.state != State::Open || stream.is_some_and(|stream| stream.is_hung_up().unwrap_or(false))
     }
 
-    /// Takes what arrived: whether anything did.
+    /// Takes what arrived. Returns false if nothing did.
     pub(super) fn receive<P: Protocol<Session = S>>(
         &mut self,
         protocol: &mut P,
@@ -161,19 +175,15 @@ impl<S> Slot<S> {
         received.consumed > 0 || !was_blocked
     }
 
-    /// What follows is encrypted. Bytes that came before that was agreed are nothing that a client may send.
+    /// What follows is encrypted. A client may send nothing between its agreement and the handshake.
     fn encrypt(&mut self, tls: Option<Arc<ServerConfig>>) {
         let connection = tls.and_then(|tls| ServerConnection::new(tls).ok());
-        match (connection, self.stream.take()) {
+        match (connection, &mut self.stream) {
             (Some(connection), Some(stream)) if self.input.pending().is_empty() => {
-                let plain = self.output.take();
-                self.stream = Some(stream.encrypted(connection.into(), plain));
+                stream.encrypt(connection.into(), self.output.take());
                 self.wants = 1;
             }
-            (_, stream) => {
-                self.stream = stream;
-                self.end(End::Now);
-            }
+            _ => self.end(End::Now),
         }
     }
 
@@ -222,18 +232,18 @@ impl<S> Slot<S> {
 
     pub(super) fn end(&mut self, end: End) {
         if self.state == State::Open {
-            self.state = State::Ending(end);
+            (self.state, self.progress) = (State::Ending(end), Stall::default());
             self.input = Input::default();
             self.memory.clear();
         }
     }
 
-    /// Whether there is so much to send, and room for it as far as is known, that it should not wait.
+    /// Whether enough is to be sent for a system call of its own, and the socket has room as far as is known.
     pub(super) fn sends_early(&self) -> bool {
         self.output.left() >= EARLY_BYTES && !self.interest.contains(epoll::EventFlags::OUT)
     }
 
-    /// Sends what is due. Returns true if the client is read from again, which it was not while so much waited.
+    /// Sends what is due. Returns true if that ends a pause, so that the client is read from again.
     pub(super) fn send(
         &mut self,
         in_flight: usize,
@@ -254,13 +264,13 @@ impl<S> Slot<S> {
         };
         if over {
             stream.finish_sending();
-            (self.state, self.ended) = (State::Lingering, None);
+            (self.state, self.progress) = (State::Lingering, Stall::default());
         }
         self.watch(all, epoll, token)?;
         Ok(paused && !self.is_paused())
     }
 
-    /// Whether so much waits to be sent that nothing more is read.
+    /// Whether too much waits to be sent, so that nothing more is read.
     fn is_paused(&self) -> bool {
         self.output.left() > PAUSE_BYTES || self.output.kept() > PAUSE_KEPT_BYTES
     }
@@ -282,45 +292,29 @@ impl<S> Slot<S> {
         Ok(())
     }
 
-    /// Whether its time is up: for a message that does not end, for taking the last words, or for leaving. A client
-    /// that does not read what it asked for has all the time there is: what is kept for it is bounded.
+    /// Whether its time is up: for a message that does not end, for reading the last answers, or for leaving. A client
+    /// that does not read its answers has no limit of time, because what is kept for it is bounded.
     pub(super) fn is_late(&mut self, now: Instant) -> bool {
         match self.state {
-            State::Lingering => self.has_ended_for(now, LINGER_TIME),
-            State::Ending(_) => self.has_ended_for(now, MESSAGE_TIME),
+            State::Lingering => self.progress.has_lasted(now, 0, LINGER_TIME),
+            State::Ending(_) => self.progress.has_lasted(now, 0, MESSAGE_TIME),
             State::Gone => false,
-            State::Open => self.dawdles(now),
+            State::Open => self.message_timed_out(now),
         }
     }
 
-    /// Whether nothing has arrived for so long that memory it has goes to those who wait for it.
-    pub(super) fn keeps_others_waiting(&mut self, now: Instant) -> bool {
-        match self.silence {
-            Some((since, received)) if received == self.received => now.duration_since(since) > KEEPING_TIME,
-            _ => {
-                self.silence = Some((now, self.received));
-                false
-            }
-        }
+    /// Whether it has been silent for too long to keep memory that other connections wait for.
+    pub(super) fn memory_timed_out(&mut self, now: Instant) -> bool {
+        self.silence.has_lasted(now, self.received, KEEPING_TIME)
     }
 
-    fn has_ended_for(&mut self, now: Instant, limit: Duration) -> bool {
-        now.duration_since(*self.ended.get_or_insert(now)) > limit
-    }
-
-    fn dawdles(&mut self, now: Instant) -> bool {
+    fn message_timed_out(&mut self, now: Instant) -> bool {
         let pauses = self.blocked || self.is_paused() || self.memory.waits();
         if pauses || self.input.pending().is_empty() {
-            self.waits = None;
+            self.progress = Stall::default();
             return false;
         }
-        match self.waits {
-            Some((since, consumed)) if consumed == self.consumed => now.duration_since(since) > MESSAGE_TIME,
-            _ => {
-                self.waits = Some((now, self.consumed));
-                false
-            }
-        }
+        self.progress.has_lasted(now, self.consumed, MESSAGE_TIME)
     }
 
     /// Closes the socket; the session stays until its last answer.
@@ -336,7 +330,7 @@ impl<S> Slot<S> {
 /// Throws away what a client sends that was told to leave.
 fn discard(stream: &mut Stream) -> io::Result<bool> {
     let mut bytes = [0; 16 << 10];
-    match stream.socket().read(&mut bytes) {
+    match stream.read_raw(&mut bytes) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -354,39 +348,41 @@ mod tests {
     fn slot() -> Slot<()> {
         let (stream, _) = UnixStream::pair().unwrap();
         let memory = SharedMemory::default().share();
-        Slot::new(Stream::Unix(stream), (), memory, Output::default())
+        Slot::new(Stream::new(stream), (), memory, Output::default())
     }
 
-    fn after(slot: &mut Slot<()>, seconds: u64) -> bool {
-        let start = Instant::now();
-        slot.is_late(start);
-        slot.is_late(start + Duration::from_secs(seconds))
-    }
-
-    #[test]
-    fn a_message_that_never_ends_is_not_waited_for_and_silence_is() {
-        let mut slot = slot();
-        assert!(!after(&mut slot, 10_000));
+    /// Begins a message that does not end.
+    fn begin_message(slot: &mut Slot<()>) {
         slot.input.make_room(28);
         slot.input.fill(&mut &b"half a mess"[..]).unwrap();
-        assert!(!after(&mut slot, 59));
-        assert!(after(&mut slot, 61));
     }
 
     #[test]
-    fn a_client_that_does_not_read_is_waited_for() {
-        let mut slot = slot();
-        slot.input.make_room(28);
-        slot.input.fill(&mut &b"half a mess"[..]).unwrap();
-        slot.output.bytes.resize(PAUSE_BYTES + 1, 0);
-        assert!(!after(&mut slot, 10_000));
-    }
-
-    #[test]
-    fn a_client_that_was_told_to_leave_has_a_moment() {
-        let mut slot = slot();
-        slot.state = State::Lingering;
-        assert!(!after(&mut slot, 1));
-        assert!(after(&mut slot, 3));
+    fn only_clients_that_hold_something_up_are_late() {
+        type Change = fn(&mut Slot<()>);
+        let cases: [(&str, Change, u64, Option<u64>); 4] = [
+            ("sends nothing", |_| (), 10_000, None),
+            ("never ends its message", begin_message, 59, Some(61)),
+            (
+                "does not read its answers",
+                |slot| {
+                    begin_message(slot);
+                    slot.output.bytes.resize(PAUSE_BYTES + 1, 0);
+                },
+                10_000,
+                None,
+            ),
+            ("does not leave when the connection ends", |slot| slot.state = State::Lingering, 1, Some(3)),
+        ];
+        for (client, prepare, has_s, late_s) in cases {
+            let is_late_after = |seconds| {
+                let (mut slot, start) = (slot(), Instant::now());
+                prepare(&mut slot);
+                slot.is_late(start);
+                slot.is_late(start + Duration::from_secs(seconds))
+            };
+            assert!(!is_late_after(has_s), "{client}");
+            assert!(late_s.is_none_or(is_late_after), "{client}");
+        }
     }
 }

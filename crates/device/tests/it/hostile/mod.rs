@@ -29,7 +29,7 @@ const SIZE_BYTES: u64 = 1 << 16;
 /// What one client may make the transport keep: the longest request, and answers to many.
 const MOST_KEPT_BYTES: usize = 48 << 20;
 
-/// A client reads when so much was sent to it.
+/// A client reads when this much was sent to it.
 const READ_BYTES: usize = 3 << 20;
 
 /// Bytes that are used up; zeroes behind their end.
@@ -125,7 +125,7 @@ impl<P: Protocol> Crowd<P> {
             assert!(wants <= (32 << 20) + 64, "{wants} bytes are wanted");
         }
         client.unread.drain(..received.consumed);
-        // What follows is as TLS decrypts it; what came before that may not be.
+        // What follows stands for what TLS decrypts. Nothing may have come before the handshake.
         let too_early = received.then == Then::Encrypts && !client.unread.is_empty();
         assert!(client.out.len() < MOST_KEPT_BYTES);
         if client.out.len() > READ_BYTES {
@@ -145,7 +145,7 @@ impl<P: Protocol> Crowd<P> {
         }
     }
 
-    /// As many answers are due as all sessions wait for; and who waits for memory gets it in the end.
+    /// As many answers are due as all sessions wait for, and a session that waits for memory gets it in the end.
     fn check(&mut self) {
         while self.memory_changes != self.memory.changes() {
             self.memory_changes = self.memory.changes();

@@ -3,14 +3,14 @@
 //! what whole and broken requests together make of it.
 
 use ioassay_device::command::Status;
-use ioassay_device::transport::fuse::{Reply, Session};
+use ioassay_device::transport::fuse::{FuseSession, Reply};
 
 use super::Bytes;
 use crate::memory_drive::Memory;
 
 const SIZE_BYTES: u64 = 1 << 16;
 const IN_HEADER: usize = 40;
-const OUT_HEADER: usize = 16;
+pub const OUT_HEADER: usize = 16;
 
 /// An entry of a ring: its header, where the operation and the entry's own part begin, and its payload.
 const ENTRY_HEADER: usize = 288;
@@ -34,7 +34,7 @@ pub const FALLOCATE: u32 = 43;
 
 /// A file, its drive, and what a plain array made of the same requests.
 struct File {
-    session: Session,
+    session: FuseSession,
     drive: Memory,
     plain: Vec<u8>,
     asked: u64,
@@ -44,14 +44,14 @@ struct File {
 }
 
 /// An answer: its error and its body.
-type Said = (i32, Vec<u8>);
+pub type Said = (i32, Vec<u8>);
 
 impl File {
     fn new(block_bytes: u32, over_ring: bool) -> Self {
         let mut drive = Memory::new(SIZE_BYTES, block_bytes);
         drive.keeps = false;
         Self {
-            session: Session::new(0, (1, 1)),
+            session: FuseSession::new(0, (1, 1)),
             drive,
             plain: vec![0; SIZE_BYTES as usize],
             asked: 0,
@@ -176,7 +176,7 @@ fn number_of(bytes: &[u8]) -> u64 {
 }
 
 /// One whole answer to the request of that number.
-fn said(bytes: &[u8], number: u64) -> Said {
+pub fn said(bytes: &[u8], number: u64) -> Said {
     let four = |at: usize| bytes[at..at + 4].try_into().expect("four");
     assert_eq!(u32::from_ne_bytes(four(0)) as usize, bytes.len());
     assert_eq!(number_of(bytes), number);

@@ -1,43 +1,16 @@
 //! What a socket gets, however little it takes at a time, and while the content changes.
 
+use std::io::{self, ErrorKind, IoSlice, Write};
+
+use ioassay_device::transport::socket::Output;
 use proptest::prelude::*;
 
-use super::*;
-use crate::command::{Command, DriveInfo, Extent, Health, Trouble};
+use crate::memory_drive::Memory;
 
 const PAGE_BYTES: usize = 4096;
 
-struct Content(Vec<u8>, DriveInfo);
-
-impl Content {
-    fn new(pages: usize) -> Self {
-        let facts = DriveInfo { size_bytes: (pages * PAGE_BYTES) as u64, ..DriveInfo::default() };
-        Self(vec![0; pages * PAGE_BYTES], facts)
-    }
-}
-
-impl Drive for Content {
-    fn facts(&self) -> &DriveInfo {
-        &self.1
-    }
-
-    fn submit(&mut self, _command: Command, _data: &[u8]) {}
-
-    fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
-        &self.0[offset_bytes as usize..(offset_bytes + length_bytes) as usize]
-    }
-
-    fn extent(&self, _offset_bytes: u64, length_bytes: u64) -> Extent {
-        Extent { length_bytes, is_allocated: true }
-    }
-
-    fn trouble(&self) -> Trouble {
-        Trouble::default()
-    }
-
-    fn health(&self) -> Health {
-        Health::default()
-    }
+fn drive(pages: usize) -> Memory {
+    Memory::new((pages * PAGE_BYTES) as u64, 512)
 }
 
 /// Takes this much, and then no more.
@@ -69,7 +42,7 @@ impl Write for Full {
 
 #[test]
 fn what_a_full_socket_does_not_take_is_sent_later() {
-    let drive = Content::new(1);
+    let drive = drive(1);
     let mut output = Output::default();
     output.bytes.extend(0..100u8);
     let mut socket = Full(Vec::new(), 70);
@@ -85,13 +58,13 @@ fn what_a_full_socket_does_not_take_is_sent_later() {
 fn a_page_that_was_begun_ends_as_it_began_and_those_behind_it_are_as_they_are_then() {
     const LENGTH: usize = 3 * PAGE_BYTES;
     for taken in [1, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, LENGTH - 1, LENGTH + 3] {
-        let mut drive = Content::new(5);
+        let mut drive = drive(5);
         let mut output = Output::default();
         output.content((512, LENGTH as u64), true, &drive);
         let mut socket = Full(Vec::new(), taken);
         assert!(!output.send(&mut socket, &drive).unwrap());
         assert!(output.kept() < PAGE_BYTES);
-        drive.0.fill(1);
+        drive.bytes.fill(1);
         socket.1 = usize::MAX;
         assert!(output.send(&mut socket, &drive).unwrap());
         let (content, digest) = socket.0.split_at(LENGTH);
@@ -125,8 +98,8 @@ proptest! {
     fn all_arrives_in_order_whatever_the_socket_takes(
         steps in prop::collection::vec(step(), 0..200)
     ) {
-        let mut drive = Content::new(16);
-        for (at, byte) in drive.0.iter_mut().enumerate() {
+        let mut drive = drive(16);
+        for (at, byte) in drive.bytes.iter_mut().enumerate() {
             *byte = (at * 7 + at / 251) as u8;
         }
         let (mut output, mut socket, mut wanted) = (Output::default(), Full(Vec::new(), 0), Vec::new());
@@ -138,7 +111,7 @@ proptest! {
                 }
                 Step::Content(from, length, digest) => {
                     output.content((from as u64, length as u64), digest, &drive);
-                    let content = &drive.0[from..from + length];
+                    let content = &drive.bytes[from..from + length];
                     wanted.extend_from_slice(content);
                     if digest {
                         wanted.extend_from_slice(&crc32c::crc32c(content).to_le_bytes());
