@@ -16,8 +16,10 @@ pub mod mrc;
 pub mod prepare;
 mod request;
 mod source;
+mod split_mix;
 pub mod trace;
 
 pub use error::{Error, Fault};
 pub use request::{Kind, MOST_REQUEST_BYTES, Request};
 pub use source::{BATCH, Source};
+pub use split_mix::SplitMix64;

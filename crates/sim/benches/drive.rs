@@ -8,7 +8,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use ioassay_block::{BATCH, Error, Kind, Request, Source};
+use ioassay_block::{BATCH, Error, Kind, Request, Source, SplitMix64};
 use ioassay_sim::drive::{Controller, Drive, Spec};
 use ioassay_sim::engine::{BufferMode, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run_with};
 use ioassay_sim::policy::{Layout, Settings, make};
@@ -18,27 +18,9 @@ use threads::Threads;
 #[path = "../tests/it/threads/mod.rs"]
 mod threads;
 
-/// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `bound`, by Lemire's multiplication.
-    fn below(&mut self, bound: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
-    }
-}
-
 /// Uniform 4 KiB requests at fixed gaps.
 struct Uniform {
-    chance: Chance,
+    chance: SplitMix64,
     left: u64,
     pages: u32,
     gap_ns: u64,
@@ -200,7 +182,7 @@ fn rate(case: &Case, requests: u64, workers: &dyn Workers) -> f64 {
 fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
     let spec = drive.spec().clone();
     let mut source = Uniform {
-        chance: Chance(1),
+        chance: SplitMix64(1),
         left: requests,
         pages: spec.pages(),
         gap_ns: 20_000,
@@ -245,7 +227,7 @@ fn instructions(case: &Case) -> Result<f64, String> {
 /// second update at a place that it names.
 fn limit(entries: usize, updates: u64, dependent: bool) -> f64 {
     let mut table: Vec<u32> = (0..entries as u32).map(|entry| entry.wrapping_mul(2_654_435_761)).collect();
-    let mut chance = Chance(2);
+    let mut chance = SplitMix64(2);
     let begin = Instant::now();
     for _ in 0..updates {
         let place = chance.below(entries as u32) as usize;

@@ -1,4 +1,4 @@
-//! What can be wrong with a simulation.
+//! The errors of a simulation.
 
 /// In digits, as messages write it out.
 const LONGEST_NUMBER: usize = 20;
@@ -41,7 +41,7 @@ pub enum Error {
     /// A request that the drive cannot take.
     #[error("request {number} (counted from 1), {what}: {wanted}")]
     Request {
-        /// Which of the requests that reach the drive or its buffer.
+        /// The number among the requests that reach the drive or its buffer.
         number: u64,
         what: String,
         wanted: String,

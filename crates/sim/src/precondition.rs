@@ -1,5 +1,7 @@
 //! Preconditioning: brings a drive into the steady state of long use before anything is measured.
 
+use ioassay_block::SplitMix64;
+
 use crate::Error;
 use crate::drive::{Drive, Place};
 use crate::policy::Page;
@@ -67,7 +69,7 @@ pub fn precondition(
 ) -> Result<Preconditioned, Error> {
     how.check()?;
     let pages = ((f64::from(drive.spec().pages()) * how.share) as u32).max(1);
-    let mut chance = how.seed;
+    let mut chance = SplitMix64(how.seed);
     let mut done = Preconditioned { pages: 0, write_amplification: Vec::new(), settled: false };
     while !done.settled && done.write_amplification.len() < how.most_rounds {
         let before = drive.counters();
@@ -96,7 +98,7 @@ fn overwrite(
     drive: &mut Drive,
     pages: u32,
     count: u32,
-    chance: &mut u64,
+    chance: &mut SplitMix64,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<(), Error> {
     let batch_pages = BATCH.next_multiple_of(drive.unit_pages() as u32);
@@ -106,8 +108,7 @@ fn overwrite(
     while left > 0 {
         batch.clear();
         for _ in 0..left.min(batch_pages) {
-            let page = (u64::from((random(chance) >> 32) as u32) * u64::from(pages)) >> 32;
-            batch.push(page as u32);
+            batch.push(chance.below(pages));
         }
         left -= batch.len() as u32;
         if left / BATCH % BATCHES_PER_CHECK == 0 && !proceed() {
@@ -130,12 +131,3 @@ fn overwrite(
 const BATCH: u32 = 256;
 /// Some tens of milliseconds of work.
 const BATCHES_PER_CHECK: u32 = 1024;
-
-/// Splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}

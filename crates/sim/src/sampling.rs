@@ -31,7 +31,7 @@ pub struct Estimate {
     pub error: Option<f64>,
 }
 
-/// What a sample says of a buffer.
+/// The results of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledHits {
     pub requests: u64,
@@ -117,23 +117,18 @@ impl SampledBuffer {
         for request in batch {
             self.requests += 1;
             let in_pages = self.paging.drive_request(request, 0, self.requests)?;
-            let pages = in_pages.first..in_pages.first + in_pages.pages;
             match in_pages.kind {
-                Kind::Write => {
-                    self.written_pages += u64::from(in_pages.pages);
-                    pages.for_each(|page| self.touch(page, |buffer, page| buffer.write(page)));
-                }
-                Kind::Read => {
-                    self.read_pages += u64::from(in_pages.pages);
-                    pages.for_each(|page| self.touch(page, |buffer, page| buffer.read(page)));
-                }
-                Kind::Trim => {
-                    pages.for_each(|page| self.touch(page, |buffer, page| buffer.discard(page)));
-                }
+                Kind::Write => self.written_pages += u64::from(in_pages.pages),
+                Kind::Read => self.read_pages += u64::from(in_pages.pages),
+                Kind::Trim => {}
+                // Of no page, but of all buffers.
                 Kind::Flush => {
-                    self.policy.each(PageBuffer::flush);
-                    self.optimum.each(PageBuffer::flush);
+                    self.policy.each(|buffer| buffer.apply(Kind::Flush, 0));
+                    self.optimum.each(|buffer| buffer.apply(Kind::Flush, 0));
                 }
+            }
+            for page in in_pages.first..in_pages.first + in_pages.pages {
+                self.apply(in_pages.kind, page);
             }
         }
         Ok(())
@@ -141,21 +136,21 @@ impl SampledBuffer {
 
     /// Does something with a page in the buffers of which it is in the sample.
     #[inline]
-    fn touch(&mut self, page: Page, act: impl Fn(&mut dyn PageBuffer, Page)) {
+    fn apply(&mut self, kind: Kind, page: Page) {
         let drawn = sample::draw(page.into(), 0);
         let of_policy = match self.unit.block_of(page) {
             Some(block) => sample::draw(block.into(), 0),
             None => drawn,
         };
         if of_policy.hash < self.threshold {
-            self.policy.touch(of_policy.part, |buffer| act(buffer, page));
+            self.policy.apply(of_policy.part, kind, page);
         }
         if drawn.hash < self.threshold {
-            self.optimum.touch(drawn.part, |buffer| act(buffer, page));
+            self.optimum.apply(drawn.part, kind, page);
         }
     }
 
-    /// What the sample says of the load so far.
+    /// The results of the load so far.
     pub fn finish(&self) -> SampledHits {
         let hits = self.policy.whole.hits();
         SampledHits {
@@ -219,10 +214,10 @@ impl<B: PageBuffer> Sampled<B> {
     }
 
     #[inline]
-    fn touch(&mut self, part: usize, act: impl Fn(&mut dyn PageBuffer)) {
-        act(&mut self.whole);
+    fn apply(&mut self, part: usize, kind: Kind, page: Page) {
+        self.whole.apply(kind, page);
         if let Some(part) = self.parts.get_mut(part) {
-            act(part);
+            part.apply(kind, page);
         }
     }
 
@@ -260,10 +255,8 @@ struct Counts {
 }
 
 trait PageBuffer {
-    fn write(&mut self, page: Page);
-    fn read(&mut self, page: Page);
-    fn discard(&mut self, page: Page);
-    fn flush(&mut self);
+    /// A page is written, read or trimmed, or all are flushed.
+    fn apply(&mut self, kind: Kind, page: Page);
     fn hits(&self) -> Counts;
 }
 
@@ -287,26 +280,24 @@ impl PolicyBuffer {
 }
 
 impl PageBuffer for PolicyBuffer {
-    fn write(&mut self, page: Page) {
-        let state = DriveState { now_ps: 0, free_at_ps: &self.free_at_ps };
-        let access = self.policy.write(page, &state, &mut self.evicted);
-        self.evicted.clear();
-        self.hits.writes += 1;
-        self.hits.write_hits += u64::from(access == Access::Hit);
-    }
-
-    fn read(&mut self, page: Page) {
-        self.policy.read(page);
-        self.hits.reads += 1;
-        self.hits.read_hits += u64::from(self.policy.holds(page));
-    }
-
-    fn discard(&mut self, page: Page) {
-        self.policy.discard(page);
-    }
-
-    fn flush(&mut self) {
-        self.policy.drain(&mut self.evicted);
+    fn apply(&mut self, kind: Kind, page: Page) {
+        match kind {
+            Kind::Write => {
+                let state = DriveState { now_ps: 0, free_at_ps: &self.free_at_ps };
+                let access = self.policy.write(page, &state, &mut self.evicted);
+                self.hits.writes += 1;
+                self.hits.write_hits += u64::from(access == Access::Hit);
+            }
+            Kind::Read => {
+                self.policy.read(page);
+                self.hits.reads += 1;
+                self.hits.read_hits += u64::from(self.policy.holds(page));
+            }
+            Kind::Trim => {
+                self.policy.discard(page);
+            }
+            Kind::Flush => self.policy.drain(&mut self.evicted),
+        }
         self.evicted.clear();
     }
 
@@ -328,22 +319,21 @@ impl OptimalBuffer {
 }
 
 impl PageBuffer for OptimalBuffer {
-    fn write(&mut self, page: Page) {
-        let optimum = &mut self.optimum;
-        let number = *self.numbers.entry(page).or_insert_with(|| optimum.add_page());
-        optimum.write(number);
-    }
-
-    fn read(&mut self, _page: Page) {}
-
-    fn discard(&mut self, page: Page) {
-        if let Some(&number) = self.numbers.get(&page) {
-            self.optimum.discard(number);
+    fn apply(&mut self, kind: Kind, page: Page) {
+        match kind {
+            Kind::Write => {
+                let optimum = &mut self.optimum;
+                let number = *self.numbers.entry(page).or_insert_with(|| optimum.add_page());
+                optimum.write(number);
+            }
+            Kind::Read => {}
+            Kind::Trim => {
+                if let Some(&number) = self.numbers.get(&page) {
+                    self.optimum.discard(number);
+                }
+            }
+            Kind::Flush => self.optimum.flush(),
         }
-    }
-
-    fn flush(&mut self) {
-        self.optimum.flush();
     }
 
     fn hits(&self) -> Counts {

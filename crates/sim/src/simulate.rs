@@ -1,4 +1,4 @@
-//! One simulation from beginning to end.
+//! One simulation from beginning to end: a drive is made or loaded, preconditioned, run over a trace, and judged.
 
 use std::io::{Read, Write};
 
@@ -9,7 +9,7 @@ use crate::drive::{Counters, Drive, Element, Spec};
 use crate::engine::{self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
-use crate::state::{VERSION, ensure, put, take};
+use crate::state::{VERSION, put, take};
 use crate::steadiness::{Steadiness, judge};
 
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct BufferSpec {
     pub mode: BufferMode,
     /// Whether the drive does the reads that pad blocks.
     pub pad_reads: bool,
-    /// When it writes pages ahead of need.
+    /// Its options of write-behind.
     pub destaging: Destaging,
 }
 
@@ -96,7 +96,7 @@ pub struct ElementTotals {
     pub block_erases: (u32, u32),
 }
 
-/// What a simulation begins with.
+/// The beginning of a simulation.
 pub enum Start<'a> {
     New,
     /// A drive whose state was saved, after the requests in flight completed: times and counts begin anew.
@@ -106,8 +106,8 @@ pub enum Start<'a> {
     Resumed(&'a mut dyn Read),
 }
 
-/// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically and stops when it
-/// returns false; the run itself can be stopped by its source.
+/// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically
+/// and stops when it returns false; the run itself can be stopped by its source.
 pub fn simulate(
     source: &mut dyn Source,
     setup: &Setup,
@@ -136,7 +136,7 @@ pub fn simulate_from(
             (done, counters(&drive))
         }
         Start::State(input) => {
-            let saved = StateHead::read(input)?.check(setup, false)?;
+            let saved = take::<StateHead>(input)?.check(setup, false)?;
             let buffer = settled.buffer.take();
             if saved.buffer == NO_BUFFER {
                 settled = engine::settle(&mut drive, None, input)?;
@@ -147,24 +147,19 @@ pub fn simulate_from(
             (saved.preconditioned, counters(&drive))
         }
         Start::Resumed(input) => {
-            let saved = StateHead::read(input)?.check(setup, true)?;
+            let saved = take::<StateHead>(input)?.check(setup, true)?;
             from = Some(input);
             (saved.preconditioned, saved.before)
         }
     };
     if let Some(output) = &mut save {
-        StateHead::of(setup, preconditioned.clone(), before.clone()).write(*output)?;
+        put(*output, &StateHead::of(setup, preconditioned.clone(), before.clone()))?;
     }
     let (tally, series) = if from.is_none() && save.is_none() && settled.is_by_tables() {
         engine::run_with(&mut drive, source, settled.buffer, &setup.run, workers)?
     } else {
         engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
     };
-    let own = drive.elements().iter().map(Element::counters);
-    ensure(
-        own.len() == before.len() && own.zip(&before).all(|(own, before)| own.follow(before)),
-        "the drive's counts are behind those of its beginning",
-    )?;
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {
@@ -185,7 +180,7 @@ fn counters(drive: &Drive) -> Vec<Counters> {
 /// A [`Setup`]'s buffer that is none, in a saved state.
 const NO_BUFFER: &str = "None";
 
-/// What a saved state begins with.
+/// The head of a saved state.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct StateHead {
     version: u32,
@@ -207,14 +202,6 @@ impl StateHead {
             preconditioned,
             before,
         }
-    }
-
-    fn write(&self, output: &mut dyn Write) -> Result<(), Error> {
-        put(output, self)
-    }
-
-    fn read(input: &mut dyn Read) -> Result<Self, Error> {
-        take(input)
     }
 
     /// Whether a simulation with this setup can begin from the state.

@@ -1,10 +1,8 @@
 //! The state of a simulation as bytes: what a saved run consists of, value by value.
 //!
-//! Values follow each other in the encoding of the crate postcard, in an order that code fixes:
-//! `engine/checkpoint.rs` and `drive/tables.rs` have one function that writes and one that reads.
-//! [`VERSION`] changes whenever one of these values does. Checksum, compression and the file are the
-//! caller's. What is read of a drive with a controller is checked before it is used, in the files
-//! `saved.rs`: every number that is an index or a length, and whether the parts agree.
+//! Values follow each other in the encoding of the crate postcard, in an order that
+//! code fixes: that of the `parts` of an engine, and of each `save`, next to the `load` that reads it. [`VERSION`] changes whenever one of these values does. Compression, file and checksum are
+//! the caller's, who verifies the checksum first: what is loaded here is trusted, and its parts are not compared.
 
 use std::io::{Read, Write};
 
@@ -31,14 +29,6 @@ pub(crate) fn take<T: DeserializeOwned>(input: &mut dyn Read) -> Result<T, Error
     Ok(value)
 }
 
-/// Refuses a state that was read, unless this holds of it.
-pub(crate) fn ensure(holds: bool, what: &str) -> Result<(), Error> {
-    if holds {
-        return Ok(());
-    }
-    Err(Error::State(format!("it is damaged: {what}")))
-}
-
 /// Something with a state that can be saved, and loaded into another one of the same kind.
 pub trait Stored {
     fn save(&self, output: &mut dyn Write) -> Result<(), Error>;
@@ -55,4 +45,14 @@ impl<T: Serialize + DeserializeOwned> Stored for T {
         *self = take(input)?;
         Ok(())
     }
+}
+
+/// Saves one part after the other.
+pub(crate) fn save_all(parts: Vec<&mut dyn Stored>, output: &mut dyn Write) -> Result<(), Error> {
+    parts.into_iter().try_for_each(|part| part.save(output))
+}
+
+/// Loads the same parts in the same order.
+pub(crate) fn load_all(parts: Vec<&mut dyn Stored>, input: &mut dyn Read) -> Result<(), Error> {
+    parts.into_iter().try_for_each(|part| part.load(input))
 }

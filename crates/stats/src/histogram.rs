@@ -177,11 +177,6 @@ impl Histogram {
         possible.then_some(Self { counts, moments })
     }
 
-    /// Whether buckets and moments can be of the same values: those of one that was read may not.
-    pub fn is_possible(&self) -> bool {
-        Self::from_filled(self.filled(), self.moments).is_some()
-    }
-
     pub(crate) fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }

@@ -1,8 +1,9 @@
 //! Random numbers that are the same on every machine and for ever.
 //!
 //! The generator is xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS
-//! 47(4), 2021), its state filled by `SplitMix64` as its authors advise. Both are written out here and logarithms come
-//! from the crate `libm`, so that no update of a library and no processor changes a trace that was made from a seed.
+//! 47(4), 2021), its state filled by `SplitMix64` as its authors advise. Both are written out and logarithms come from the crate `libm`, so that no update of a library and no processor changes a trace that was made from a seed.
+
+use crate::split_mix::{SplitMix64, mixed};
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -12,11 +13,8 @@ impl Chance {
     /// Stream number `stream` of a seed. Each property of a request has a stream of its own, so
     /// that a recipe with other arrivals has the same addresses.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut state = mixed(seed ^ mixed(stream));
-        Self(std::array::from_fn(|_| {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            mixed(state)
-        }))
+        let mut state = SplitMix64(mixed(seed ^ mixed(stream)));
+        Self(std::array::from_fn(|_| state.next()))
     }
 
     #[inline]
@@ -92,13 +90,6 @@ impl Geometric {
         let further = libm::floor(-chance.exponential() * self.scale);
         1_u64.saturating_add(further as u64)
     }
-}
-
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
-pub fn mixed(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

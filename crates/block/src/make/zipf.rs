@@ -1,6 +1,7 @@
 //! Zipf's law over any number of things, without a table of them.
 
-use super::chance::{Chance, mixed};
+use super::chance::Chance;
+use crate::split_mix::mixed;
 
 /// Ranks from 1 to `n`, rank `k` with a probability in proportion to `k^-theta`.
 ///

@@ -1,5 +1,7 @@
 //! Spatial samples: which pages are in one, and how far an estimate from it may be off.
 
+use crate::SplitMix64;
+
 /// Parts of a sample, for its error.
 pub const PARTS: usize = 8;
 
@@ -19,7 +21,7 @@ pub struct Draw {
 /// The hash of a page, or of whatever a sample has all of or nothing.
 #[inline]
 pub fn draw(page: u64, device: u32) -> Draw {
-    let mixed = mix(page ^ (u64::from(device) << 40));
+    let mixed = SplitMix64(page ^ (u64::from(device) << 40)).next();
     Draw { hash: mixed >> 32, part: mixed as usize % PARTS }
 }
 
@@ -39,12 +41,4 @@ pub fn error(parts: [f64; PARTS]) -> f64 {
     let mean = parts.iter().sum::<f64>() / PARTS as f64;
     let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();
     T_95 * (squares / (PARTS * (PARTS - 1)) as f64).sqrt()
-}
-
-/// Splitmix64's finalizer (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): neighbouring pages have unrelated hashes.
-fn mix(page: u64) -> u64 {
-    let mut z = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -2,7 +2,7 @@
 
 use crate::each;
 use ioassay_block::mrc::{Curve, Mrc, References, Sampling};
-use ioassay_block::{Error, Kind, Request};
+use ioassay_block::{Error, Kind, Request, SplitMix64};
 use proptest::prelude::*;
 
 fn request(kind: Kind, page: u64, pages: u64, device: u32) -> Request {
@@ -63,20 +63,11 @@ proptest! {
     }
 }
 
-/// Splitmix64 (Steele, Lea and Flood 2014).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// References that become rarer with the page, to 200,000 pages.
 fn skewed(seed: u64, count: u64) -> Vec<Request> {
-    let mut state = seed;
+    let mut chance = SplitMix64(seed);
     each(count, |_| {
-        let share = (random(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
+        let share = (chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let page = (share.powi(3) * 200_000.0) as u64;
         request(Kind::Write, page * 8, 1, 0)
     })

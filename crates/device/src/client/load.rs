@@ -3,6 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use ioassay_block::SplitMix64;
+
 use super::{Initiator, Refused, Request};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,24 +87,20 @@ fn submit(initiator: &mut dyn Initiator, tag: u16, load: &Load, data: &[u8], add
     initiator.submit(tag, request);
 }
 
-/// Addresses by chance (Steele, Lea and Flood 2014: `SplitMix64`).
+/// Addresses by chance.
 struct Addresses {
-    state: u64,
+    state: SplitMix64,
     count: u64,
 }
 
 impl Addresses {
     fn new(count: u64, seed: u64) -> Self {
-        Self { state: seed, count: count.max(1) }
+        Self { state: SplitMix64(seed), count: count.max(1) }
     }
 
     /// One, and a number below 100.
     fn next(&mut self) -> (u64, u8) {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let mixed = self.state.next();
         (((u128::from(mixed) * u128::from(self.count)) >> 64) as u64, (mixed % 100) as u8)
     }
 }

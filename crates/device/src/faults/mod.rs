@@ -13,6 +13,7 @@ use fault::common;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ioassay_block::SplitMix64;
 use serde::Serialize;
 
 use crate::Error;
@@ -267,14 +268,14 @@ impl Armed {
         }
         let seed = self.report.fault.seed;
         let strikes = match self.report.fault.scope {
-            Scope::Command => is_below(mixed(seed, self.report.matched), self.report.fault.probability),
+            Scope::Command => is_below(SplitMix64::at(seed, self.report.matched), self.report.fault.probability),
             Scope::Page => {
                 let range = common(&self.region, command);
                 let mut pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
-                pages.any(|page| is_below(mixed(seed, page), self.report.fault.probability))
+                pages.any(|page| is_below(SplitMix64::at(seed, page), self.report.fault.probability))
             }
         };
-        strikes.then(|| mixed(seed ^ 0x5851_f42d_4c95_7f2d, self.report.matched))
+        strikes.then(|| SplitMix64::at(seed ^ 0x5851_f42d_4c95_7f2d, self.report.matched))
     }
 
     /// Adds its effect to a command's; whether there was any.
@@ -333,14 +334,6 @@ impl Armed {
     }
 }
 
-/// A number for each place of a sequence: Splitmix64 (Steele, Lea and Flood 2014).
-fn mixed(seed: u64, place: u64) -> u64 {
-    let mut z = seed.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 fn is_below(number: u64, probability: f64) -> bool {
     ((number >> 11) as f64) < probability * (1_u64 << 53) as f64
 }
@@ -348,7 +341,7 @@ fn is_below(number: u64, probability: f64) -> bool {
 /// The places of bits to be flipped within a range of this length: byte and mask.
 pub fn rotten_bits(length_bytes: u64, bits: u32, seed: u64) -> impl Iterator<Item = (u64, u8)> {
     (0..u64::from(bits)).map(move |number| {
-        let place = mixed(seed, number);
+        let place = SplitMix64::at(seed, number);
         (((u128::from(place) * u128::from(length_bytes)) >> 64) as u64, 1 << (place & 7))
     })
 }

@@ -23,9 +23,6 @@ pub struct Counters {
     pub folded_pages: u64,
 }
 
-/// A count that no drive reaches.
-const MOST: u64 = 1 << 48;
-
 impl Counters {
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -58,39 +55,6 @@ impl Counters {
             slc_pages: self.slc_pages - earlier.slc_pages,
             folded_pages: self.folded_pages - earlier.folded_pages,
         }
-    }
-
-    /// Whether they can be counts at a later time than `earlier`.
-    pub(crate) fn follow(&self, earlier: &Self) -> bool {
-        self.written_pages >= earlier.written_pages
-            && self.read_pages >= earlier.read_pages
-            && self.trimmed_pages >= earlier.trimmed_pages
-            && self.moved_pages >= earlier.moved_pages
-            && self.summary_pages >= earlier.summary_pages
-            && self.collected_blocks >= earlier.collected_blocks
-            && self.erases >= earlier.erases
-            && self.levellings >= earlier.levellings
-            && self.dead_blocks >= earlier.dead_blocks
-            && self.slc_pages >= earlier.slc_pages
-            && self.folded_pages >= earlier.folded_pages
-    }
-
-    /// Whether work can be added to them for longer than any run takes, over all elements of a drive too.
-    pub(crate) fn can_grow(self) -> bool {
-        let most = Self {
-            written_pages: MOST,
-            read_pages: MOST,
-            trimmed_pages: MOST,
-            moved_pages: MOST,
-            summary_pages: MOST,
-            collected_blocks: MOST,
-            erases: MOST,
-            levellings: MOST,
-            dead_blocks: 1 << 24,
-            slc_pages: MOST,
-            folded_pages: MOST,
-        };
-        most.follow(&self)
     }
 
     /// Write amplification: data pages programmed per page written by the host; `None` before the

@@ -15,12 +15,6 @@ impl Translation {
         superblock.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart)
     }
 
-    /// Whether a superblock is set apart, by its number within its group.
-    pub(super) fn is_apart_by_number(&self, row: u32) -> bool {
-        let region = self.slc.as_ref().filter(|region| region.is_apart());
-        region.is_some_and(|region| row >= self.group_superblocks - region.superblocks)
-    }
-
     /// What the erasure of a superblock gains.
     pub fn gain_of(&self, superblock: u32) -> Gained {
         let entry = &self.superblocks[superblock as usize];

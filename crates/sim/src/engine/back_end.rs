@@ -3,7 +3,7 @@
 use std::ops::DerefMut;
 
 use super::elements::{Context, Elements, PageJob, PageOp, Waiter};
-use super::event_loop::Engine;
+use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
 use super::listener::Listener;
 use super::load::arrivals::Arrivals;
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::drive::{Drive, Place};
 use crate::policy::{Action, DriveState, Page};
 
-impl<D, E, A, L> Engine<D, E, A, L>
+impl<D, E, A, L> ReferenceEngine<D, E, A, L>
 where
     D: DerefMut<Target = Drive>,
     E: Elements,
@@ -22,33 +22,32 @@ where
     #[inline]
     pub fn on_page_received(&mut self, id: u32, page: Page, place: Place) -> Result<(), Error> {
         let Some(buffer) = &mut self.buffer else {
-            self.listener.program_issued(Some(id), page);
+            self.core.listener.program_issued(Some(id), page);
             return self.enqueue(place, PageOp::Write, Waiter::Request(id));
         };
-        if self.requests.get(id).request.bypass {
+        if self.core.requests.get(id).request.bypass {
             if buffer.discard(page) {
-                self.listener.dropped(page);
+                self.core.listener.dropped(page);
             }
-            self.listener.program_issued(Some(id), page);
+            self.core.listener.program_issued(Some(id), page);
             return self.enqueue(place, PageOp::Write, Waiter::Request(id));
         }
-        self.listener.buffered(id, page);
-        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.elements.free_at_ps() };
-        if buffer.write(id, page, &drive_state, &mut self.tally) {
+        self.core.listener.buffered(id, page);
+        let drive_state = DriveState { now_ps: self.core.now_ps, free_at_ps: self.elements.free_at_ps() };
+        if buffer.write(id, page, &drive_state, &mut self.core.tally) {
             self.part_done(id, place.element);
         }
         self.advance_buffer()
     }
 
-    /// Completes pages that got a slot, destages, and issues the
-    /// evictions.
+    /// Completes pages that got a slot, destages, and issues the evictions.
     fn advance_buffer(&mut self) -> Result<(), Error> {
         while let Some(id) = self.buffer.as_mut().and_then(InlineBuffer::pop_placed) {
             self.part_done(id, 0);
         }
         if let Some(buffer) = &mut self.buffer {
-            let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: self.elements.free_at_ps() };
-            buffer.destage(&drive_state, &mut self.tally);
+            let drive_state = DriveState { now_ps: self.core.now_ps, free_at_ps: self.elements.free_at_ps() };
+            buffer.destage(&drive_state, &mut self.core.tally);
         }
         self.issue_evictions()
     }
@@ -64,14 +63,14 @@ where
             let (op, waiter) = match eviction.action {
                 Action::Write => (PageOp::Write, Waiter::BufferSlot),
                 Action::PadRead if !pad_reads => continue,
-                Action::PadRead => (PageOp::Read(self.page_sectors), Waiter::Nobody),
+                Action::PadRead => (PageOp::Read(self.core.page_sectors), Waiter::Nobody),
                 Action::PadWrite => (PageOp::Write, Waiter::Nobody),
             };
             for page in eviction.first..eviction.first + eviction.pages {
                 if waiter == Waiter::BufferSlot {
-                    self.listener.program_issued(None, page);
+                    self.core.listener.program_issued(None, page);
                 }
-                self.enqueue(self.drive.place(page), op, waiter)?;
+                self.enqueue(self.core.drive.place(page), op, waiter)?;
             }
         }
         evicted.clear();
@@ -85,27 +84,27 @@ where
     #[inline]
     pub fn enqueue(&mut self, place: Place, op: PageOp, waiter: Waiter) -> Result<(), Error> {
         let job = PageJob { waiter, local: place.local, op };
-        let context = Context { now_ps: self.now_ps, series: &mut self.series };
-        self.elements.enqueue(&mut self.drive, place.element, job, context)
+        let context = Context { now_ps: self.core.now_ps, series: &mut self.core.series };
+        self.elements.enqueue(&mut self.core.drive, place.element, job, context)
     }
 
     /// A timer of the elements fired: notifies whoever waited for the page.
     #[inline]
     pub fn on_element_done(&mut self, timer: u32) -> Result<(), Error> {
-        let context = Context { now_ps: self.now_ps, series: &mut self.series };
-        let Some((element, job)) = self.elements.on_timer(&mut self.drive, timer, context)? else {
+        let context = Context { now_ps: self.core.now_ps, series: &mut self.core.series };
+        let Some((element, job)) = self.elements.on_timer(&mut self.core.drive, timer, context)? else {
             return Ok(());
         };
         let page = job.local * self.element_count + element;
         match job.waiter {
             Waiter::Request(id) => {
                 if job.op == PageOp::Write {
-                    self.listener.programmed(Some(id), page);
+                    self.core.listener.programmed(Some(id), page);
                 }
                 self.page_done(id, element)?;
             }
             Waiter::BufferSlot => {
-                self.listener.programmed(None, page);
+                self.core.listener.programmed(None, page);
                 if let Some(buffer) = &mut self.buffer {
                     buffer.on_programmed(page);
                 }

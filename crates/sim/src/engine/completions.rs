@@ -1,4 +1,4 @@
-//! When the requests of a write stream complete, and what is counted of that.
+//! Completes the requests of a write stream, and counts their response times.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +59,7 @@ impl Transfers {
 /// Transfers among which the one in progress mostly is.
 const NEAR: usize = 64;
 
-/// What completes between the first issue in one row of the time series and that in the next.
+/// Completions between the first issue in one row of the time series and that in the next.
 #[derive(Default)]
 pub(super) struct Interval {
     pub begin_ps: u64,
@@ -91,7 +91,7 @@ impl Interval {
 pub(super) struct Share {
     pub responses: Responses,
     pub last_ps: u64,
-    /// What was counted since they were taken last.
+    /// The counts since they were taken last.
     pub intervals: Vec<Interval>,
 }
 

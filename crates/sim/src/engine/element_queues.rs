@@ -1,4 +1,6 @@
-//! The queues of elements whose pages are known until they are programmed, without an event for each.
+//! The queues of elements as a buffer that watches them sees them, for writes that have no events.
+//!
+//! Their pages are known until they are programmed, so that no timer is needed.
 
 use std::collections::VecDeque;
 
@@ -17,6 +19,23 @@ struct Queue {
     pages: VecDeque<Queued>,
     /// How many of them were received.
     received: usize,
+}
+
+impl Queue {
+    /// Takes note of all that happens up to and including `now_ps`; returns when the element is estimated to finish what
+    /// it has received, and when that is to be estimated again.
+    fn advance(&mut self, now_ps: u64, write_ps: u64) -> (u64, u64) {
+        let done = self.pages.partition_point(|page| page.done_ps <= now_ps);
+        self.pages.drain(..done);
+        self.received = self.pages.partition_point(|page| page.received_ps <= now_ps);
+        let next_ps = self.pages.get(self.received).map_or(NEVER, |page| page.received_ps);
+        if self.received == 0 {
+            return (now_ps, next_ps);
+        }
+        let until_ps = self.pages[0].done_ps;
+        let waiting = self.received as u64 - 1;
+        (until_ps.saturating_add(waiting * write_ps), next_ps.min(until_ps))
+    }
 }
 
 /// The queues of a [write stream](super::write_stream), and what a buffer in front of the drive is told of them: the
@@ -48,28 +67,12 @@ impl ElementQueues {
     /// Takes note of all that happens up to and including `now_ps`.
     #[inline]
     pub fn advance(&mut self, now_ps: u64) {
-        for element in 0..self.changes_ps.len() {
-            if self.changes_ps[element] <= now_ps {
-                self.advance_one(element, now_ps);
+        let estimates = self.free_at_ps.iter_mut().zip(&mut self.changes_ps);
+        for (queue, (free_at_ps, changes_ps)) in self.queues.iter_mut().zip(estimates) {
+            if *changes_ps <= now_ps {
+                (*free_at_ps, *changes_ps) = queue.advance(now_ps, self.write_ps);
             }
         }
-    }
-
-    fn advance_one(&mut self, element: usize, now_ps: u64) {
-        let Queue { pages, received } = &mut self.queues[element];
-        let done = pages.partition_point(|page| page.done_ps <= now_ps);
-        pages.drain(..done);
-        *received = pages.partition_point(|page| page.received_ps <= now_ps);
-        let next_ps = pages.get(*received).map_or(NEVER, |page| page.received_ps);
-        if *received == 0 {
-            self.free_at_ps[element] = now_ps;
-            self.changes_ps[element] = next_ps;
-            return;
-        }
-        let until_ps = pages[0].done_ps;
-        let waiting = *received as u64 - 1;
-        self.free_at_ps[element] = until_ps.saturating_add(waiting * self.write_ps);
-        self.changes_ps[element] = next_ps.min(until_ps);
     }
 
     /// Queues a page that will take `spent_ps`; returns when it will be programmed.

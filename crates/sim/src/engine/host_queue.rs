@@ -1,9 +1,6 @@
-//! The host's queue: what waits there while the drive has as many requests as it may.
+//! The host's queue: requests wait in it while the drive has as many as it may have.
 
 use std::collections::{BTreeMap, VecDeque};
-
-use crate::Error;
-use crate::state::ensure;
 
 /// In which order requests leave the host's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,35 +79,5 @@ impl HostQueue {
                 waiting.remove(&key)
             }
         }
-    }
-
-    /// Requests that wait, in any order.
-    pub fn waiting(&self) -> Vec<u32> {
-        match &self.order {
-            Order::Fcfs(waiting) => waiting.iter().copied().collect(),
-            Order::Clook(waiting) => waiting.values().copied().collect(),
-        }
-    }
-
-    /// Checks a queue that was read: the drive has `in_drive` requests.
-    pub fn check(&self, in_drive: usize) -> Result<(), Error> {
-        let waiting = self.waiting().len();
-        ensure(
-            self.in_drive as usize == in_drive
-                && self.in_drive <= self.window
-                && self.waiting == waiting
-                && (waiting == 0 || self.in_drive == self.window)
-                && self.sequence < u64::MAX / 2,
-            "the host's queue is not that of its requests",
-        )
-    }
-
-    /// Checks that it is that of a run with these options.
-    pub fn check_options(&self, scheduler: Scheduler, window: Option<u32>) -> Result<(), Error> {
-        let same_order = match self.order {
-            Order::Fcfs(_) => scheduler == Scheduler::Fcfs,
-            Order::Clook(_) => scheduler == Scheduler::Clook,
-        };
-        ensure(same_order && self.window == window.unwrap_or(u32::MAX), "the host's queue is that of another run")
     }
 }

@@ -5,15 +5,18 @@
 //! already belongs to the policy, which has chosen the victim for it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::{Read, Write};
 
 use super::tally::Tally;
 use super::write_behind::Destager;
 use super::{BufferMode, WriteBuffer};
+use crate::Error;
 use crate::policy::{Access, Action, DriveState, Eviction, Page, Policy};
+use crate::state::{Stored, put, take};
 
 /// A written page that has no slot yet.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(super) struct WaitingWrite {
+struct WaitingWrite {
     request: u32,
     page: Page,
     /// Whether it overwrites a page that waits too, and shares that page's slot.
@@ -21,16 +24,16 @@ pub(super) struct WaitingWrite {
 }
 
 pub(super) struct InlineBuffer {
-    pub policy: Box<dyn Policy + Send>,
+    policy: Box<dyn Policy + Send>,
     pub pad_reads: bool,
-    pub destager: Option<Destager>,
+    destager: Option<Destager>,
     /// Pages that are being programmed, each with the number of its copies under way.
-    pub programming: BTreeMap<Page, u32>,
-    pub programming_pages: usize,
+    programming: BTreeMap<Page, u32>,
+    programming_pages: usize,
     /// Written pages without a slot, in order of arrival.
-    pub waiting: VecDeque<WaitingWrite>,
+    waiting: VecDeque<WaitingWrite>,
     /// Slots that waiting pages need; an overwrite needs none of its own.
-    pub missing_slots: usize,
+    missing_slots: usize,
     /// Evictions that the caller has to issue.
     pub evicted: Vec<Eviction>,
 }
@@ -191,5 +194,21 @@ impl InlineBuffer {
         if let Some(destager) = &mut self.destager {
             destager.clear();
         }
+    }
+}
+
+impl Stored for InlineBuffer {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        self.policy.save(output)?;
+        let slots = (&self.programming, self.programming_pages, &self.waiting, self.missing_slots);
+        put(output, &(&self.destager, slots, &self.evicted))
+    }
+
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        self.policy.load(input)?;
+        let slots;
+        (self.destager, slots, self.evicted) = take(input)?;
+        (self.programming, self.programming_pages, self.waiting, self.missing_slots) = slots;
+        Ok(())
     }
 }

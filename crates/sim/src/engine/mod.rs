@@ -1,16 +1,15 @@
-//! When requests complete: they are issued, wait, cross a channel, wait at elements, complete.
+//! The engines: they decide when requests complete. Where pages go is the drive's decision, and what stays in the
+//! buffer is the policy's.
 //!
-//! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a host queue, at most
-//! a window of requests in the drive, one serial channel, and a queue for each element. The drive takes requests first
-//! come, first served, whenever the channel is free: a write crosses it whole and is then split into pages; a read is
-//! split at once, and crosses when its last page is there. Completions take no time of a channel, but wait for a
-//! transfer in progress, and go before what waits in the queue.
+//! There are two engines over one core, [`core`](self::core): that of the reference model, `DiskSim` 4.0
+//! ([`event_loop`]), and that of a drive with a controller, as drives are today ([`controller`]). [`write_stream`] gives
+//! the results of the first without events, where a load has only writes.
 
 mod back_end;
 mod channel;
-mod checkpoint;
 mod completions;
 mod controller;
+mod core;
 mod element_queues;
 mod elements;
 mod event_log;
@@ -20,7 +19,6 @@ mod inline_buffer;
 mod listener;
 mod load;
 mod online_drive;
-mod online_engine;
 mod run;
 mod tally;
 mod time_series;
@@ -31,14 +29,13 @@ mod write_behind;
 mod write_bound;
 mod write_stream;
 
-pub use checkpoint::{Settled, run_between, settle};
 pub use event_log::Event;
 pub use host_queue::Scheduler;
 pub(crate) use load::paging::Paging;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::OnlineDrive;
-pub use run::{run, run_with};
+pub use run::{Settled, run, run_between, run_with, settle};
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
 pub use workers::{OneThread, Workers};
@@ -49,11 +46,12 @@ use crate::Error;
 use crate::drive::Spec;
 use crate::policy::Policy;
 
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// When all requests are complete.
+    /// All requests are complete.
     Drained,
-    /// When the last request is issued; what is not complete then is counted, not measured. `DiskSim` does so.
+    /// The last request is issued. Those that are not complete are counted, not measured. `DiskSim` ends so.
     LastIssued,
 }
 

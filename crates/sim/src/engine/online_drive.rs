@@ -1,29 +1,34 @@
-//! A drive for requests that are submitted one by one, whose events are reported as they occur: what
-//! an emulated drive advances in real time.
+//! A drive for requests that are submitted one by one. It reports events as they occur, and an emulated drive advances
+//! it in real time.
 //!
 //! The rules are exactly those of a run over a trace: the same engine advances to a given time instead of to the end
-//! (`tests/online_drive.rs`). There is no window and no host queue: the caller bounds the requests in flight.
+//! (`tests/it/online_drive.rs`). There is no window and no host queue: the caller bounds the requests in flight.
 
 use std::collections::VecDeque;
 
 use ioassay_block::Request;
 
 use super::controller::ControllerEngine;
+use super::core::Engine;
+use super::elements::parallel::ParallelElements;
+use super::elements::serial::SerialElements;
 use super::event_log::{Event, EventLog};
-use super::event_loop::Engine;
+use super::event_loop::ReferenceEngine;
 use super::host_queue::Scheduler;
 use super::inline_buffer::InlineBuffer;
 use super::load::paging::{Paging, Unaligned};
 use super::load::requests::DriveRequest;
-use super::online_engine::{OnlineEngine, elements};
+use super::timers::NEVER;
 use super::{BufferMode, End, RunOptions, Tally, WriteBuffer};
-use crate::drive::Drive;
+use crate::drive::{Drive, Overlap};
 use crate::policy::Page;
 use crate::{Error, error};
 
+type OnlineEngine = dyn Engine<Box<Drive>, VecDeque<DriveRequest>, EventLog> + Send;
+
 /// A drive with its write buffer, advanced event by event.
 pub struct OnlineDrive {
-    engine: Box<dyn OnlineEngine>,
+    engine: Box<OnlineEngine>,
     paging: Paging,
     submitted: u64,
     last_ps: u64,
@@ -49,14 +54,16 @@ impl OnlineDrive {
         let paging = Paging::new(drive.spec(), Unaligned::Round);
         let (drive, log) = (Box::new(drive), EventLog::default());
         let arrivals = VecDeque::new();
-        let engine: Box<dyn OnlineEngine> = if let Some(controller) = drive.spec().controller.clone() {
+        let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
+        let buffer = buffer.map(InlineBuffer::new);
+        let engine: Box<OnlineEngine> = if let Some(controller) = controller {
             let mut engine = ControllerEngine::new(drive, controller, arrivals, &options, log);
             engine.idle.is_open_ended = true;
             Box::new(engine)
+        } else if overlap == Overlap::Off {
+            Box::new(ReferenceEngine::new(drive, arrivals, SerialElements::new, buffer, &options, log))
         } else {
-            let elements = elements(drive.spec());
-            let buffer = buffer.map(InlineBuffer::new);
-            Box::new(Engine::new(drive, arrivals, elements, buffer, &options, log))
+            Box::new(ReferenceEngine::new(drive, arrivals, ParallelElements::new, buffer, &options, log))
         };
         Ok(Self { engine, paging, submitted: 0, last_ps: 0 })
     }
@@ -73,7 +80,7 @@ impl OnlineDrive {
     }
 
     fn submit_at(&mut self, at_ps: u64, request: &Request, bypass: bool) -> Result<u64, Error> {
-        let at_ps = at_ps.max(self.last_ps).max(self.engine.now_ps());
+        let at_ps = at_ps.max(self.last_ps).max(self.engine.core().now_ps);
         let drive_request = self.paging.drive_request(request, at_ps, self.submitted + 1)?;
         if at_ps > error::LONGEST_PS {
             return Err(Error::Request {
@@ -82,7 +89,7 @@ impl OnlineDrive {
                 wanted: "a drive whose clock begins anew when it rests".into(),
             });
         }
-        self.engine.arrivals_mut().push_back(DriveRequest { bypass, ..drive_request });
+        self.engine.core_mut().arrivals.push_back(DriveRequest { bypass, ..drive_request });
         self.last_ps = at_ps;
         self.submitted += 1;
         Ok(self.submitted - 1)
@@ -90,27 +97,27 @@ impl OnlineDrive {
 
     /// Time of the next event; `None` if there is none without a further request.
     pub fn next_ps(&self) -> Option<u64> {
-        Some(self.engine.next_ps()).filter(|&next_ps| next_ps != u64::MAX)
+        Some(self.engine.next_ps()).filter(|&next_ps| next_ps != NEVER)
     }
 
     /// Time of the latest event, before which nothing can be submitted.
     pub fn now_ps(&self) -> u64 {
-        self.engine.now_ps()
+        self.engine.core().now_ps
     }
 
     /// Advances to `to_ps`, and appends the events up to and including then to `events`, in order.
     pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
-        std::mem::swap(events, &mut self.engine.log_mut().events);
+        std::mem::swap(events, &mut self.engine.core_mut().listener.events);
         let done = self.engine.advance_to(to_ps);
-        std::mem::swap(events, &mut self.engine.log_mut().events);
+        std::mem::swap(events, &mut self.engine.core_mut().listener.events);
         done
     }
 
     /// Power loss: the requests in flight and the buffer's content are gone, and none of them will
     /// complete. The mapping has every page whose programming has started.
     pub fn cut_power(&mut self) {
-        self.engine.arrivals_mut().clear();
-        let log = self.engine.log_mut();
+        self.engine.core_mut().arrivals.clear();
+        let log = &mut self.engine.core_mut().listener;
         log.events.clear();
         log.issued = self.submitted;
         self.engine.cut_power();
@@ -128,7 +135,7 @@ impl OnlineDrive {
 
     /// Requests submitted and not complete.
     pub fn in_flight(&self) -> usize {
-        self.engine.in_flight() + self.engine.arrivals().len()
+        self.engine.core().requests.len() + self.engine.core().arrivals.len()
     }
 
     /// Whether the buffer can serve a read of the page.
@@ -152,26 +159,26 @@ impl OnlineDrive {
 
     /// The drive: its elements and their counters.
     pub fn drive(&self) -> &Drive {
-        self.engine.drive()
+        &self.engine.core().drive
     }
 
     /// The drive, to be preconditioned while no request is in flight.
     pub fn drive_mut(&mut self) -> &mut Drive {
-        self.engine.drive_mut()
+        &mut self.engine.core_mut().drive
     }
 
     /// Takes the tally of requests and pages since the beginning, or since the last call.
     pub fn take_tally(&mut self) -> Tally {
-        let mut tally = std::mem::take(self.engine.tally_mut());
-        tally.busy_ps = self.engine.busy_ps();
+        let mut tally = std::mem::take(&mut self.engine.core_mut().tally);
+        tally.busy_ps = self.engine.core().series.busy_ps();
         tally.record_recent();
         tally.unfinished = self.in_flight() as u64;
         tally.buffered_at_end = self.buffered_pages();
         tally
     }
 
-    /// What was counted since [`OnlineDrive::take_tally`], without busy times and what is in progress.
+    /// The counts since [`OnlineDrive::take_tally`], without busy times and work in progress.
     pub fn tally(&self) -> &Tally {
-        self.engine.tally()
+        &self.engine.core().tally
     }
 }

@@ -1,11 +1,21 @@
-//! A run over a load: chooses the engine that fits it.
+//! A run over a load: chooses the engine that fits it, and begins and ends where other runs do.
+//!
+//! A run that is saved stops when its last request is issued, before anything follows from that. All of it is saved
+//! then: the drive, queues and timers, requests in flight, the buffer, and what was counted. So a run that goes on has
+//! the results of a run without the break, bit for bit (`tests/it/checkpoint.rs`).
 
-use ioassay_block::Source;
+use std::io::{self, Read, Write};
 
-use super::controller::ControllerEngine;
+use ioassay_block::{Request, Source};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::controller::{ControllerEngine, Remains};
+use super::core::Engine;
+use super::elements::Elements;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
-use super::event_loop::Engine;
+use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
 use super::listener::NoListener;
 use super::load::lookahead::Lookahead;
@@ -13,11 +23,13 @@ use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
 use super::tally::Tally;
 use super::time_series::TimeSeries;
+use super::timers::NEVER;
 use super::workers::{OneThread, Workers};
 use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
+use crate::state::{Stored, load_all, save_all};
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
 pub fn run(
@@ -37,53 +49,185 @@ pub fn run_with(
     options: &RunOptions,
     workers: &dyn Workers,
 ) -> Result<(Tally, TimeSeries), Error> {
+    if !is_write_stream(drive.spec(), source, buffer.as_ref(), options) {
+        return run_between(drive, source, Settled::from(buffer), options, None, None);
+    }
     options.check()?;
-    if let Some(buffer) = &buffer {
-        buffer.mode.check(drive.spec())?;
-    }
-    let pads = buffer.as_ref().is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
-    let only_writes = source.only_writes() && !pads;
-    let (lookahead, inline) = load_of(drive, source, buffer, options);
-    if let Some(controller) = drive.spec().controller.clone() {
-        return ControllerEngine::new(drive, controller, lookahead, options, NoListener).run();
-    }
-    if inline.is_none() && only_writes && is_write_stream(drive.spec(), options) {
-        return WriteStream::new(drive, lookahead, options, workers).run();
-    }
-    if drive.spec().overlap == Overlap::Off {
-        let elements = SerialElements::new(drive.spec());
-        return Engine::new(drive, lookahead, elements, inline, options, NoListener).run();
-    }
-    let elements = ParallelElements::new(drive.spec());
-    Engine::new(drive, lookahead, elements, inline, options, NoListener).run()
+    let (lookahead, _) = load_of(drive.spec(), source, buffer, options);
+    WriteStream::new(drive, lookahead, options, workers).run()
 }
 
-/// What the engine issues, and the buffer within the drive.
-pub(super) fn load_of<'a>(
-    drive: &Drive,
+/// The state of a drive between two runs, besides its tables.
+#[derive(Default)]
+pub struct Settled {
+    pub buffer: Option<WriteBuffer>,
+    /// The state of its controller, if it has one and this is not its first run.
+    controller: Option<Remains>,
+}
+
+impl From<Option<WriteBuffer>> for Settled {
+    fn from(buffer: Option<WriteBuffer>) -> Self {
+        Self { buffer, controller: None }
+    }
+}
+
+impl Settled {
+    /// Whether tables and buffer are all there is.
+    pub(crate) fn is_by_tables(&self) -> bool {
+        self.controller.is_none()
+    }
+}
+
+/// As [`run`], from a state that was saved (`from`) and into one (`to`), or on a drive that has `settled`, always event
+/// by event.
+pub fn run_between(
+    drive: &mut Drive,
+    source: &mut dyn Source,
+    settled: Settled,
+    options: &RunOptions,
+    from: Option<&mut dyn Read>,
+    to: Option<&mut dyn Write>,
+) -> Result<(Tally, TimeSeries), Error> {
+    options.check()?;
+    if let Some(buffer) = &settled.buffer {
+        buffer.mode.check(drive.spec())?;
+    }
+    let mut engine = engine(drive, source, settled, options);
+    if let Some(input) = from {
+        engine.load(input)?;
+    }
+    engine.refill()?;
+    if let Some(output) = to {
+        engine.core_mut().pauses_at_end = true;
+        if !engine.core().is_exhausted() {
+            engine.advance_to(NEVER)?;
+        }
+        save_all(engine.parts(), output)?;
+        engine.core_mut().pauses_at_end = false;
+    }
+    if engine.core().goes_on() {
+        engine.advance_to(NEVER)?;
+    }
+    let buffered_pages = engine.buffered_pages();
+    Ok(engine.core_mut().finish(buffered_pages))
+}
+
+/// Loads a drive and its buffer, and lets all requests that were in flight complete. What that run counted is of no
+/// interest, nor how it was issued.
+pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Read) -> Result<Settled, Error> {
+    let mut nothing: &[Request] = &[];
+    let mut engine = engine(drive, &mut nothing, Settled::from(buffer), &RunOptions::default());
+    engine.load(from)?;
+    engine.core_mut().reset_counts();
+    engine.advance_to(NEVER)?;
+    Ok(engine.into_settled())
+}
+
+/// The engine that fits a drive.
+fn engine<'a>(
+    drive: &'a mut Drive,
+    source: &'a mut dyn Source,
+    settled: Settled,
+    options: &RunOptions,
+) -> Box<dyn TraceEngine<'a> + 'a> {
+    let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
+    let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
+    if let Some(controller) = controller {
+        let mut engine = ControllerEngine::new(drive, controller, lookahead, options, NoListener);
+        if let Some(remains) = settled.controller {
+            engine.begin_with(remains);
+        }
+        return Box::new(engine);
+    }
+    if overlap == Overlap::Off {
+        return Box::new(ReferenceEngine::new(drive, lookahead, SerialElements::new, inline, options, NoListener));
+    }
+    Box::new(ReferenceEngine::new(drive, lookahead, ParallelElements::new, inline, options, NoListener))
+}
+
+/// An engine over a trace, which can be saved when all requests are issued.
+trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
+    /// All that a run consists of, in the order in which it is saved.
+    fn parts(&mut self) -> Vec<&mut dyn Stored>;
+
+    /// The state that remains when nothing happens in the drive.
+    fn into_settled(self: Box<Self>) -> Settled;
+
+    /// Takes over what was saved, all of it.
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        load_all(self.parts(), input)?;
+        match io::copy(input, &mut io::sink()) {
+            Ok(0) => Ok(()),
+            Ok(more) => Err(Error::State(format!("{more} bytes too many"))),
+            Err(error) => Err(Error::State(error.to_string())),
+        }
+    }
+}
+
+impl<'a, E> TraceEngine<'a> for ReferenceEngine<&'a mut Drive, E, Lookahead<'a>, NoListener>
+where
+    E: Elements + Serialize + DeserializeOwned,
+{
+    fn parts(&mut self) -> Vec<&mut dyn Stored> {
+        let core = &mut self.core;
+        let mut parts: Vec<&mut dyn Stored> = vec![
+            &mut *core.drive,
+            &mut core.arrivals,
+            &mut core.now_ps,
+            &mut self.elements,
+            &mut self.channels,
+            &mut core.host_queue,
+            &mut core.requests,
+        ];
+        parts.extend(self.buffer.as_mut().map(|buffer| buffer as _));
+        parts.extend([&mut core.tally as _, &mut core.series as _, &mut core.counters_before as _]);
+        parts
+    }
+
+    fn into_settled(self: Box<Self>) -> Settled {
+        let Self { buffer, core, .. } = *self;
+        Settled::from(buffer.map(InlineBuffer::into_buffer).or_else(|| core.arrivals.into_buffer()))
+    }
+}
+
+impl<'a> TraceEngine<'a> for ControllerEngine<&'a mut Drive, Lookahead<'a>, NoListener> {
+    fn parts(&mut self) -> Vec<&mut dyn Stored> {
+        self.parts()
+    }
+
+    fn into_settled(self: Box<Self>) -> Settled {
+        let (arrivals, remains) = self.into_remains();
+        Settled { buffer: arrivals.into_buffer(), controller: Some(remains) }
+    }
+}
+
+/// The load that the engine issues, and the buffer within the drive.
+fn load_of<'a>(
+    spec: &Spec,
     source: &'a mut dyn Source,
     buffer: Option<WriteBuffer>,
     options: &RunOptions,
 ) -> (Lookahead<'a>, Option<InlineBuffer>) {
     let watches_elements = buffer.as_ref().is_some_and(|buffer| buffer.policy.watches_elements());
-    let input = TraceInput::new(source, drive.spec(), options.issue_mode, options.unaligned);
-    let page_sectors = drive.spec().page_sectors();
+    let input = TraceInput::new(source, spec, options.issue_mode, options.unaligned);
     let (reshape, inline) = match buffer {
         Some(buffer) if buffer.mode == BufferMode::Inline => (None, Some(InlineBuffer::new(buffer))),
-        buffer => (buffer.map(|buffer| ReshapingBuffer::new(buffer, page_sectors)), None),
+        buffer => (buffer.map(|buffer| ReshapingBuffer::new(buffer, spec.page_sectors())), None),
     };
-    let lookahead = Lookahead::new(input, options, reshape, watches_elements);
-    (lookahead, inline)
+    (Lookahead::new(input, options, reshape, watches_elements), inline)
 }
 
-/// Whether requests wait for nothing but the drive, in their own order, and all of them complete: then
-/// [`WriteStream`] gives the engine's results. Pages that take no time complete at the time of other
-/// events, and only the event loop orders those.
-fn is_write_stream(spec: &Spec, options: &RunOptions) -> bool {
-    options.window.is_none()
+/// Whether there are only writes, which wait for nothing but the drive, in their own order, and all of which complete:
+/// then [`WriteStream`] gives the engine's results. Pages that take no time complete at the time of other events, and
+/// only an engine orders those.
+fn is_write_stream(spec: &Spec, source: &dyn Source, buffer: Option<&WriteBuffer>, options: &RunOptions) -> bool {
+    source.only_writes()
+        && buffer.is_none_or(|buffer| buffer.mode == BufferMode::Reshape && !(buffer.pad_reads && buffer.policy.pads()))
+        && options.window.is_none()
         && options.end == End::Drained
         && spec.mean_write_ps() > 0
         && !matches!(options.issue_mode, IssueMode::ClosedLoop(_))
         && spec.channels == 1
         && spec.overlap == Overlap::Off
+        && spec.controller.is_none()
 }

@@ -1,4 +1,4 @@
-//! What is counted of requests and pages during a run.
+//! Counts of requests and pages during a run. The counts of flash operations are the drive's own.
 
 use ioassay_block::Kind;
 use ioassay_stats::Histogram;

@@ -1,8 +1,6 @@
 //! Time series of a run of unknown length: when all rows are used, each two are merged into one of twice the width.
 
-use crate::Error;
 use crate::drive::Counters;
-use crate::state::ensure;
 
 /// One row: what happened in an interval of time.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -32,7 +30,7 @@ impl TimeSlice {
 }
 
 /// Rows of one width, from time 0 on.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct TimeSeries {
     /// Width of a row, picoseconds.
     pub width_ps: u64,
@@ -128,23 +126,5 @@ impl TimeSeries {
         let row = self.current_row();
         row.outstanding = outstanding;
         row.counters = row.counters.plus(counters);
-    }
-
-    /// Checks a series that was read: it is that of a drive with `elements`, in at most `max_rows`.
-    pub(super) fn check(&self, max_rows: usize, elements: usize) -> Result<(), Error> {
-        let doubled = self.width_ps / INITIAL_WIDTH_PS;
-        let whole = doubled.is_power_of_two() && self.width_ps % INITIAL_WIDTH_PS == 0;
-        let rows = self.rows.len();
-        let end_ps = (rows as u64).saturating_mul(self.width_ps);
-        ensure(
-            self.max_rows == max_rows.max(2)
-                && self.elements == elements
-                && whole
-                && self.width_ps < u64::MAX / 4
-                && (1..=self.max_rows).contains(&rows)
-                && self.row_end_ps == end_ps
-                && self.rows.iter().all(|row| row.busy_ps.len() == elements),
-            "its time series is that of another run",
-        )
     }
 }

@@ -1,4 +1,4 @@
-//! A fixed number of timers, and which of them fires next.
+//! A fixed number of timers, ordered by when they fire.
 
 /// The time of a timer that is not set.
 pub(super) const NEVER: u64 = u64::MAX;

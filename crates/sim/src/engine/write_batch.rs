@@ -42,7 +42,7 @@ pub(super) struct Segment {
     pub end: usize,
 }
 
-/// What an element did for a segment.
+/// The work of an element for a segment.
 pub(super) struct Work {
     pub busy_ps: u64,
     pub counters: Counters,
@@ -93,26 +93,9 @@ impl Batch {
         self.segments.clear();
     }
 
-    /// Elements write their pages; the error is the element that found no free block first.
-    pub fn serve(&mut self, drive: &mut Drive, free_at_ps: &mut [u64]) -> Result<(), u32> {
-        let mut failed = Vec::new();
-        for (number, element) in (0..).zip(0..self.writes.len()) {
-            let mut lane = Lane {
-                part: drive.part(number),
-                free_at_ps: &mut free_at_ps[element],
-                writes: &self.writes[element],
-                done_ps: &mut self.done_ps[element],
-                work: &mut self.work[element],
-            };
-            if let Err(request) = lane.serve(&self.segments) {
-                failed.push((request, number));
-            }
-        }
-        first_of(failed)
-    }
-
-    /// As `serve`, shared by the workers, while the caller's thread first does `meanwhile`.
-    pub fn serve_shared(
+    /// Elements write their pages, shared by the workers, while the caller's thread first does `meanwhile`; the error is
+    /// the element that found no free block first.
+    pub fn serve(
         &mut self,
         drive: &mut Drive,
         free_at_ps: &mut [u64],
@@ -138,11 +121,10 @@ impl Batch {
             }
         };
         workers.share(lanes.len(), &serve, meanwhile);
-        first_of(failed.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.into_iter().min().map_or(Ok(()), |(_, element)| Err(element))
     }
-}
 
-impl Batch {
     /// Sets when each request is done, of the times when its pages are.
     pub fn set_done(&mut self) {
         let elements = self.served.len();
@@ -156,12 +138,6 @@ impl Batch {
             }
         }
     }
-}
-
-/// Of requests that failed, each with its element, the element of the first.
-fn first_of(failed: Vec<(u32, u32)>) -> Result<(), u32> {
-    let first = failed.into_iter().min();
-    first.map_or(Ok(()), |(_, element)| Err(element))
 }
 
 impl Lane<'_> {

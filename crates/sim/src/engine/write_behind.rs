@@ -25,7 +25,7 @@ pub enum WriteBehind {
 }
 
 impl WriteBehind {
-    /// What each is called in options.
+    /// The names in options.
     pub const NAMES: [(&'static str, Self); 4] =
         [("auto", Self::Auto), ("off", Self::Off), ("idle", Self::Idle), ("any", Self::Any)];
 

@@ -5,7 +5,7 @@
 //! times follow from those before it, without timers, and no element depends on another: a batch of
 //! requests crosses the channel, then each element writes its pages of the batch, then requests
 //! complete. Workers share the elements, and the completions. The results are exactly those of the
-//! [event loop](super::event_loop) (`tests/engines_agree.rs`), several times as fast.
+//! [event loop](super::event_loop) (`tests/it/engines_agree.rs`), several times as fast.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -101,13 +101,8 @@ impl<'a> WriteStream<'a> {
         let mut more = self.prepare(&mut batch);
         loop {
             self.cut(&mut batch);
-            let mut prepared = None;
-            if self.workers.count() > 1 && more.as_ref().is_ok_and(|&more| more) {
-                prepared = self.serve_and_prepare(&mut batch, &mut next)?;
-            } else {
-                let served = batch.serve(self.drive, &mut self.free_at_ps);
-                served.map_err(|element| self.drive.worn_out(element))?;
-            }
+            let is_shared = self.workers.count() > 1 && more.as_ref().is_ok_and(|&more| more);
+            let prepared = self.serve_batch(&mut batch, is_shared.then_some(&mut next))?;
             self.free_at_ps.iter().try_for_each(|&at_ps| check_time(at_ps))?;
             self.settle(&mut batch);
             if !more? {
@@ -210,18 +205,23 @@ impl<'a> WriteStream<'a> {
         self.input.prepare(batch, room)
     }
 
-    /// The workers serve a batch. Meanwhile this thread prepares the next one, unless too many requests
-    /// may be outstanding then.
-    fn serve_and_prepare(&mut self, batch: &mut Batch, next: &mut Batch) -> Result<Option<Result<bool, Error>>, Error> {
+    /// The workers serve a batch. Meanwhile this thread prepares the next one, if there is one, unless too many
+    /// requests may be outstanding then.
+    fn serve_batch(
+        &mut self,
+        batch: &mut Batch,
+        mut next: Option<&mut Batch>,
+    ) -> Result<Option<Result<bool, Error>>, Error> {
         let outstanding = self.pending.len() + batch.pending.len();
         let room = self.options.max_outstanding.checked_sub(outstanding);
         let mut prepared = None;
         let mut meanwhile = || {
-            prepared = room.map(|room| self.input.prepare(next, room));
+            if let (Some(next), Some(room)) = (&mut next, room) {
+                prepared = Some(self.input.prepare(next, room));
+            }
         };
-        let free_at_ps = &mut self.free_at_ps;
         batch
-            .serve_shared(self.drive, free_at_ps, self.workers, &mut meanwhile)
+            .serve(self.drive, &mut self.free_at_ps, self.workers, &mut meanwhile)
             .map_err(|element| self.drive.worn_out(element))?;
         Ok(prepared)
     }

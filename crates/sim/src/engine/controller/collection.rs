@@ -9,8 +9,6 @@
 //! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
 //! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
 
-mod saved;
-
 use std::collections::VecDeque;
 use std::ops::DerefMut;
 
@@ -102,8 +100,8 @@ where
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
-                && (self.drive.needs_collection(group, 0, false)
-                    || self.drive.needs_folding(group, Gained::default(), self.idle.is_idle()))
+                && (self.core.drive.needs_collection(group, 0, false)
+                    || self.core.drive.needs_folding(group, Gained::default(), self.idle.is_idle()))
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -116,7 +114,8 @@ where
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
             // In the background one job at a time, so that the host has most of the elements.
-            let hurries = self.drive.is_low(group) || self.idle.is_idle() || self.drive.waits_for_folding(group);
+            let hurries =
+                self.core.drive.is_low(group) || self.idle.is_idle() || self.core.drive.waits_for_folding(group);
             let most_jobs = if hurries { self.collections.span } else { 1 };
             while self.collections.groups[group as usize].jobs < most_jobs && self.collection_goes_on(group) {
                 let Some(job) = self.next_job(group) else {
@@ -133,8 +132,8 @@ where
             let collection = &mut self.collections.groups[group as usize];
             let has_rest = !collection.rest.is_empty();
             let free = gained.free as usize;
-            if self.drive.needs_collection(group, free, has_rest) {
-                match self.drive.take_victim(group) {
+            if self.core.drive.needs_collection(group, free, has_rest) {
+                match self.core.drive.take_victim(group) {
                     Ok(victim) => {
                         collection.victim = Some((victim, 0));
                         collection.folds = false;
@@ -142,8 +141,8 @@ where
                     Err(_) if free > 0 || has_rest => return self.finish_collection(group),
                     Err(error) => return Err(error),
                 }
-            } else if self.drive.needs_folding(group, gained, self.idle.is_idle()) {
-                collection.victim = self.drive.take_folded(group).map(|victim| (victim, 0));
+            } else if self.core.drive.needs_folding(group, gained, self.idle.is_idle()) {
+                collection.victim = self.core.drive.take_folded(group).map(|victim| (victim, 0));
                 collection.folds = true;
             } else {
                 return self.finish_collection(group);
@@ -155,14 +154,14 @@ where
     fn gained(&self, group: u32) -> Gained {
         let collection = &self.collections.groups[group as usize];
         let emptied = collection.emptied.iter();
-        emptied.fold(collection.erasing_gain, |sum, &superblock| sum.plus(self.drive.gain_of(superblock)))
+        emptied.fold(collection.erasing_gain, |sum, &superblock| sum.plus(self.core.drive.gain_of(superblock)))
     }
 
     /// Whether a group continues with its victim: to fold it, there has to be a reason still.
     fn collection_goes_on(&self, group: u32) -> bool {
         let collection = &self.collections.groups[group as usize];
         !(collection.folds && collection.victim.is_some())
-            || self.drive.folds(group, self.gained(group), self.idle.is_idle())
+            || self.core.drive.folds(group, self.gained(group), self.idle.is_idle())
     }
 
     /// Gives up folding whose reason is gone; no job is in progress. Pages that were not moved stay.
@@ -170,9 +169,9 @@ where
         let collection = &mut self.collections.groups[group as usize];
         if let Some((victim, _)) = collection.victim.take() {
             collection.rest.clear();
-            self.drive.release_victim(victim);
+            self.core.drive.release_victim(victim);
             for superblock in collection.emptied.drain(..) {
-                self.drive.release_victim(superblock);
+                self.core.drive.release_victim(superblock);
             }
         }
     }
@@ -213,7 +212,7 @@ where
         let collection = &mut self.collections.groups[group as usize];
         let (victim, mut offset) = collection.victim?;
         while collection.rest.len() < self.unit_pages {
-            let Some(physical) = self.drive.next_valid(victim, &mut offset) else {
+            let Some(physical) = self.core.drive.next_valid(victim, &mut offset) else {
                 collection.victim = None;
                 collection.emptied.push(victim);
                 return None;
@@ -234,7 +233,7 @@ where
     fn start_job(&mut self, job: Job) {
         let mut reads: Vec<(Position, u32)> = Vec::new();
         for &physical in &job.pages {
-            let Some(translation) = self.drive.translation() else {
+            let Some(translation) = self.core.drive.translation() else {
                 continue;
             };
             let at = translation.position(physical);
@@ -259,16 +258,16 @@ where
             return Ok(());
         }
         let (group, pages) = (job.group, std::mem::take(&mut job.pages));
-        if !self.drive.holds_any(&pages) {
+        if !self.core.drive.holds_any(&pages) {
             return self.job_programmed(id);
         }
-        if let (Some(_), Some(translation)) = (&self.mapping, self.drive.translation()) {
+        if let (Some(_), Some(translation)) = (&self.mapping, self.core.drive.translation()) {
             let pages = pages.iter();
             self.collections.jobs[id as usize].moved =
                 pages.filter_map(|&physical| translation.page_at(physical)).collect();
         }
-        let Some(unit) = self.drive.move_unit(group, &pages) else {
-            return Err(self.drive.worn_out(group * self.collections.span));
+        let Some(unit) = self.core.drive.move_unit(group, &pages) else {
+            return Err(self.core.drive.worn_out(group * self.collections.span));
         };
         let sectors = self.flash.moved_sectors(unit.pages);
         let work = Work::CollectionProgram(id);
@@ -292,7 +291,7 @@ where
 
     /// A superblock is erased on each of its elements.
     fn erase(&mut self, group: u32, superblock: u32) {
-        let gain = self.drive.gain_of(superblock);
+        let gain = self.core.drive.gain_of(superblock);
         let collection = &mut self.collections.groups[group as usize];
         collection.erasing += 1;
         collection.erasing_gain = collection.erasing_gain.plus(gain);
@@ -315,9 +314,9 @@ where
             return Ok(());
         }
         erasures.remove(at);
-        let gain = self.drive.gain_of(superblock);
-        self.drive.erase_superblock(superblock);
-        let group = self.drive.group_of_superblock(superblock);
+        let gain = self.core.drive.gain_of(superblock);
+        self.core.drive.erase_superblock(superblock);
+        let group = self.core.drive.group_of_superblock(superblock);
         let collection = &mut self.collections.groups[group as usize];
         collection.erasing -= 1;
         collection.erasing_gain = collection.erasing_gain.minus(gain);

@@ -6,9 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::Error;
 use crate::engine::timers::NEVER;
-use crate::state::ensure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Event {
@@ -43,38 +41,25 @@ impl EventQueue {
         }
     }
 
-    /// The next event of the present time that took no time.
+    /// When the next event is; `NEVER` without one.
     #[inline]
-    pub fn pop_at_once(&mut self) -> Option<Event> {
-        self.at_once.pop_front()
-    }
-
-    /// When the next event that takes time ends; `NEVER` without one.
-    #[inline]
-    pub fn next_ps(&self) -> u64 {
+    pub fn next_ps(&self, now_ps: u64) -> u64 {
+        if !self.at_once.is_empty() {
+            return now_ps;
+        }
         self.later.peek().map_or(NEVER, |Reverse((at_ps, ..))| *at_ps)
     }
 
+    /// The next event with its time, unless it is later than `limit_ps`. What takes no time is due at any limit.
     #[inline]
-    pub fn pop(&mut self) -> Option<Event> {
-        self.later.pop().map(|Reverse((.., event))| event)
-    }
-
-    /// Checks a queue that was read: no event is in the past, or later than `latest_ps`.
-    pub fn check(&self, now_ps: u64, latest_ps: u64) -> Result<(), Error> {
-        let later = self
-            .later
-            .iter()
-            .all(|Reverse((at_ps, number, _))| (now_ps..=latest_ps).contains(at_ps) && *number <= self.sequence);
-        let counts = self.sequence < u64::MAX / 2;
-        ensure(later && counts, "an event is not in order")
-    }
-
-    /// All events with their times.
-    pub fn iter(&self, now_ps: u64) -> impl Iterator<Item = (u64, Event)> {
-        let later = self.later.iter();
-        let later = later.map(|&Reverse((at_ps, _, event))| (at_ps, event));
-        let at_once = self.at_once.iter();
-        later.chain(at_once.map(move |&event| (now_ps, event)))
+    pub fn pop_until(&mut self, now_ps: u64, limit_ps: u64) -> Option<(u64, Event)> {
+        if let Some(event) = self.at_once.pop_front() {
+            return Some((now_ps, event));
+        }
+        let &Reverse((at_ps, ..)) = self.later.peek()?;
+        if at_ps > limit_ps {
+            return None;
+        }
+        self.later.pop().map(|Reverse((at_ps, _, event))| (at_ps, event))
     }
 }

@@ -4,9 +4,8 @@
 //! with an operation until the last phase is over. A channel serves the transfers that are ready, first come, first
 //! served; a program unit crosses in pieces of a flash page, so that reads go between them.
 
-mod saved;
-
 use std::collections::VecDeque;
+use std::io::{Read, Write};
 use std::ops::DerefMut;
 
 use super::events::Event;
@@ -17,6 +16,7 @@ use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 use crate::engine::timers::after;
 use crate::policy::Page;
+use crate::state::{Stored, put, take};
 
 /// Who an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -115,7 +115,7 @@ pub(super) struct Flash {
     piece_sectors: u32,
     page_sectors: u32,
     /// The element at which the search for one that takes a unit begins.
-    rotation: u32,
+    pub rotation: u32,
     elements_without_unit: u32,
     units: Vec<Unit>,
     free_units: Vec<u32>,
@@ -310,6 +310,21 @@ impl Flash {
     }
 }
 
+/// What is in progress is saved; the rest follows from the options.
+impl Stored for Flash {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &(&self.elements, &self.free_at_ps, &self.channel_free_ps))?;
+        put(output, &(self.rotation, &self.units, &self.free_units))
+    }
+
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        (self.elements, self.free_at_ps, self.channel_free_ps) = take(input)?;
+        (self.rotation, self.units, self.free_units) = take(input)?;
+        self.elements_without_unit = self.elements.iter().filter(|queue| !queue.has_unit).count() as u32;
+        Ok(())
+    }
+}
+
 impl<D, A, L> ControllerEngine<D, A, L>
 where
     D: DerefMut<Target = Drive>,
@@ -337,15 +352,15 @@ where
         let Some((operation, Phase::Array, since_ps)) = queue.current else {
             return;
         };
-        let left_ps = end_ps - self.now_ps;
+        let left_ps = end_ps - self.core.now_ps;
         if operation.suspensions == 0 || left_ps <= self.flash.suspend_ps {
             return;
         }
         queue.suspended = Some(Operation { array_ps: left_ps, suspensions: operation.suspensions - 1, ..operation });
-        self.tally.suspensions += 1;
-        self.series.current_row().busy_ps[element as usize] += self.now_ps - since_ps;
+        self.core.tally.suspensions += 1;
+        self.core.series.current_row().busy_ps[element as usize] += self.core.now_ps - since_ps;
         let suspend = Operation { work: Work::Suspend, array_ps: self.flash.suspend_ps, sectors: 0, suspensions: 0 };
-        self.begin_phase(element, suspend, Phase::Array, self.now_ps);
+        self.begin_phase(element, suspend, Phase::Array, self.core.now_ps);
     }
 
     /// An operation joins an element's queue; an idle element begins it.
@@ -365,26 +380,26 @@ where
         let queue = &mut self.flash.elements[element as usize];
         let read = queue.reads.pop_front();
         if let (None, Some(operation)) = (read, queue.suspended.take_if(|_| read.is_none())) {
-            return self.begin_phase(element, operation, Phase::Array, self.now_ps);
+            return self.begin_phase(element, operation, Phase::Array, self.core.now_ps);
         }
         let Some(operation) = read.or_else(|| queue.queue.pop_front()) else {
             return;
         };
         let phase = if operation.transfers_first() { Phase::Transfer } else { Phase::Array };
-        self.begin_phase(element, operation, phase, self.now_ps);
+        self.begin_phase(element, operation, phase, self.core.now_ps);
     }
 
     fn begin_phase(&mut self, element: u32, mut operation: Operation, phase: Phase, since_ps: u64) {
         let end_ps = match phase {
-            Phase::Array => after(self.now_ps, operation.array_ps),
-            Phase::Transfer => self.flash.reserve_channel(element, &mut operation, self.now_ps),
+            Phase::Array => after(self.core.now_ps, operation.array_ps),
+            Phase::Transfer => self.flash.reserve_channel(element, &mut operation, self.core.now_ps),
         };
         self.flash.free_at_ps[element as usize] = end_ps;
         let queue = &mut self.flash.elements[element as usize];
         queue.current = Some((operation, phase, since_ps));
         queue.phase = queue.phase.wrapping_add(1);
         let phase = queue.phase;
-        self.events.schedule(self.now_ps, end_ps, Event::Element { element, phase });
+        self.events.schedule(self.core.now_ps, end_ps, Event::Element { element, phase });
     }
 
     /// A phase of an element's operation is over.
@@ -406,7 +421,7 @@ where
             self.begin_phase(element, operation, phase, since_ps);
             return Ok(());
         }
-        self.series.current_row().busy_ps[element as usize] += self.now_ps - since_ps;
+        self.core.series.current_row().busy_ps[element as usize] += self.core.now_ps - since_ps;
         if matches!(operation.work, Work::Program(_)) {
             queue.has_unit = false;
             self.flash.elements_without_unit += 1;

@@ -1,4 +1,4 @@
-//! Whether the host is idle, so that the SLC region is folded in the background.
+//! Tells when the host is idle, so that the SLC region is folded in the background.
 //!
 //! The host is idle when no request has been in the drive for some time. In a run over a trace it is
 //! not idle behind the last request: nobody waits for what happens then.
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::drive::{Drive, Folding, SlcOptions};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
-use crate::state::{put, take};
+use crate::state::{Stored, put, take};
 
 pub(in crate::engine) struct HostIdle {
     /// Time without a request after which the host is idle, picoseconds; `None`: it does not matter.
@@ -30,15 +30,6 @@ impl HostIdle {
         Self { after_ps: matters.then_some(slc.idle_ps), is_open_ended: false, is_idle: false, rest: 0 }
     }
 
-    pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
-        put(output, &(self.is_idle, self.rest))
-    }
-
-    pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        (self.is_idle, self.rest) = take(input)?;
-        Ok(())
-    }
-
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
@@ -47,6 +38,17 @@ impl HostIdle {
     pub fn end(&mut self) {
         self.is_idle = false;
         self.rest = self.rest.wrapping_add(1);
+    }
+}
+
+impl Stored for HostIdle {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &(self.is_idle, self.rest))
+    }
+
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        (self.is_idle, self.rest) = take(input)?;
+        Ok(())
     }
 }
 
@@ -62,10 +64,10 @@ where
         let Some(after_ps) = self.idle.after_ps else {
             return;
         };
-        if self.requests.len() == 0 && (self.idle.is_open_ended || self.arrivals.peek().is_some()) {
+        if self.core.requests.len() == 0 && (self.idle.is_open_ended || self.core.arrivals.peek().is_some()) {
             let event = Event::Idle(self.idle.rest);
-            let at_ps = self.now_ps + after_ps;
-            self.events.schedule(self.now_ps, at_ps, event);
+            let at_ps = self.core.now_ps + after_ps;
+            self.events.schedule(self.core.now_ps, at_ps, event);
         }
     }
 

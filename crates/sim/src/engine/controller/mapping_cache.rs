@@ -7,19 +7,20 @@
 //! are written with it: the page is read, then programmed. (A. Gupta, Y. Kim, B. Urgaonkar, "DFTL: a flash translation
 //! layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009.)
 
-mod saved;
-
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::ops::DerefMut;
 
 use super::ControllerEngine;
 use super::flash::Work;
+use crate::Error;
 use crate::drive::{Controller, Drive, Spec};
 use crate::engine::listener::Listener;
 use crate::engine::load::arrivals::Arrivals;
 use crate::engine::load::requests::DriveRequest;
 use crate::policy::Page;
 use crate::policy::list::Lists;
+use crate::state::{Stored, put, take};
 
 /// The list of all entries, in the order of their use.
 const LRU: u32 = 0;
@@ -44,7 +45,6 @@ pub(super) struct MappingCache {
     capacity: usize,
     /// Entries of a translation page.
     page_entries: u32,
-    translation_pages: u32,
     entries: Vec<Entry>,
     order: Lists,
     /// Page -> its entry + 1; 0: it is not there.
@@ -62,7 +62,6 @@ impl MappingCache {
         (capacity > 0).then(|| Self {
             capacity,
             page_entries,
-            translation_pages: spec.pages().div_ceil(page_entries),
             entries: Vec::new(),
             order: Lists::new(capacity, 1),
             known: vec![0; spec.pages() as usize],
@@ -143,6 +142,25 @@ impl MappingCache {
     }
 }
 
+impl Stored for MappingCache {
+    /// The entries follow each other from the least recently used one on.
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        let slots = self.order.oldest_first(LRU);
+        let entries: Vec<Entry> = slots.map(|slot| self.entries[slot as usize]).collect();
+        put(output, &(entries, &self.fetches))
+    }
+
+    /// Fills an empty cache with the same options.
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        let entries: Vec<Entry>;
+        (entries, self.fetches) = take(input)?;
+        for entry in entries {
+            self.store(entry.page, entry.is_dirty);
+        }
+        Ok(())
+    }
+}
+
 impl<D, A, L> ControllerEngine<D, A, L>
 where
     D: DerefMut<Target = Drive>,
@@ -160,18 +178,18 @@ where
                 continue;
             }
             if mapping.look_up(page) {
-                self.tally.mapping_hits += 1;
+                self.core.tally.mapping_hits += 1;
             } else {
-                self.tally.mapping_misses += 1;
+                self.core.tally.mapping_misses += 1;
                 fetches.extend(mapping.miss(page, id, &mut waits));
             }
         }
         if waits == 0 {
             return self.read(id, request);
         }
-        self.requests.get(id).parts = waits;
+        self.core.requests.get(id).parts = waits;
         for number in fetches {
-            self.tally.translation_reads += 1;
+            self.core.tally.translation_reads += 1;
             self.read_translation(Work::TranslationRead(number), number);
         }
     }
@@ -192,7 +210,7 @@ where
             self.store_entry(page, false);
         }
         for id in waiting {
-            let in_flight = self.requests.get(id);
+            let in_flight = self.core.requests.get(id);
             in_flight.parts -= 1;
             if in_flight.parts == 0 {
                 let request = in_flight.request;
@@ -211,7 +229,7 @@ where
         let Some(number) = mapping.and_then(|mapping| mapping.store(page, changes)) else {
             return;
         };
-        self.tally.translation_reads += 1;
+        self.core.tally.translation_reads += 1;
         let element = self.flash.element_of_translation(number);
         let work = Work::TranslationUpdate(number);
         let operation = self.flash.translation_read(work, number);
@@ -220,7 +238,7 @@ where
 
     /// A translation page that is to be changed was read: it is programmed.
     pub(super) fn translation_changed(&mut self, number: u32) {
-        self.tally.translation_writes += 1;
+        self.core.tally.translation_writes += 1;
         let element = self.flash.element_of_translation(number);
         let operation = self.flash.translation_write(number);
         self.enqueue(element, operation);

@@ -4,8 +4,6 @@
 //! slots in order. Without one, there are as many slots as pages, and each belongs to its request.
 //! Versions of a page leave in the order of their arrival.
 
-mod saved;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::policy::Page;

@@ -80,26 +80,3 @@ pub(in crate::engine) fn execute_serially(drive: &mut Drive, element: u32, job: 
         PageOp::Barrier => 0,
     })
 }
-
-impl<T: Elements + ?Sized> Elements for Box<T> {
-    fn next(&self) -> (u64, u32) {
-        (**self).next()
-    }
-
-    fn enqueue(&mut self, drive: &mut Drive, element: u32, job: PageJob, context: Context<'_>) -> Result<(), Error> {
-        (**self).enqueue(drive, element, job, context)
-    }
-
-    fn on_timer(
-        &mut self,
-        drive: &mut Drive,
-        timer: u32,
-        context: Context<'_>,
-    ) -> Result<Option<(u32, PageJob)>, Error> {
-        (**self).on_timer(drive, timer, context)
-    }
-
-    fn free_at_ps(&self) -> &[u64] {
-        (**self).free_at_ps()
-    }
-}

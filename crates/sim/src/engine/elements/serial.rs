@@ -1,4 +1,4 @@
-//! Elements that serve one page at a time: first come, first served, or reads first.
+//! Elements that serve one page at a time, as those of the reference model do: first come, first served, or reads first.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
+//! The requests that an engine issues next: those of the trace, or the evictions of a buffer in front of the drive.
 
 use std::io::{Read, Write};
 
@@ -10,7 +10,7 @@ use crate::engine::load::trace_input::{IssueMode, TraceInput};
 use crate::engine::tally::Tally;
 use crate::engine::{BufferMode, RunOptions, WriteBuffer};
 use crate::policy::DriveState;
-use crate::state::{put, take};
+use crate::state::{Stored, put, take};
 use crate::{Error, error};
 
 /// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
@@ -62,26 +62,6 @@ impl<'a> Lookahead<'a> {
     /// Requests that were read just now, if the one that passes the buffer is the first of them.
     pub fn newly_read(&self) -> Option<&[DriveRequest]> {
         (self.consumed == self.depth).then_some(&self.arrivals)
-    }
-
-    /// Writes the state of a load whose requests are all issued.
-    pub fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
-        put(output, &self.in_bursts)?;
-        put(output, &self.input.position())?;
-        match &self.reshape {
-            Some(reshape) => reshape.policy.save(output),
-            None => Ok(()),
-        }
-    }
-
-    /// Continues a load that was saved, behind its last request.
-    pub fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        self.in_bursts = take(input)?;
-        self.input.resume(take(input)?);
-        match &mut self.reshape {
-            Some(reshape) => reshape.policy.load(input),
-            None => Ok(()),
-        }
     }
 
     /// The buffer in front of the drive with its pages.
@@ -170,5 +150,20 @@ impl Arrivals for Lookahead<'_> {
 
     fn held_pages(&self) -> u64 {
         self.reshape.as_ref().map_or(0, ReshapingBuffer::held_pages)
+    }
+}
+
+/// The state of a load whose requests are all issued; one that is loaded goes on behind its last request.
+impl Stored for Lookahead<'_> {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        put(output, &(self.in_bursts, self.input.position()))?;
+        self.reshape.as_ref().map_or(Ok(()), |reshape| reshape.policy.save(output))
+    }
+
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        let (in_bursts, position) = take(input)?;
+        self.in_bursts = in_bursts;
+        self.input.resume(position);
+        self.reshape.as_mut().map_or(Ok(()), |reshape| reshape.policy.load(input))
     }
 }

@@ -1,4 +1,4 @@
-//! What the host asks of the drive: requests of a trace, or submitted ones, in the drive's pages.
+//! The load: requests of a trace, or submitted ones, in the drive's pages. Nothing here depends on time in the drive.
 
 pub(in crate::engine) mod arrivals;
 pub(in crate::engine) mod lookahead;

@@ -1,4 +1,4 @@
-//! From bytes to the drive's sectors and pages.
+//! Converts ranges of bytes to the drive's sectors and pages, and refuses those that the drive has not.
 
 use ioassay_block::{Kind, MOST_REQUEST_BYTES, Request};
 
@@ -6,10 +6,10 @@ use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
 use crate::engine::load::requests::DriveRequest;
 
-/// What becomes of a range that is not whole sectors of 512 bytes.
+/// Treatment of a range that is not whole sectors of 512 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unaligned {
-    /// It is rounded out to whole sectors.
+    /// Round it out to whole sectors.
     Round,
     Refuse,
 }

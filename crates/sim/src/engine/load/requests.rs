@@ -72,20 +72,4 @@ impl Slab {
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
-
-    pub fn at(&self, id: u32) -> &InFlight {
-        &self.entries[id as usize]
-    }
-
-    /// Which numbers are in use; `None` if one that was read is free twice.
-    pub fn in_use(&self) -> Option<Vec<bool>> {
-        let mut in_use = vec![true; self.entries.len()];
-        for &id in &self.free {
-            let used = in_use.get_mut(id as usize)?;
-            if !std::mem::take(used) {
-                return None;
-            }
-        }
-        Some(in_use)
-    }
 }

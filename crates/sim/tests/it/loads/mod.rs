@@ -1,5 +1,6 @@
 //! Drives, loads and runs, as the tests of the simulation need them.
 
+pub use ioassay_block::SplitMix64 as Chance;
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
 use ioassay_sim::engine::{
@@ -220,21 +221,4 @@ pub fn same_drive(left: &Drive, right: &Drive) -> Result<(), TestCaseError> {
         prop_assert_eq!(left.physical_page(page), right.physical_page(page));
     }
     Ok(())
-}
-
-/// Splitmix64 (Steele, Lea and Flood 2014).
-pub struct Chance(pub u64);
-
-impl Chance {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
-    }
 }
