@@ -296,7 +296,6 @@ impl PageBuffer for PolicyBuffer {
     }
 
     fn read(&mut self, page: Page) {
-        self.policy.read(page);
         self.hits.reads += 1;
         self.hits.read_hits += u64::from(self.policy.holds(page));
     }
