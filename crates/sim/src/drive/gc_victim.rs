@@ -1,4 +1,4 @@
-//! The choice of the victim of garbage collection: a block of the reference drive, a superblock of one with a controller.
+//! The victim of garbage collection: a block of the reference drive, or a superblock of one with a controller.
 //!
 //! Both follow the same rules ([`GcPolicy`]) and differ where several have equally few valid pages. The reference drive
 //! takes the last row of them, as `DiskSim`'s SSD extension does, whose results it reproduces to the nanosecond. A
