@@ -76,9 +76,9 @@ WANTED_RATIO = {("NBD, Unix socket", 32): 2, ("NBD, TCP", 32): 2}
 """To its peer; of other ways over NBD, 1."""
 URING = Path("/sys/module/fuse/parameters/enable_uring")
 READ_US = 100
-SLOW = ("--model", "thesis", "--set", f"read_us={READ_US}", "--set", "transfer_us_per_byte=0",
+SLOW = ("--model", "reference", "--set", f"read_us={READ_US}", "--set", "transfer_us_per_byte=0",
         "--set", "channel_us_per_sector=0")  # fmt: skip
-FAST = ("--model", "thesis", "--policy", "epo", *(
+FAST = ("--model", "reference", "--policy", "epo", *(
     word for name in ("read_us", "program_us", "erase_us", "transfer_us_per_byte", "channel_us_per_sector")
     for word in ("--set", f"{name}=0.1" if name == "program_us" else f"{name}=0")
 ))  # fmt: skip

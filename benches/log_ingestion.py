@@ -5,7 +5,7 @@
 Makes a log of about 300 MB in FOLDER (removed afterwards), then lets each reader answer the same question in turn:
 count, mean and 50th, 99th and 99.9th percentile of the latency by direction. Every answer is computed in a process
 of its own that is pinned to one processor, with the file in the page cache; libraries are imported before the clock
-starts, and each is asked in its fastest way. `read_log` does more in that time (windows, block sizes, deviation, every
+starts, and each is asked in its fastest way. `read_log` does more in that time (windows, bytes, deviation, every
 line checked) and its percentiles are true to 0.05 %; the others' are exact. `--offsets` writes a random offset on
 every line, as `log_offset=1` does.
 """

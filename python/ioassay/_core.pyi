@@ -94,14 +94,6 @@ class Histogram:
         widened to the buckets' edges. A side that so few values cannot bound is infinite: -inf or
         +inf. CoreError if the histogram is empty, or q or confidence are out of range.
         """
-    def fraction_at_most(self, value_ns: int) -> float:
-        """Share of the values that are at most value_ns, 0 to 1; CoreError if empty."""
-    def cdf(self, points: int = 1000) -> tuple[list[int], list[float]]:
-        """The cumulative distribution as a curve of at most so many points.
-
-        Values in ascending order, and the share of values at or below each, up to 1.0. The first
-        and the last bucket are always among them. Empty lists of an empty histogram.
-        """
     def buckets(self) -> tuple[list[int], list[int]]:
         """The non-empty buckets in ascending order: the value that stands for each, and its count.
 
@@ -192,11 +184,8 @@ class DirectionSummary:
     def time_reversals(self) -> int:
         """How often a line's time was before the line before: one job's log appended to another's."""
     @property
-    def block_sizes(self) -> dict[int, int]:
-        """Block size in bytes: how often it occurred. Windowed logs say 0 for every line."""
-    @property
-    def other_block_sizes(self) -> int:
-        """I/Os whose size was not told apart: only the first 1024 sizes are."""
+    def bytes(self) -> int:
+        """Sum of the block sizes. Windowed logs say 0 for every line."""
     @property
     def series(self) -> Series:
         """The values gathered into windows of time."""
@@ -213,16 +202,13 @@ class LogSummary:
         """Unit of all values: ns, bytes/s or iops."""
     @property
     def columns(self) -> int | None:
-        """Columns of every line; None for a log without a single good line."""
+        """Columns of every line; None for a log without any line."""
     @property
     def both_values(self) -> bool:
         """Whether each line holds average and maximum (log_window_value=both)."""
     @property
     def lines(self) -> int:
-        """Lines read: good, bad and blank."""
-    @property
-    def bad_lines(self) -> int:
-        """Lines that could not be read; always 0 after strict reading."""
+        """Lines read, blank ones included."""
     @property
     def unterminated(self) -> bool:
         """Whether the last line lacks its line feed: fio was stopped while it wrote."""
@@ -232,26 +218,14 @@ class LogSummary:
 
 @final
 class DirectionBins:
-    """Everything read of one direction of a histogram log: parallel lists, one item per line."""
+    """Everything read of one direction of a histogram log."""
 
     @property
     def histogram(self) -> Histogram:
         """All lines together. Values are middles of fio's bins, true to within 1/128."""
     @property
-    def time_ms(self) -> list[int]:
-        """Time of each line: the end of its window."""
-    @property
-    def count(self) -> list[int]:
-        """Number of I/Os since the line before."""
-    @property
-    def mean_ns(self) -> list[float]:
-        """Their mean latency by the bins' middles; NaN of none."""
-    @property
-    def quantiles_ns(self) -> dict[float, list[float]]:
-        """For each quantile that was asked for, that of each line; NaN of none."""
-    @property
-    def time_reversals(self) -> int:
-        """How often a line's time was before that of the line before."""
+    def lines(self) -> int:
+        """Lines of this direction."""
     @property
     def looks_cumulative(self) -> bool:
         """Whether the lines look like running totals, as fio up to 2.14 wrote them."""
@@ -262,7 +236,7 @@ class HistogramLogSummary:
 
     @property
     def bins(self) -> int | None:
-        """Bins of every line; None for a log without a single good line."""
+        """Bins of every line; None for a log without any line."""
     @property
     def coarseness(self) -> int | None:
         """fio's log_hist_coarseness: each bin joins 2^coarseness of the finest ones."""
@@ -271,10 +245,7 @@ class HistogramLogSummary:
         """What the bins count in: 1 (fio 3), or 1000 for microseconds (fio 2)."""
     @property
     def lines(self) -> int:
-        """Lines read: good, bad and blank."""
-    @property
-    def bad_lines(self) -> int:
-        """Lines that could not be read; always 0 after strict reading."""
+        """Lines read, blank ones included."""
     @property
     def unterminated(self) -> bool:
         """Whether the last line lacks its line feed: fio was stopped while it wrote."""
@@ -317,39 +288,19 @@ def percentiles(samples: Buffer | Iterable[float], qs: Buffer | Iterable[float])
 def percentile_interval(samples: Buffer | Iterable[float], q: float, confidence: float = 0.95) -> tuple[float, float]:
     """Bounds of the quantile q behind independent samples; see Histogram.quantile_interval."""
 
-def read_log(
-    path: str | PathLike[str],
-    kind: str | None = None,
-    window_ms: int = 1000,
-    *,
-    strict: bool = True,
-    window_value: str = "average",
-    latency_unit: str = "ns",
-) -> LogSummary:
+def read_log(path: str | PathLike[str], kind: str | None = None, window_ms: int = 1000) -> LogSummary:
     """Read a bandwidth, IOPS or latency log of fio in one pass and constant memory.
 
     kind is lat, clat, slat, bw or iops; without it, what the file's name says (`x_clat.1.log`).
-    window_ms is the length of the windows of the series. Without strict, bad lines are counted and
-    passed over. window_value says which value of log_window_value=both is wanted: average or
-    maximum. latency_unit is `us` for logs of fio 2. Bandwidths are returned in bytes/s.
+    window_ms is the length of the windows of the series. Of log_window_value=both the average is
+    read. Bandwidths are returned in bytes/s.
 
-    CoreError with path, line and fault for the first bad line (strict), for a compressed log and
-    for options that cannot be; OSError with the path for a file that cannot be read. Other threads
-    run meanwhile.
+    CoreError with path, line and fault for the first bad line, for a compressed log and for options
+    that cannot be; OSError with the path for a file that cannot be read. Other threads run meanwhile.
     """
 
-def read_histogram_log(
-    path: str | PathLike[str],
-    *,
-    strict: bool = True,
-    cumulative: bool = False,
-    quantiles: Buffer | Iterable[float] | None = None,
-) -> HistogramLogSummary:
-    """Read a log of completion-latency histograms (fio's write_hist_log) in one pass.
-
-    cumulative says that lines hold totals since the start (fio up to 2.14). quantiles are wanted of
-    each line, by default 0.5 and 0.99. Errors as read_log.
-    """
+def read_histogram_log(path: str | PathLike[str]) -> HistogramLogSummary:
+    """Read a log of completion-latency histograms (fio's write_hist_log) in one pass. Errors as read_log."""
 
 def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) -> dict[str, Any]:
     """Run a trace over a simulated SSD; counts, distributions and columns of what happened.

@@ -84,11 +84,11 @@ fn main() {
         case("no model, read", "none", "none", Op::Read, false),
         case("no model, write", "none", "none", Op::Write, false),
         case("no model, write, backed", "none", "none", Op::Write, true),
-        case("thesis, read", "thesis", "none", Op::Read, false),
-        case("thesis, write", "thesis", "none", Op::Write, false),
-        case("thesis with lru, write", "thesis", "lru", Op::Write, false),
-        case("thesis with idle-cold, write", "thesis", "idle-cold", Op::Write, false),
-        case("thesis with lru, write, backed", "thesis", "lru", Op::Write, true),
+        case("reference, read", "reference", "none", Op::Read, false),
+        case("reference, write", "reference", "none", Op::Write, false),
+        case("reference with lru, write", "reference", "lru", Op::Write, false),
+        case("reference with idle-cold, write", "reference", "idle-cold", Op::Write, false),
+        case("reference with lru, write, backed", "reference", "lru", Op::Write, true),
     ];
     println!("{commands} commands of 4 KiB at depth {DEPTH}: processor time, least of {rounds}");
     for case in &cases {

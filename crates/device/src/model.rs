@@ -21,7 +21,7 @@ pub struct Entry {
 
 pub const MODELS: &[Entry] = &[
     Entry {
-        name: "thesis",
+        name: "reference",
         about: "48 elements of flash behind one channel, as simulated by DiskSim 4.0 with its SSD extension",
     },
     Entry { name: "none", about: "no model: the drive answers at once" },
@@ -58,7 +58,7 @@ impl Model {
         available_bytes: u64,
     ) -> Result<Option<Self>, Error> {
         match name {
-            "thesis" => {}
+            "reference" => {}
             "none" => return Ok(None),
             _ => {
                 let names: Vec<&str> = MODELS.iter().map(|entry| entry.name).collect();

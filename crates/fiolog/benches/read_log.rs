@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use ioassay_fiolog::{LogKind, LogOptions, read_log};
+use ioassay_fiolog::{LogKind, read_log};
 
 const LINES: u64 = 200_000;
 const ROUNDS: usize = 20;
@@ -47,7 +47,7 @@ fn main() {
     for (name, text) in &logs {
         let seconds = (0..ROUNDS).map(|_| {
             let begun = Instant::now();
-            let log = read_log(black_box(text.as_bytes()), LogOptions::new(LogKind::Lat));
+            let log = read_log(black_box(text.as_bytes()), LogKind::Lat, 1000);
             assert_eq!(log.expect("a right log").rows(), LINES);
             begun.elapsed().as_secs_f64()
         });

@@ -17,7 +17,7 @@ pub struct BinLayout {
     pub bins: usize,
     /// How many of fio's finest bins each one joins, as a power of two.
     pub coarseness: u32,
-    /// What the bins count in: 1 for nanoseconds (fio 3), 1000 for microseconds (fio 2).
+    /// The unit of the bins: 1 for nanoseconds (fio 3), 1000 for microseconds (fio 2).
     pub unit_ns: u64,
 }
 

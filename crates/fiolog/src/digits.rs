@@ -1,8 +1,8 @@
 //! Decimal numbers from text, eight digits at a time.
 //!
 //! The word trick (SWAR: SIMD within a register) follows Daniel Lemire, "Quickly parsing eight digits" (2018): eight
-//! bytes in one `u64`, digits told from others by one addition and a mask, joined to a number by three multiplications.
-//! It makes no branch on how long a number is, which is what a digit-by-digit loop loses its time with.
+//! bytes in one `u64`, digits found by one addition and a mask, joined to a number by three multiplications.
+//! No branch depends on the length of a number; a loop over digits loses its time there.
 
 /// Longest number that is read by words; longer ones go the careful way.
 const LONGEST: usize = 16;

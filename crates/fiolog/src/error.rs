@@ -1,4 +1,4 @@
-//! What can be wrong with a log, said so that it can be found and mended.
+//! The errors of a log: line, text, and what was expected.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A line is not what fio writes.
-    #[error("line {line}, `{text}`: {fault} (without strict reading such lines are only counted)")]
+    #[error("line {line}, `{text}`: {fault}")]
     Line {
         /// Number of the line, counted from 1.
         line: u64,
@@ -22,9 +22,6 @@ pub enum Error {
          write it out with `fio --inflate-log=FILE` or `gzip -d FILE`"
     )]
     Compressed,
-    /// A quantile that is none.
-    #[error(transparent)]
-    Quantile(ioassay_stats::Error),
     /// An option that cannot be.
     #[error("{name} is {value}, expected {wanted}")]
     Option { name: &'static str, value: u64, wanted: &'static str },

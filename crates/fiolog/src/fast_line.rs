@@ -3,7 +3,7 @@
 use crate::digits::{REACH, Reach, number_at};
 use crate::line::Row;
 use crate::tail::{Head, TailMemory};
-use crate::{Direction, Layout, WindowValue};
+use crate::{Direction, Layout};
 
 /// A head has at most 21 bytes: comma, blank, direction, comma, blank, 15 digits, comma.
 const LONGEST_HEAD: usize = 21;
@@ -11,20 +11,11 @@ const LONGEST_HEAD: usize = 21;
 /// Reads the line at the start of `text` if it is just as fio writes it; returns it with its length, line feed
 /// included. Nothing for any other line, right or wrong: then [`read_careful`](crate::line::read_careful) decides.
 #[inline(always)]
-pub(crate) fn read_fast_line(
-    text: &Reach,
-    layout: Layout,
-    wanted: WindowValue,
-    tails: &mut TailMemory,
-) -> Option<(Row, usize)> {
+pub(crate) fn read_fast_line(text: &Reach, layout: Layout, tails: &mut TailMemory) -> Option<(Row, usize)> {
     let (time_ms, at) = number_at(text, 0)?;
-    let (mut value, mut at) = number_at(text, after_comma(text, at)?)?;
+    let (value, mut at) = number_at(text, after_comma(text, at)?)?;
     if layout.both_values {
-        let (maximum, end) = number_at(text, after_comma(text, at)?)?;
-        at = end;
-        if wanted == WindowValue::Maximum {
-            value = maximum;
-        }
+        (_, at) = number_at(text, after_comma(text, at)?)?;
     }
     // Positions wrap at the reach; from here on no head can get there.
     if at + LONGEST_HEAD >= REACH {
@@ -100,8 +91,8 @@ mod tests {
         text[..line.len()].copy_from_slice(line.as_bytes());
         let layout = Layout { columns, both_values };
         let mut tails = TailMemory::new();
-        let first = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
-        let remembered = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
+        let first = read_fast_line(&text, layout, &mut tails);
+        let remembered = read_fast_line(&text, layout, &mut tails);
         assert_eq!(first, remembered, "{line:?}");
         first
     }
@@ -122,7 +113,7 @@ mod tests {
             assert_eq!(length, line.len());
             let layout = Layout { columns, both_values: both };
             let text = line.trim_end().as_bytes();
-            assert_eq!(Ok(row), read_careful(text, layout, WindowValue::Maximum));
+            assert_eq!(Ok(row), read_careful(text, layout));
         }
     }
 
@@ -155,7 +146,7 @@ mod tests {
             let with_feed = format!("{line}\n");
             prop_assume!(with_feed.len() < 2 * REACH && !(both && columns < 5));
             let layout = Layout { columns, both_values: both };
-            let careful = read_careful(line.as_bytes(), layout, WindowValue::Maximum);
+            let careful = read_careful(line.as_bytes(), layout);
             if let Some((row, length)) = usual(&with_feed, columns, both) {
                 prop_assert_eq!(Ok(row), careful);
                 prop_assert_eq!(length, with_feed.len());

@@ -1,4 +1,4 @@
-//! What a log is about: its quantity, its unit and the direction of an I/O.
+//! The quantity of a log, its unit, and the direction of an I/O.
 
 /// Direction of an I/O, in fio's numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -62,6 +62,17 @@ impl LogKind {
     /// All kinds. `Lat` comes last of the latencies, because the others' names end like its own.
     pub const ALL: [Self; 5] = [Self::Clat, Self::Slat, Self::Lat, Self::Bw, Self::Iops];
 
+    /// The name that fio uses in file names, and the unit of the values as they are returned.
+    const fn facts(self) -> (&'static str, Unit) {
+        match self {
+            Self::Lat => ("lat", Unit::Nanoseconds),
+            Self::Clat => ("clat", Unit::Nanoseconds),
+            Self::Slat => ("slat", Unit::Nanoseconds),
+            Self::Bw => ("bw", Unit::BytesPerSecond),
+            Self::Iops => ("iops", Unit::Iops),
+        }
+    }
+
     /// The kind called `lat`, `clat`, `slat`, `bw` or `iops`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
@@ -74,27 +85,15 @@ impl LogKind {
         Self::from_name(stem.rsplit('_').next()?)
     }
 
-    /// The name fio uses in file names.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Lat => "lat",
-            Self::Clat => "clat",
-            Self::Slat => "slat",
-            Self::Bw => "bw",
-            Self::Iops => "iops",
-        }
+        self.facts().0
     }
 
-    /// Unit of the values as they are returned.
     pub fn unit(self) -> Unit {
-        match self {
-            Self::Lat | Self::Clat | Self::Slat => Unit::Nanoseconds,
-            Self::Bw => Unit::BytesPerSecond,
-            Self::Iops => Unit::Iops,
-        }
+        self.facts().1
     }
 
-    /// What turns a value of a log of fio 3 into [`unit`](Self::unit).
+    /// Factor from a value of a log of fio 3 to [`unit`](Self::unit).
     pub fn scale(self) -> u64 {
         if self == Self::Bw { 1024 } else { 1 }
     }
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_of_fio_tell_the_kind() {
+    fn file_names_of_fio_say_the_kind() {
         for (name, kind) in [
             ("job_clat.1.log", Some(LogKind::Clat)),
             ("job_lat.12.log", Some(LogKind::Lat)),

@@ -4,11 +4,11 @@
 //! line after line waits most of its time. Two stretches of text read in turn do not wait for each
 //! other: a quarter more lines in the same time (measured).
 
+use crate::Layout;
 use crate::digits::REACH;
 use crate::fast_line::read_fast_line;
 use crate::line::Row;
 use crate::tail::TailMemory;
-use crate::{Layout, WindowValue};
 
 /// Rows that one lane holds.
 const ROWS: usize = 512;
@@ -44,14 +44,14 @@ impl Lanes {
 
     /// Takes usual lines from the start of `text`, as many as fit; stops before a line that is not
     /// usual and shortly before the end of `text`.
-    pub(crate) fn take(&mut self, text: &[u8], layout: Layout, wanted: WindowValue) -> Taken<'_> {
+    pub(crate) fn take(&mut self, text: &[u8], layout: Layout) -> Taken<'_> {
         let [rows, more_rows] = &mut self.rows;
         let middle = line_after(text, LANE_BYTES);
         let end = if middle == 0 { text.len().min(LANE_BYTES) } else { middle };
         let mut first = Lane { text, at: 0, end, rows, count: 0 };
         let end = if middle == 0 { 0 } else { text.len().min(2 * LANE_BYTES) };
         let mut second = Lane { text, at: middle, end, rows: more_rows, count: 0 };
-        let mut step = |lane: &mut Lane| lane.step(layout, wanted, &mut self.tails);
+        let mut step = |lane: &mut Lane| lane.step(layout, &mut self.tails);
         while step(&mut first) && step(&mut second) {}
         while step(&mut first) {}
         if first.at != middle {
@@ -71,14 +71,14 @@ fn line_after(text: &[u8], at: usize) -> usize {
 
 impl<'rows> Lane<'_, 'rows> {
     #[inline(always)]
-    fn step(&mut self, layout: Layout, wanted: WindowValue, tails: &mut TailMemory) -> bool {
+    fn step(&mut self, layout: Layout, tails: &mut TailMemory) -> bool {
         if self.at >= self.end {
             return false;
         }
         let Some(window) = self.text[self.at..].first_chunk() else {
             return false;
         };
-        let Some((row, length)) = read_fast_line(window, layout, wanted, tails) else {
+        let Some((row, length)) = read_fast_line(window, layout, tails) else {
             return false;
         };
         let Some(place) = self.rows.get_mut(self.count) else {

@@ -17,7 +17,6 @@
 )]
 
 mod bins;
-mod block_sizes;
 mod digits;
 mod error;
 mod fast_line;
@@ -32,11 +31,10 @@ mod summary;
 mod tail;
 
 pub use bins::{BinLayout, LAST_BIN, bin_middle};
-pub use block_sizes::BlockSizes;
 pub use error::{Error, Fault};
-pub use histogram_log::{BinRow, DirectionBins, HistogramLogOptions, HistogramLogSummary, read_histogram_log};
+pub use histogram_log::{DirectionBins, HistogramLogSummary, read_histogram_log};
 pub use kind::{Direction, LogKind, Unit};
-pub use line::{Layout, WindowValue};
-pub use reader::{LogOptions, read_log};
+pub use line::Layout;
+pub use reader::read_log;
 pub use series::Series;
 pub use summary::{DirectionSummary, LogSummary};

@@ -10,7 +10,7 @@
 //! | 7 | … offset, priority, issue time (`log_issue_time`, fio 3.38) |
 //!
 //! `log_window_value=both` (fio 3.37) puts the window's maximum after its average, so one column
-//! more. The priority is 0 or 1, or hexadecimal with `log_prio`.
+//! more; the average is read. The priority is 0 or 1, or hexadecimal with `log_prio`.
 
 use crate::digits::{whole_number, whole_number_or_hex};
 use crate::error::excerpt;
@@ -18,14 +18,6 @@ use crate::{Direction, Fault};
 
 /// Columns of the widest layout: both values, offset, priority and issue time.
 const MOST_COLUMNS: usize = 8;
-
-/// Which of two values in a log of `log_window_value=both` is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WindowValue {
-    #[default]
-    Average,
-    Maximum,
-}
 
 /// How the columns of one log lie. All lines of a log have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +28,7 @@ pub struct Layout {
     pub both_values: bool,
 }
 
-/// What a line says, as far as it is used.
+/// The columns of a line that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Row {
     pub time_ms: u64,
@@ -72,7 +64,7 @@ impl Layout {
 }
 
 /// Reads any line (without its line feed), or says what is wrong with it.
-pub(crate) fn read_careful(line: &[u8], layout: Layout, wanted: WindowValue) -> Result<Row, Fault> {
+pub(crate) fn read_careful(line: &[u8], layout: Layout) -> Result<Row, Fault> {
     let mut places = [&line[..0]; MOST_COLUMNS];
     let mut seen = 0;
     for field in fields(line) {
@@ -87,12 +79,9 @@ pub(crate) fn read_careful(line: &[u8], layout: Layout, wanted: WindowValue) -> 
     }
     let fields = &places[..seen];
     let time_ms = number("time", fields[0])?;
-    let mut value = number("value", fields[1])?;
+    let value = number("value", fields[1])?;
     if layout.both_values {
-        let maximum = number("maximum", fields[2])?;
-        if wanted == WindowValue::Maximum {
-            value = maximum;
-        }
+        number("maximum", fields[2])?;
     }
     let direction = direction(fields[layout.leading() - 2])?;
     let block_size_bytes = number("block size", fields[layout.leading() - 1])?;
@@ -102,14 +91,14 @@ pub(crate) fn read_careful(line: &[u8], layout: Layout, wanted: WindowValue) -> 
     Ok(Row { time_ms, value, direction, block_size_bytes })
 }
 
-/// What is wrong with a log in which no line has a known layout, by its first line.
+/// The fault of a log in which no line has a known layout, by its first line.
 pub(crate) fn unknown_layout(line: &[u8]) -> Fault {
     let seen = fields(line).count();
     if !(4..=8).contains(&seen) {
         return Fault::Columns { seen, wanted: "4 to 8: time, value, direction, block size …".into() };
     }
     let layout = Layout { columns: seen, both_values: false };
-    match read_careful(line, layout, WindowValue::Average) {
+    match read_careful(line, layout) {
         Err(fault) => fault,
         Ok(_) => Fault::Columns { seen, wanted: "the columns of fio's logs".into() },
     }

@@ -2,11 +2,13 @@
 
 use std::io::{self, Read};
 
+use crate::{Error, Fault};
+
 /// Fits the second-level cache of the processors in use: larger reads are no faster.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Longest line that is kept whole. A histogram line of fio has at most about 40 KiB.
-pub(crate) const LONGEST_LINE_BYTES: usize = 1024 * 1024;
+const LONGEST_LINE_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct LineSource<R> {
     source: R,
@@ -15,6 +17,8 @@ pub(crate) struct LineSource<R> {
     end: usize,
     ended: bool,
     lines: u64,
+    /// Whether the last line lacks its line feed.
+    unterminated: bool,
 }
 
 /// One line, without its line feed.
@@ -22,18 +26,37 @@ pub(crate) struct Line<'a> {
     /// Its text; only the beginning of a line that is too long.
     pub text: &'a [u8],
     pub number: u64,
-    /// Whether a line feed ended it.
-    pub terminated: bool,
-    /// Whether it was longer than [`LONGEST_LINE_BYTES`]; the rest of it is gone.
+    /// Whether the source ends in it, without a line feed.
+    pub broken_off: bool,
+    /// Whether it is longer than [`LONGEST_LINE_BYTES`].
     pub too_long: bool,
+}
+
+/// Has a line read, unless it is blank. The error of a bad line says what is wrong with it.
+pub(crate) fn read_checked(line: &Line<'_>, read: impl FnOnce(&[u8]) -> Result<(), Fault>) -> Result<(), Error> {
+    if line.text.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    let outcome = if line.too_long { Err(Fault::TooLong(LONGEST_LINE_BYTES)) } else { read(line.text) };
+    outcome.map_err(|fault| {
+        let fault = if line.broken_off { Fault::Truncated(Box::new(fault)) } else { fault };
+        Error::line(line.number, line.text, fault)
+    })
+}
+
+/// A text log begins with a digit; zlib and gzip have their marks (RFC 1950, RFC 1952).
+pub(crate) fn refuse_compressed(start: &[u8]) -> Result<(), Error> {
+    let zlib = matches!(start, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
+    if zlib || start.starts_with(&[0x1f, 0x8b]) { Err(Error::Compressed) } else { Ok(()) }
 }
 
 impl<R: Read> LineSource<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, ended: false, lines: 0 }
+        let buffer = vec![0; BUFFER_BYTES];
+        Self { source, buffer, start: 0, end: 0, ended: false, lines: 0, unterminated: false }
     }
 
-    /// What has been read and not been taken.
+    /// Text that has been read and not been taken.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -41,6 +64,11 @@ impl<R: Read> LineSource<R> {
     /// How many lines were taken.
     pub(crate) fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// Whether the last line that was taken lacks its line feed.
+    pub(crate) fn unterminated(&self) -> bool {
+        self.unterminated
     }
 
     /// Takes `bytes` that hold `lines` whole lines.
@@ -83,53 +111,28 @@ impl<R: Read> LineSource<R> {
         loop {
             let found = memchr::memchr(b'\n', &self.pending()[searched..]);
             let length = self.pending().len();
-            match found {
-                Some(at) => return Ok(Some(self.line(searched + at, true, false))),
-                None if self.ended && length == 0 => return Ok(None),
-                None if self.ended => return Ok(Some(self.line(length, false, false))),
-                None if length >= LONGEST_LINE_BYTES => return self.cut_line().map(Some),
-                None => {
-                    searched = length;
-                    self.fill()?;
-                }
+            if let Some(at) = found {
+                return Ok(Some(self.line(searched + at, 1)));
             }
-        }
-    }
-
-    fn line(&mut self, length: usize, terminated: bool, too_long: bool) -> Line<'_> {
-        let from = self.start;
-        self.take(length + usize::from(terminated && !too_long), 1);
-        let text = &self.buffer[from..from + length];
-        Line { text, number: self.lines, terminated, too_long }
-    }
-
-    /// Drops a line that is too long, but for its beginning.
-    fn cut_line(&mut self) -> io::Result<Line<'_>> {
-        let beginning = self.pending()[..64].to_vec();
-        let mut terminated = false;
-        while !terminated {
-            self.start = self.end;
+            if self.ended && length > 0 {
+                self.unterminated = true;
+                return Ok(Some(self.line(length, 0)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if length >= LONGEST_LINE_BYTES {
+                return Ok(Some(Line { too_long: true, ..self.line(length, 0) }));
+            }
+            searched = length;
             self.fill()?;
-            if self.pending().is_empty() {
-                break;
-            }
-            if let Some(at) = memchr::memchr(b'\n', self.pending()) {
-                self.start += at + 1;
-                terminated = true;
-            }
         }
-        // Put back where `line` finds it: what was taken is free to be written over.
-        self.prepend(&beginning);
-        Ok(self.line(beginning.len(), terminated, true))
     }
 
-    fn prepend(&mut self, text: &[u8]) {
-        if self.start < text.len() {
-            self.buffer.splice(..self.start, std::iter::repeat_n(0, text.len()));
-            self.end = self.end - self.start + text.len();
-            self.start = text.len();
-        }
-        self.start -= text.len();
-        self.buffer[self.start..self.start + text.len()].copy_from_slice(text);
+    fn line(&mut self, length: usize, feed: usize) -> Line<'_> {
+        let from = self.start;
+        self.take(length + feed, 1);
+        let text = &self.buffer[from..from + length];
+        Line { text, number: self.lines, broken_off: self.unterminated, too_long: false }
     }
 }

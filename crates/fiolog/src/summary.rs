@@ -1,9 +1,9 @@
-//! What a log says, per direction.
+//! The content of a log, by direction.
 
 use ioassay_stats::Histogram;
 
 use crate::line::Row;
-use crate::{BlockSizes, Direction, Layout, LogKind, Series};
+use crate::{Direction, Layout, LogKind, Series};
 
 /// Everything read of one direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,8 +12,8 @@ pub struct DirectionSummary {
     pub histogram: Histogram,
     /// The values gathered into windows of time.
     pub series: Series,
-    /// How often each block size occurred. Windowed logs say 0 for every line.
-    pub block_sizes: BlockSizes,
+    /// Sum of the block sizes. Windowed logs say 0 for every line.
+    pub bytes: u128,
     /// Smallest time in the log.
     pub first_ms: u64,
     /// Largest time in the log.
@@ -36,7 +36,7 @@ impl DirectionSummary {
         Self {
             histogram: Histogram::new(),
             series: Series::new(window_ms),
-            block_sizes: BlockSizes::default(),
+            bytes: 0,
             first_ms: u64::MAX,
             last_ms: 0,
             time_reversals: 0,
@@ -57,7 +57,7 @@ impl DirectionSummary {
             self.record_batch();
         }
         self.batch.push(value);
-        self.block_sizes.record(row.block_size_bytes);
+        self.bytes += u128::from(row.block_size_bytes);
     }
 
     fn step_to(&mut self, time_ms: u64) {
@@ -83,7 +83,6 @@ impl DirectionSummary {
     pub(crate) fn finish(&mut self) {
         self.record_batch();
         self.batch = Vec::new();
-        self.block_sizes.finish();
     }
 }
 
@@ -93,10 +92,8 @@ pub struct LogSummary {
     pub kind: LogKind,
     /// How the columns lie; nothing for a log without a single good line.
     pub layout: Option<Layout>,
-    /// Lines read, good ones and bad ones and blank ones.
+    /// Lines read, blank ones included.
     pub lines: u64,
-    /// Lines that could not be read (only counted without strict reading).
-    pub bad_lines: u64,
     /// Whether the last line lacks its line feed: fio was stopped while it wrote, or the file cut.
     pub unterminated: bool,
     pub(crate) by_direction: [DirectionSummary; 3],
@@ -108,12 +105,12 @@ impl LogSummary {
         Direction::ALL.into_iter().zip(&self.by_direction).filter(|(_, summary)| summary.histogram.count() > 0)
     }
 
-    /// What was read of one direction, if it occurs.
+    /// One direction, if it occurs in the log.
     pub fn direction(&self, direction: Direction) -> Option<&DirectionSummary> {
         self.directions().find(|&(found, _)| found == direction).map(|(_, summary)| summary)
     }
 
-    /// Good lines of all directions.
+    /// Lines of all directions.
     pub fn rows(&self) -> u64 {
         self.by_direction.iter().map(|summary| summary.histogram.count()).sum()
     }

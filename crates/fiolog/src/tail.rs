@@ -1,4 +1,4 @@
-//! Remembers what the ends of lines said.
+//! A memory of the ends of lines that were read.
 //!
 //! After time and value, the lines of a log repeat each other: `, 0, 4096, 0` again and again, or one of a few.
 //! Comparing a word or two with what was seen before takes a fraction of the instructions of reading the numbers again.
@@ -28,7 +28,7 @@ struct Place {
     head: Head,
 }
 
-/// What was seen in one log.
+/// Heads and rests that were seen in one log.
 pub(crate) struct TailMemory {
     places: Box<[Place; PLACES]>,
     rest: (u64, u64),

@@ -65,17 +65,6 @@ impl Histogram {
         self.0.quantile_interval(q, confidence).map_err(of_stats)
     }
 
-    /// Share of the values that are at most the given one, 0 to 1.
-    fn fraction_at_most(&self, value_ns: u64) -> PyResult<f64> {
-        self.0.fraction_at_most(value_ns).map_err(of_stats)
-    }
-
-    /// The cumulative distribution: values and the share of values at or below each.
-    #[pyo3(signature = (points=1000))]
-    fn cdf(&self, points: usize) -> (Vec<u64>, Vec<f64>) {
-        self.0.cdf(points).into_iter().unzip()
-    }
-
     /// The non-empty buckets in ascending order: values and counts.
     fn buckets(&self) -> (Vec<u64>, Vec<u64>) {
         self.0.buckets().map(|bucket| (bucket.value, bucket.count)).unzip()

@@ -57,8 +57,7 @@ pub struct DirectionSummary {
     first_ms: u64,
     last_ms: u64,
     time_reversals: u64,
-    block_sizes: BTreeMap<u64, u64>,
-    other_block_sizes: u64,
+    bytes: u128,
     series: Py<Series>,
 }
 
@@ -74,8 +73,7 @@ impl DirectionSummary {
             first_ms: summary.first_ms,
             last_ms: summary.last_ms,
             time_reversals: summary.time_reversals,
-            block_sizes: summary.block_sizes.counts().collect(),
-            other_block_sizes: summary.block_sizes.others(),
+            bytes: summary.bytes,
             series: Py::new(py, Series::from(&summary.series))?,
             histogram: Py::new(py, Histogram(summary.histogram.clone()))?,
         })
@@ -90,7 +88,6 @@ pub struct LogSummary {
     columns: Option<usize>,
     both_values: bool,
     lines: u64,
-    bad_lines: u64,
     unterminated: bool,
     directions: BTreeMap<&'static str, Py<DirectionSummary>>,
 }
@@ -107,7 +104,6 @@ impl LogSummary {
             columns: log.layout.map(|layout| layout.columns),
             both_values: log.layout.is_some_and(|layout| layout.both_values),
             lines: log.lines,
-            bad_lines: log.bad_lines,
             unterminated: log.unterminated,
             directions,
         })
@@ -116,29 +112,12 @@ impl LogSummary {
 
 /// Read a bandwidth, IOPS or latency log of fio in one pass.
 #[pyfunction]
-#[pyo3(signature = (
-    path, kind=None, window_ms=1000, *, strict=true, window_value="average", latency_unit="ns"
-))]
+#[pyo3(signature = (path, kind=None, window_ms=1000))]
 #[expect(clippy::needless_pass_by_value, reason = "the types of Python arguments are owned")]
-pub fn read_log(
-    py: Python<'_>,
-    path: PathBuf,
-    kind: Option<&str>,
-    window_ms: u64,
-    strict: bool,
-    window_value: &str,
-    latency_unit: &str,
-) -> PyResult<LogSummary> {
+pub fn read_log(py: Python<'_>, path: PathBuf, kind: Option<&str>, window_ms: u64) -> PyResult<LogSummary> {
     let kind = kind_of(&path, kind)?;
-    let options = fiolog::LogOptions {
-        kind,
-        window_ms,
-        strict,
-        window_value: window_value_of(window_value)?,
-        scale: scale_of(kind, latency_unit)?,
-    };
     let log = py
-        .detach(|| fiolog::read_log(File::open(&path)?, options))
+        .detach(|| fiolog::read_log(File::open(&path)?, kind, window_ms))
         .map_err(|error| exception(Failure::Log(error, &path)))?;
     LogSummary::new(py, &log)
 }
@@ -154,24 +133,6 @@ fn kind_of(path: &Path, kind: Option<&str>) -> PyResult<fiolog::LogKind> {
         let path = path.display();
         argument(format!("{path}: the name does not tell the kind of log, expected kind= one of {names}"))
     })
-}
-
-fn window_value_of(name: &str) -> PyResult<fiolog::WindowValue> {
-    match name {
-        "average" => Ok(fiolog::WindowValue::Average),
-        "maximum" => Ok(fiolog::WindowValue::Maximum),
-        _ => Err(argument(format!("window_value is `{name}`, expected average or maximum"))),
-    }
-}
-
-fn scale_of(kind: fiolog::LogKind, latency_unit: &str) -> PyResult<u64> {
-    let latencies = kind.unit() == fiolog::Unit::Nanoseconds;
-    match latency_unit {
-        "ns" => Ok(kind.scale()),
-        "us" if latencies => Ok(1000),
-        "us" => Err(argument(format!("latency_unit is `us`, expected none for a log of {}", kind.name()))),
-        _ => Err(argument(format!("latency_unit is `{latency_unit}`, expected ns or us"))),
-    }
 }
 
 fn argument(message: String) -> PyErr {

@@ -67,11 +67,11 @@ struct Case {
     policy: &'static str,
     options: RunOptions,
     reads: bool,
-    /// Of a drive of today instead of the reference drive; in steady state.
+    /// The load of a drive with a controller, in steady state; `None`: the reference drive.
     controller: Option<Load>,
 }
 
-/// What a drive with a controller is given.
+/// The requests of a drive with a controller.
 #[derive(Clone, Copy)]
 enum Load {
     Reads,

@@ -92,3 +92,13 @@ pub(crate) fn check_time(at_ps: u64) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Refuses an option, with what is expected of it, unless something holds.
+pub(crate) fn require<W: Into<String>>(
+    holds: bool,
+    name: &'static str,
+    value: impl Copy + ToString,
+    wanted: impl FnOnce() -> W,
+) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::option(name, value, wanted())) }
+}

@@ -289,7 +289,6 @@ impl PageBuffer for PolicyBuffer {
                 self.hits.write_hits += u64::from(access == Access::Hit);
             }
             Kind::Read => {
-                self.policy.read(page);
                 self.hits.reads += 1;
                 self.hits.read_hits += u64::from(self.policy.holds(page));
             }

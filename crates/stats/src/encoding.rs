@@ -1,5 +1,5 @@
-//! A histogram as bytes, and back: exact, moments included. For passing one between processes;
-//! what is kept for years is kept as buckets, which any tool can read.
+//! A histogram as bytes, and back: exact, moments included. It passes histograms between processes.
+//! What is kept for years is kept as buckets, which any tool can read.
 
 use crate::{Error, ExactMoments, Histogram};
 
@@ -27,15 +27,15 @@ impl Histogram {
         }
         let filled = buckets.chunks_exact(BUCKET_BYTES).map(|bucket| {
             let (index, count) = bucket.split_at(4);
-            (number(index) as usize, number(count))
+            (little_endian(index) as usize, little_endian(count) as u64)
         });
         Self::from_filled(filled, moments).ok_or(Error::Encoding("buckets that add up"))
     }
 }
 
-/// Little-endian, of at most eight bytes.
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte))
+/// The number of at most 16 bytes, the lowest one first.
+pub(crate) fn little_endian(bytes: &[u8]) -> u128 {
+    bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u128::from(byte))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be wrong with a question about a distribution.
+//! The errors of questions about a distribution.
 
 /// A question that has no answer, with the value that made it so.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

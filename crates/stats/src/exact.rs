@@ -3,6 +3,8 @@
 //! Sums of `u64` values and of their squares are kept as `u128`, so nothing is lost however long the stream and however
 //! small the deviation beside the mean. Faster than Welford's update too: no division per value.
 
+use crate::encoding::little_endian;
+
 /// Five numbers of 16 bytes.
 pub(crate) const ENCODED_BYTES: usize = 80;
 
@@ -57,8 +59,8 @@ impl ExactMoments {
         self.record_n(value, 1);
     }
 
-    /// Takes `n` equal values in. Beyond 2^64 - 1 values the rest are only told by
-    /// [`uncounted`](Self::uncounted). Returns how many were taken.
+    /// Takes in `n` equal values. What passes a count of 2^64 - 1 is only counted by
+    /// [`uncounted`](Self::uncounted). Returns how many were taken in.
     #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) -> u64 {
         let taken = self.room_for(n);
@@ -172,10 +174,7 @@ impl ExactMoments {
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; ENCODED_BYTES]) -> Self {
-        let number = |at: usize| {
-            let bytes = &bytes[16 * at..16 * (at + 1)];
-            bytes.iter().rev().fold(0_u128, |number, &byte| (number << 8) | u128::from(byte))
-        };
+        let number = |at: usize| little_endian(&bytes[16 * at..16 * (at + 1)]);
         Self {
             count: (number(0) >> 64) as u64,
             uncounted: number(0) as u64,

@@ -47,7 +47,7 @@ impl Histogram {
         self.record_n(value, 1);
     }
 
-    /// Records `n` equal values. What passes a total of 2^64 - 1 is told by [`ExactMoments::uncounted`].
+    /// Records `n` equal values. What passes a total of 2^64 - 1 is counted by [`ExactMoments::uncounted`].
     #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) {
         let taken = self.moments.record_n(value, n);
@@ -125,36 +125,6 @@ impl Histogram {
         Ok((low, high))
     }
 
-    /// Share of the values that are at most `value`, 0 to 1. Inside a bucket the values are taken to lie evenly.
-    pub fn fraction_at_most(&self, value: u64) -> Result<f64, Error> {
-        let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) else {
-            return Err(Error::Empty("share"));
-        };
-        if value < min || value >= max {
-            return Ok(f64::from(u8::from(value >= max)));
-        }
-        let index = layout::index_of(value);
-        let below: u64 = self.counts[..index].iter().sum();
-        let (low, high) = self.edges(index);
-        let share = (value - low + 1) as f64 / (high - low + 1) as f64;
-        Ok((below as f64 + self.counts[index] as f64 * share) / self.count() as f64)
-    }
-
-    /// The cumulative distribution as a curve of at most `points` (at least 2) points: values and
-    /// the share of values at or below each. First and last bucket are always among them.
-    pub fn cdf(&self, points: usize) -> Vec<(u64, f64)> {
-        let total = self.count() as f64;
-        let mut seen = 0_u64;
-        let curve: Vec<(u64, f64)> = self
-            .buckets()
-            .map(|bucket| {
-                seen += bucket.count;
-                (bucket.value, seen as f64 / total)
-            })
-            .collect();
-        thin(&curve, points.max(2))
-    }
-
     /// A histogram of filled buckets (index and count, ascending) with the moments of the values;
     /// nothing if they cannot belong together.
     pub(crate) fn from_filled(filled: impl Iterator<Item = (usize, u64)>, moments: ExactMoments) -> Option<Self> {
@@ -217,13 +187,4 @@ impl fmt::Debug for Histogram {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Histogram").field("moments", &self.moments).finish_non_exhaustive()
     }
-}
-
-/// At most `points` of `curve`, evenly spread over its points, the first and the last included.
-fn thin(curve: &[(u64, f64)], points: usize) -> Vec<(u64, f64)> {
-    if curve.len() <= points {
-        return curve.to_vec();
-    }
-    let last = curve.len() - 1;
-    (0..points).map(|i| curve[i * last / (points - 1)]).collect()
 }

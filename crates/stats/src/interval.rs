@@ -7,7 +7,7 @@
 //! interval is then unbounded there.
 //!
 //! Samples of one run that follow each other are often correlated; the interval is then too short.
-//! It knows only what it is given: the caller says what the independent unit is.
+//! The caller decides what the independent unit is.
 
 use crate::{Error, quantile::check_quantile};
 
@@ -86,7 +86,7 @@ fn binomial_weights(count: u64, q: f64) -> (u64, Vec<f64>) {
     (first, weights)
 }
 
-/// The same ranks from the normal distribution with the first Cornish-Fisher term for skewness
+/// The ranks of [`exact_tails`] from the normal distribution with the first Cornish-Fisher term for skewness
 /// (Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.49).
 fn normal_tails(count: u64, q: f64, tail: f64) -> (u64, u64) {
     let mean = count as f64 * q;

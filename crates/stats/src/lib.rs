@@ -6,8 +6,7 @@
 //!
 //! - [`Histogram`]: counts of `u64` values in log-linear buckets, with exact moments.
 //! - [`percentile`] and [`percentile_interval`]: the same two quantities from raw samples.
-//! - [`Moments`]: count, mean, variance, minimum and maximum of a stream of `f64`.
-//! - [`ExactMoments`]: the same of `u64`, in whole-number arithmetic.
+//! - [`ExactMoments`]: count, mean, variance, minimum and maximum of `u64` values, free of rounding.
 //!
 //! The crate is pure: no input or output, no clock, no thread, no randomness. It deliberately
 //! compares nothing and tests no hypothesis; that is the analysis' work.
@@ -18,7 +17,6 @@ mod exact;
 mod histogram;
 mod interval;
 mod layout;
-mod moments;
 mod quantile;
 mod sample;
 
@@ -27,6 +25,5 @@ pub use exact::ExactMoments;
 pub use histogram::{Bucket, Histogram};
 pub use interval::{OrderRanks, order_ranks};
 pub use layout::{RELATIVE_BUCKET_WIDTH, bucket_bounds};
-pub use moments::Moments;
 pub use quantile::FractionalRank;
 pub use sample::{percentile, percentile_interval, percentiles};

@@ -75,7 +75,7 @@ def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: P
     (tmp_path / "d").mkdir()
     port = free_port()
     ways = f"nbd:unix:{tmp_path}/a,nvme-tcp:127.0.0.1:{port},vfio-user:d,nbd:tcp:[::1]:0"
-    words = ("--size", "1GiB", "--transport", ways, "--model", "thesis", "--policy", "epo")
+    words = ("--size", "1GiB", "--transport", ways, "--model", "reference", "--policy", "epo")
     words += () if number == signal.SIGTERM else ("--no-calibrate",)
     with served(tmp_path, *words, TMPDIR=str(tmp_path)) as drive:
         told = drive.told
@@ -83,7 +83,7 @@ def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: P
         assert (told["nvme_tcp"], told["vfio_user"]) == (f"127.0.0.1:{port}", f"{tmp_path}/d/cntrl")
         assert told["nqn"].startswith("nqn.")
         assert [way["transport"] for way in told["ways"]] == ["nbd", "nvme-tcp", "vfio-user", "nbd"]
-        assert (told["size_bytes"], told["model"], told["policy"]) == (2**30, "thesis", "epo")
+        assert (told["size_bytes"], told["model"], told["policy"]) == (2**30, "reference", "epo")
         for name in (f"{tmp_path}/a", f"{tmp_path}/d/cntrl", told["stats"]):
             assert Path(name).is_socket() and Path(name).stat().st_mode & 0o777 == 0o600
         assert listening(drive) == ["127.0.0.1", "::1"], "beyond this machine"

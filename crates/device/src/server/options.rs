@@ -76,7 +76,7 @@ impl Default for Options {
             size_bytes: None,
             namespaces_bytes: Vec::new(),
             block_bytes: 512,
-            model: "thesis".into(),
+            model: "reference".into(),
             profile: None,
             geometry: Geometry::default(),
             buffer: BufferOptions::default(),

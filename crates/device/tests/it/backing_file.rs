@@ -14,7 +14,7 @@ use ioassay_device::transport::fuse::{FuseSession, Reply};
 use ioassay_device::{Op, Status};
 use tempfile::TempDir;
 
-const POLICIES: [(&str, &str); 3] = [("none", "none"), ("thesis", "none"), ("thesis", "lru")];
+const POLICIES: [(&str, &str); 3] = [("none", "none"), ("reference", "none"), ("reference", "lru")];
 
 /// A folder that lasts as long as the test, and the file's place in it.
 fn place() -> (TempDir, PathBuf) {
@@ -53,7 +53,7 @@ fn what_was_written_is_there_after_a_clean_end() {
 #[test]
 fn what_is_flushed_is_in_the_file_and_what_is_volatile_is_not() {
     let (_folder, path) = place();
-    let mut bench = Bench::backed(&made("thesis", "lru"), &path);
+    let mut bench = Bench::backed(&made("reference", "lru"), &path);
     bench.write(0, &[1; 4096]);
     bench.settle();
     assert_eq!(read(&path)[0], 0);
@@ -242,7 +242,7 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
 #[test]
 fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
     let (_folder, path) = place();
-    let made = with(Made::of("thesis", "lru"), |made| made.pages = 256);
+    let made = with(Made::of("reference", "lru"), |made| made.pages = 256);
     let mut geometry = made.geometry();
     geometry.endurance = Some(2);
     let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");

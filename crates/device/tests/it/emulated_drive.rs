@@ -82,7 +82,7 @@ fn what_the_drive_has_not_is_refused() {
 
 #[test]
 fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
-    for model in ["thesis", "none"] {
+    for model in ["reference", "none"] {
         let mut bench = Bench::new(&Made::of(model, "none"));
         bench.write(0, &vec![9; 8 * PAGE as usize]);
         bench.settle();
@@ -101,7 +101,7 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
 
 #[test]
 fn large_trims_let_others_pass() {
-    for model in ["thesis", "none"] {
+    for model in ["reference", "none"] {
         let made = with(Made::of(model, "none"), |made| made.pages = 64 << 8); // 64 MiB
         let mut bench = Bench::new(&made);
         bench.write(0, &vec![9; 4 << 20]);
@@ -150,7 +150,7 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
 
 #[test]
 fn the_counts_add_up() {
-    let mut bench = Bench::new(&Made::of("thesis", "lru"));
+    let mut bench = Bench::new(&Made::of("reference", "lru"));
     let mut chance = Chance(5);
     let (mut commands, mut bytes) = ([0_u64; 4], [0_u64; 4]);
     for _ in 0..500 {

@@ -139,7 +139,7 @@ fn pages_that_are_bad_stay_bad() {
 
 #[test]
 fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
-    let mut bench = bench("thesis", "none");
+    let mut bench = bench("reference", "none");
     bench.ask(Op::Read, 0, PAGE);
     let without_ps = bench.settle()[0].deadline_ps;
     let begin_ps = bench.now_ps();
@@ -158,7 +158,7 @@ fn latency_is_added_to_the_models_and_throttling_is_a_rate() {
 
 #[test]
 fn lost_and_torn_writes_are_answered_and_done_in_part() {
-    for model in ["none", "thesis"] {
+    for model in ["none", "reference"] {
         let mut bench = bench(model, "none");
         bench.write(0, &vec![7; 4 * PAGE as usize]);
         bench.settle();
@@ -203,7 +203,7 @@ fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
 #[test]
 fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
     for (json, kept) in [(r#"{"kind":"ignored-flush"}"#, false), (r#"{"kind":"ignored-flush","op":["write"]}"#, true)] {
-        let mut bench = bench("thesis", "lru");
+        let mut bench = bench("reference", "lru");
         arm(&mut bench, json);
         bench.write(0, &[5; PAGE as usize]);
         bench.pass(10_000 * US);
@@ -213,7 +213,7 @@ fn a_flush_that_is_ignored_keeps_nothing_from_a_power_loss() {
         assert_eq!(bench.content()[0] == 5, kept, "{json}");
     }
     // FUA is a flush of one write.
-    let mut bench = bench("thesis", "lru");
+    let mut bench = bench("reference", "lru");
     arm(&mut bench, r#"{"kind":"ignored-flush"}"#);
     bench.submit(Op::Write, 0, PAGE, true, &[5; PAGE as usize]);
     bench.settle();
@@ -344,7 +344,7 @@ proptest! {
         commands in prop::collection::vec((0..5_usize, 0..127_u64, 1..9_u64, any::<bool>(), 0..40_u64), 1..120),
         policy in prop::sample::select(vec!["none", "lru"]),
     ) {
-        let mut bench = bench("thesis", policy);
+        let mut bench = bench("reference", policy);
         bench.drive.arm_faults(faults).expect("they can be");
         for &(op, page, blocks, fua, pause_us) in &commands {
             let op = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes][op];

@@ -139,7 +139,7 @@ fn what_was_flushed_outlives_a_kill() {
     let seed = 11;
     println!("seed {seed}");
     let mut chance = Chance(seed);
-    for (model, policy, at_once) in [("none", "none", true), ("thesis", "none", true), ("thesis", "lru", false)] {
+    for (model, policy, at_once) in [("none", "none", true), ("reference", "none", true), ("reference", "lru", false)] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut known = Known(vec![vec![0]; BLOCKS as usize]);
         for _ in 0..4 {
@@ -153,7 +153,7 @@ fn what_was_flushed_outlives_a_kill() {
 #[test]
 fn a_clean_end_keeps_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut drive = EmulatedDrive::start(folder.path(), "thesis", "lru");
+    let mut drive = EmulatedDrive::start(folder.path(), "reference", "lru");
     let mut client = drive.client();
     let data = vec![7; BLOCK as usize];
     for block in 0..8 {

@@ -265,7 +265,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
 
 #[test]
 fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
-    let mut bench = Bench::new(&with(Made::of("thesis", "fifo"), |made| made.buffer_pages = 8));
+    let mut bench = Bench::new(&with(Made::of("reference", "fifo"), |made| made.buffer_pages = 8));
     bench.write(0, &[1; 4096]);
     bench.pass(10_000_000);
     // The flush sends it on its way; it is written again before flash has it.

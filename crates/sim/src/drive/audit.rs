@@ -1,10 +1,10 @@
-//! A consistency check of a drive's tables and counters, for tests. It reads every page, and changes nothing.
+//! A consistency check of the tables and counters of a drive. Only tests and fuzz targets call it; it changes nothing.
 
 use super::Drive;
 use super::element::{Element, Plane, State};
 use super::mapping::MappingTables;
 use super::shape::Shape;
-use super::translation::{State as SuperblockState, Superblock, Translation};
+use super::translation::{Group, State as SuperblockState, Superblock, Translation};
 
 impl Drive {
     /// Checks that every logical page that is not discarded has a physical page of its own, and that
@@ -136,55 +136,40 @@ impl Translation {
             valid[self.by_superblock.div(physical) as usize] += 1;
         }
         for (number, (superblock, &counted)) in self.superblocks.iter().zip(&valid).enumerate() {
-            if superblock.valid != counted {
-                let recorded = superblock.valid;
-                return Err(format!("superblock {number}: {recorded} valid pages recorded, {counted} counted"));
-            }
+            same(&format!("valid pages of superblock {number}"), superblock.valid, counted)?;
             if counted > 0 && matches!(superblock.state, SuperblockState::Free | SuperblockState::Dead) {
                 return Err(format!("superblock {number} is erased and holds pages"));
             }
         }
-        self.audit_superblocks()?;
         let per_group = self.group_superblocks as usize;
-        for (number, (group, valid)) in self.groups.iter().zip(valid.chunks(per_group)).enumerate() {
-            let counted: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
-            if group.valid != counted {
-                return Err(format!("group {number}: {counted} valid pages counted"));
-            }
+        let groups = self.groups.iter().zip(self.superblocks.chunks(per_group)).zip(valid.chunks(per_group));
+        for (number, ((group, own), valid)) in groups.enumerate() {
+            let counted = valid.iter().map(|&valid| u64::from(valid)).sum();
+            same("valid pages", group.valid, counted)
+                .and_then(|()| self.audit_group(group, own))
+                .map_err(|fault| format!("group {number}: {fault}"))?;
         }
         Ok(())
     }
 
-    /// Checks that the superblocks of each group are where their state says, and their number in SLC mode.
-    pub(super) fn audit_superblocks(&self) -> Result<(), String> {
-        let per_group = self.group_superblocks as usize;
-        for (number, group) in self.groups.iter().enumerate() {
-            let own = &self.superblocks[number * per_group..(number + 1) * per_group];
-            let count = |which: &dyn Fn(&Superblock) -> bool| own.iter().filter(|superblock| which(superblock)).count();
-            let open = group.open.iter().flatten().count();
-            let used = |each: &Superblock| !matches!(each.state, SuperblockState::Free | SuperblockState::Dead);
-            let slc = &group.slc;
-            for (what, listed, counted) in [
-                ("free", group.free.len() + slc.free.len(), count(&|each| each.state == SuperblockState::Free)),
-                ("open", open, count(&|each| each.state == SuperblockState::Open)),
-                ("SLC", slc.used as usize, count(&|each| each.slc && used(each))),
-                ("sealed SLC", slc.sealed as usize, count(&|each| each.slc && each.state == SuperblockState::Sealed)),
-            ] {
-                if listed != counted {
-                    return Err(format!("group {number}: {listed} {what} superblocks listed, {counted} counted"));
-                }
-            }
-            let free = |row: &u32| {
-                let superblock = own.get(*row as usize);
-                superblock.is_some_and(|each| each.state == SuperblockState::Free)
-            };
-            if !group.free.iter().chain(&slc.free).all(free) {
-                return Err(format!("group {number} lists a superblock that is not free"));
-            }
-            let most = self.slc.as_ref().map_or(0, |region| region.rows * region.unit_pages * self.span);
-            if own.iter().any(|each| each.slc && each.valid > most) {
-                return Err(format!("group {number}: too many pages in SLC mode"));
-            }
+    /// Checks that the superblocks of a group are where their state says, and their number in SLC mode.
+    fn audit_group(&self, group: &Group, own: &[Superblock]) -> Result<(), String> {
+        let count = |is_such: &dyn Fn(&Superblock) -> bool| own.iter().filter(|each| is_such(each)).count();
+        let in_state = |state: SuperblockState| count(&|each| each.state == state);
+        let used = |each: &Superblock| !matches!(each.state, SuperblockState::Free | SuperblockState::Dead);
+        let sealed = |each: &Superblock| each.slc && each.state == SuperblockState::Sealed;
+        let slc = &group.slc;
+        same("free superblocks", group.free.len() + slc.free.len(), in_state(SuperblockState::Free))?;
+        same("open superblocks", group.open.iter().flatten().count(), in_state(SuperblockState::Open))?;
+        same("SLC superblocks", slc.used as usize, count(&|each| each.slc && used(each)))?;
+        same("sealed SLC superblocks", slc.sealed as usize, count(&sealed))?;
+        let free = |&row: &u32| own.get(row as usize).is_some_and(|each| each.state == SuperblockState::Free);
+        if !group.free.iter().chain(&slc.free).all(free) {
+            return Err("a superblock is listed as free that is not".to_owned());
+        }
+        let most = self.slc.as_ref().map_or(0, |region| region.rows * region.unit_pages * self.span);
+        if own.iter().any(|each| each.slc && each.valid > most) {
+            return Err("too many pages in SLC mode".to_owned());
         }
         Ok(())
     }

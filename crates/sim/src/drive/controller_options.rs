@@ -3,6 +3,7 @@
 use super::controller::Controller;
 use super::spec::{Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
+use crate::error::require;
 
 /// Bytes that the command times by size count by, and up to which a read of flash is small.
 pub const COMMAND_BYTES: u32 = 4096;
@@ -150,54 +151,26 @@ impl Controller {
         self.check_mapping(spec)?;
         self.check_spare(spec)?;
         let types = self.page_type_read_ps.len();
-        if ![0, 1, types].contains(&self.small_read_ps.len()) {
-            return Err(Error::option(
-                "small_read_us",
-                self.small_read_ps.len(),
-                format!("1 time, or {types} as of page_type_read_us"),
-            ));
-        }
-        let programs = self.page_type_program_ps.len();
-        if types > 1 && programs > 1 && programs != types {
-            return Err(Error::option(
-                "page_type_program_us",
-                programs,
-                format!("1 time, or {types} as of page_type_read_us"),
-            ));
-        }
-        if self.flash_channels > u64::from(spec.elements) {
-            return Err(Error::option(
-                "flash_channels",
-                self.flash_channels,
-                format!("at most the {} elements", spec.elements),
-            ));
-        }
-        if self.superblock_elements > u64::from(spec.elements) || spec.elements % self.span(spec) != 0 {
-            return Err(Error::option(
-                "superblock",
-                self.superblock_elements,
-                format!("a divisor of the {} elements", spec.elements),
-            ));
-        }
-        Ok(())
+        let times = || format!("1 time, or {types} as of page_type_read_us");
+        let (small_reads, programs) = (self.small_read_ps.len(), self.page_type_program_ps.len());
+        require([0, 1, types].contains(&small_reads), "small_read_us", small_reads, times)?;
+        require(types <= 1 || programs <= 1 || programs == types, "page_type_program_us", programs, times)?;
+        let elements = u64::from(spec.elements);
+        require(self.flash_channels <= elements, "flash_channels", self.flash_channels, || {
+            format!("at most the {elements} elements")
+        })?;
+        let divides = self.superblock_elements <= elements && spec.elements % self.span(spec) == 0;
+        require(divides, "superblock", self.superblock_elements, || format!("a divisor of the {elements} elements"))
     }
 
     /// Rules of the reference drive that this one does not have.
     fn check_rules(spec: &Spec) -> Result<(), Error> {
         let why = "with the options of the controller";
-        if spec.overlap != Overlap::Off {
-            return Err(Error::option("overlap", "on", format!("off {why}: an element is a die")));
-        }
-        if spec.pool == Pool::Plane {
-            return Err(Error::option("pool", "plane", format!("element {why}: pages go to any element")));
-        }
-        if spec.wear_levelling != WearLevelling::Off {
-            return Err(Error::option("wear_levelling", "on", format!("off {why}")));
-        }
-        if spec.channels != 1 {
-            return Err(Error::option("channels", spec.channels, format!("1 {why}: link_mb_s sets the link")));
-        }
-        Ok(())
+        let elements = spec.pool == Pool::Element;
+        require(spec.overlap == Overlap::Off, "overlap", "on", || format!("off {why}: an element is a die"))?;
+        require(elements, "pool", "plane", || format!("element {why}: pages go to any element"))?;
+        require(spec.wear_levelling == WearLevelling::Off, "wear_levelling", "on", || format!("off {why}"))?;
+        require(spec.channels == 1, "channels", spec.channels, || format!("1 {why}: link_mb_s sets the link"))
     }
 
     /// Collection always gains space if two superblocks more are spare than are kept free and written.
@@ -205,30 +178,15 @@ impl Controller {
         let open = 1 + u32::from(self.hot_cold) + self.slc_open_blocks();
         let apart = self.slc_blocks_apart(spec);
         let least = self.low_blocks(spec) + open + 2 + apart;
-        if spec.reserved_blocks() < least {
-            return Err(Error::option(
-                "reserve",
-                spec.reserve,
-                format!(
-                    "at least {least} of the {} blocks of a plane with the options of the controller",
-                    spec.blocks_per_plane
-                ),
-            ));
-        }
-        let begins = self.background_blocks(spec);
-        if spec.reserved_blocks() < begins + open + 2 + apart {
-            let most = spec.reserved_blocks() - open - 2 - apart;
-            return Err(Error::option(
-                "background_free",
-                self.background_free_ppm as f64 / 1e6,
-                format!(
-                    "less than {} of the {} blocks of a plane, or a larger reserve",
-                    most + 1,
-                    spec.blocks_per_plane
-                ),
-            ));
-        }
-        Ok(())
+        let (reserved, blocks) = (spec.reserved_blocks(), spec.blocks_per_plane);
+        require(reserved >= least, "reserve", spec.reserve, || {
+            format!("at least {least} of the {blocks} blocks of a plane with the options of the controller")
+        })?;
+        let fits = reserved >= self.background_blocks(spec) + open + 2 + apart;
+        require(fits, "background_free", self.background_free_ppm as f64 / 1e6, || {
+            let limit = reserved - open - 2 - apart + 1;
+            format!("less than {limit} of the {blocks} blocks of a plane, or a larger reserve")
+        })
     }
 
     fn check_suspensions(&self, spec: &Spec) -> Result<(), Error> {
@@ -236,19 +194,17 @@ impl Controller {
         for (name, suspensions) in
             [("program_suspensions", self.program_suspensions), ("erase_suspensions", self.erase_suspensions)]
         {
-            if suspensions > 0 && !spec.read_priority {
-                let wanted = "0 without read_priority: other reads wait their turn";
-                return Err(Error::option(name, suspensions, wanted));
-            }
-            if suspensions > most {
-                return Err(Error::option(name, suspensions, format!("at most {most}")));
-            }
+            let needless = "0 without read_priority: other reads wait their turn";
+            require(suspensions == 0 || spec.read_priority, name, suspensions, || needless)?;
+            require(suspensions <= most, name, suspensions, || format!("at most {most}"))?;
         }
-        if self.suspend_ps > 0 && self.program_suspensions + self.erase_suspensions == 0 {
-            let wanted = "0 without program_suspensions and erase_suspensions";
-            return Err(Error::option("suspend_us", self.suspend_ps / 1_000_000, wanted));
-        }
-        Ok(())
+        let suspends = self.program_suspensions + self.erase_suspensions > 0;
+        require(
+            self.suspend_ps == 0 || suspends,
+            "suspend_us",
+            self.suspend_ps / 1_000_000,
+            || "0 without program_suspensions and erase_suspensions",
+        )
     }
 
     fn check_mapping(&self, spec: &Spec) -> Result<(), Error> {
@@ -279,35 +235,19 @@ impl Controller {
         let (unit, flash_page) = (self.unit_pages(spec), self.flash_page_pages(spec));
         let block = u64::from(spec.planes) * u64::from(spec.pages_per_block);
         let bytes = self.program_unit_bytes;
-        if bytes % page != 0 || u64::from(unit) > block || block % u64::from(unit) != 0 {
-            return Err(Error::option(
-                "program_unit",
-                bytes,
-                format!(
-                    "a multiple of the page of {page} bytes that divides the {block} pages of a block over all planes"
-                ),
-            ));
-        }
-        let bytes = self.flash_page_bytes;
-        if bytes % page != 0 || flash_page > unit || unit % flash_page != 0 {
-            return Err(Error::option(
-                "flash_page",
-                bytes,
-                format!(
-                    "a multiple of the page of {page} bytes that divides the program unit of {} bytes",
-                    u64::from(unit) * page
-                ),
-            ));
-        }
-        let cache = self.cache_pages(spec);
-        if self.write_cache_bytes > 0 && !(u64::from(unit)..1 << 31).contains(&cache) {
-            return Err(Error::option(
-                "write_cache",
-                self.write_cache_bytes,
-                format!("0, or at least the program unit of {} bytes", u64::from(unit) * page),
-            ));
-        }
-        Ok(())
+        let divides = bytes % page == 0 && u64::from(unit) <= block && block % u64::from(unit) == 0;
+        require(divides, "program_unit", bytes, || {
+            format!("a multiple of the page of {page} bytes that divides the {block} pages of a block over all planes")
+        })?;
+        let (bytes, unit_bytes) = (self.flash_page_bytes, u64::from(unit) * page);
+        let divides = bytes % page == 0 && flash_page <= unit && unit % flash_page == 0;
+        require(divides, "flash_page", bytes, || {
+            format!("a multiple of the page of {page} bytes that divides the program unit of {unit_bytes} bytes")
+        })?;
+        let (bytes, pages) = (self.write_cache_bytes, self.cache_pages(spec));
+        require(bytes == 0 || (u64::from(unit)..1 << 31).contains(&pages), "write_cache", bytes, || {
+            format!("0, or at least the program unit of {unit_bytes} bytes")
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The times of an element's operations.
+//! The times of the operations of an element, from the times of the specification.
 
 use super::spec::{SECTOR_BYTES, Spec};
 
@@ -35,7 +35,7 @@ impl Costs {
         }
     }
 
-    /// So many sectors cross the pins.
+    /// Time in which `sectors` cross the pins.
     pub fn transfer_ps(&self, sectors: u32) -> u64 {
         self.transfer_per_sector * u64::from(sectors)
     }

@@ -40,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// What was added since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             written_pages: self.written_pages - earlier.written_pages,

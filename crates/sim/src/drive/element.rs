@@ -136,55 +136,94 @@ impl Element {
         &self.erases
     }
 
+    /// Whether some plane needs garbage collection.
+    #[inline]
+    pub(super) fn is_low(&self) -> bool {
+        self.low_planes > 0
+    }
+
     /// Reads the entry of a physical page's block, so that the processor fetches it.
     #[inline]
     pub(super) fn touch_entry(&self, shape: &Shape, physical: u32) -> u32 {
         self.blocks[shape.block_of(physical) as usize].opened
     }
+}
+
+/// An element with its part of the mapping, and what all elements share.
+pub(crate) struct ElementPart<'a> {
+    pub(super) shape: &'a Shape,
+    pub(super) costs: &'a Costs,
+    pub(super) element: &'a mut Element,
+    pub(super) mapping: ElementMapping<'a>,
+}
+
+impl ElementPart<'_> {
+    /// The physical page of a page; `None` when it is discarded.
+    #[inline(always)]
+    pub(super) fn physical_page(&self, local: u32) -> Option<u32> {
+        self.mapping.physical_page(self.shape, local)
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.element.counters()
+    }
+
+    /// Collects garbage if that is due, then programs a page; returns the time of both together, `None`
+    /// when no block is left.
+    #[inline]
+    pub fn collect_and_write(&mut self, local: u32) -> Option<u64> {
+        Some(self.collect_if_low() + self.write(local)?)
+    }
+
+    /// Collects garbage until no plane is low, as the element does before it serves a page; returns the time it takes.
+    #[inline]
+    pub(super) fn collect_if_low(&mut self) -> u64 {
+        if self.element.is_low() { self.collect_while_low() } else { 0 }
+    }
+
+    /// Prefetches the table entries of pages that will be written soon. Without it, each write waits
+    /// for memory about twice.
+    #[inline]
+    pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
+        let seen = locals.clone().fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
+        std::hint::black_box(seen);
+        let seen = locals.fold(0, |seen, local| {
+            let physical = self.physical_page(local);
+            seen ^ physical.map_or(0, |physical| self.element.touch_entry(self.shape, physical))
+        });
+        std::hint::black_box(seen);
+    }
 
     /// Counts a read; returns false for a discarded page.
-    #[inline]
-    pub(super) fn read(&mut self, shape: &Shape, mapping: &ElementMapping<'_>, local: u32) -> bool {
-        let there = mapping.physical_page(shape, local).is_some();
-        self.counters.read_pages += u64::from(there);
+    #[inline(always)]
+    pub(super) fn read(&mut self, local: u32) -> bool {
+        let there = self.physical_page(local).is_some();
+        self.element.counters.read_pages += u64::from(there);
         there
     }
 
-    pub(super) fn trim(&mut self, shape: &Shape, mapping: &mut ElementMapping<'_>, local: u32) {
-        if let Some(physical) = mapping.physical_page(shape, local) {
-            self.blocks[shape.block_of(physical) as usize].valid -= 1;
-            mapping.discard(local);
-            self.counters.trimmed_pages += 1;
+    pub(super) fn trim(&mut self, local: u32) {
+        if let Some(physical) = self.physical_page(local) {
+            self.element.blocks[self.shape.block_of(physical) as usize].valid -= 1;
+            self.mapping.discard(local);
+            self.element.counters.trimmed_pages += 1;
         }
     }
 
     /// Programs a logical page; returns the time it takes, `None` when no block is left.
     #[inline]
-    pub(super) fn write(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-        local: u32,
-    ) -> Option<u64> {
-        let old = mapping.physical_page(shape, local);
-        let plane = self.plane_for(shape, old, |_| true)?;
-        self.program(shape, mapping, costs, plane, local, old)
-            .or_else(|| self.write_to_last_resort(shape, mapping, costs, local))
+    pub(super) fn write(&mut self, local: u32) -> Option<u64> {
+        let old = self.physical_page(local);
+        let plane = self.plane_for(old, |_| true)?;
+        self.program(plane, local, old).or_else(|| self.write_to_last_resort(local))
     }
 
     /// As `write`, where the page's own plane has no place.
     #[cold]
-    fn write_to_last_resort(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-        local: u32,
-    ) -> Option<u64> {
+    fn write_to_last_resort(&mut self, local: u32) -> Option<u64> {
         let plane = self.plane_of_last_resort(|_| true)?;
-        let old = mapping.physical_page(shape, local); // garbage collection may have moved it
-        self.program(shape, mapping, costs, plane, local, old)
+        let old = self.physical_page(local); // garbage collection may have moved it
+        self.program(plane, local, old)
     }
 
     /// The plane for a page whose own plane has no place left and can free none: its blocks are full
@@ -192,7 +231,7 @@ impl Element {
     #[cold]
     pub(super) fn plane_of_last_resort(&self, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         (0..)
-            .zip(&self.planes)
+            .zip(&self.element.planes)
             // The last page of a plane's room is for a summary page.
             .filter(|(number, plane)| plane.room > 1 && allowed(*number))
             .max_by_key(|(_, plane)| plane.room)
@@ -204,40 +243,32 @@ impl Element {
     /// A plane qualifies if its open block has the old copy or is younger: then the summary pages,
     /// read in the order in which blocks were opened, end with the newest copy.
     #[inline]
-    pub(super) fn plane_for(&mut self, shape: &Shape, old: Option<u32>, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn plane_for(&mut self, old: Option<u32>, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let Some(physical) = old else {
             return self.roomiest(0, allowed);
         };
-        let block = shape.block_of(physical);
-        match shape.pool {
-            Pool::Plane => Some(shape.plane_of(block)).filter(|&plane| allowed(plane)),
-            Pool::Element => self.roomiest(self.blocks[block as usize].opened, allowed),
+        let block = self.shape.block_of(physical);
+        match self.shape.pool {
+            Pool::Plane => Some(self.shape.plane_of(block)).filter(|&plane| allowed(plane)),
+            Pool::Element => self.roomiest(self.element.blocks[block as usize].opened, allowed),
         }
     }
 
     /// Programs a logical page, whose old copy is `old`, in a plane; returns the time it takes, `None`
     /// when no block is left.
     #[inline]
-    pub(super) fn program(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-        plane: u32,
-        local: u32,
-        mut old: Option<u32>,
-    ) -> Option<u64> {
-        self.next_plane = if plane + 1 == shape.planes { 0 } else { plane + 1 };
-        let mut cost_ps = costs.write;
-        if self.planes[plane as usize].position == shape.data_pages {
-            cost_ps += self.make_room(shape, mapping, costs, plane)?;
-            old = mapping.physical_page(shape, local); // making room may have moved it
+    pub(super) fn program(&mut self, plane: u32, local: u32, mut old: Option<u32>) -> Option<u64> {
+        self.element.next_plane = if plane + 1 == self.shape.planes { 0 } else { plane + 1 };
+        let mut cost_ps = self.costs.write;
+        if self.element.planes[plane as usize].position == self.shape.data_pages {
+            cost_ps += self.make_room(plane)?;
+            old = self.physical_page(local); // making room may have moved it
         }
         if let Some(physical) = old {
-            self.blocks[shape.block_of(physical) as usize].valid -= 1;
+            self.element.blocks[self.shape.block_of(physical) as usize].valid -= 1;
         }
-        self.counters.written_pages += 1;
-        Some(cost_ps + self.append(shape, mapping, costs, plane, local))
+        self.element.counters.written_pages += 1;
+        Some(cost_ps + self.append(plane, local))
     }
 
     /// Among the allowed planes whose open block is at least as young as `opened`, the one with the
@@ -247,21 +278,21 @@ impl Element {
     /// without a look at the others.
     #[inline]
     pub(super) fn roomiest(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
-        let next = &self.planes[self.next_plane as usize];
-        if next.room < self.most_room {
-            let rooms = self.planes.iter().map(|plane| plane.room);
-            self.most_room = rooms.fold(0, u32::max);
+        let next = &self.element.planes[self.element.next_plane as usize];
+        if next.room < self.element.most_room {
+            let rooms = self.element.planes.iter().map(|plane| plane.room);
+            self.element.most_room = rooms.fold(0, u32::max);
         }
-        if next.room >= self.most_room && next.opened >= opened && allowed(self.next_plane) {
-            return Some(self.next_plane);
+        if next.room >= self.element.most_room && next.opened >= opened && allowed(self.element.next_plane) {
+            return Some(self.element.next_plane);
         }
         self.roomiest_of_all(opened, allowed)
     }
 
     fn roomiest_of_all(&self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
-        let (before, from) = self.planes.split_at(self.next_plane as usize);
+        let (before, from) = self.element.planes.split_at(self.element.next_plane as usize);
         let (mut best, mut room) = (None, 0);
-        for (number, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
+        for (number, plane) in (self.element.next_plane..).zip(from).chain((0..).zip(before)) {
             // Without any room at all the first one has to do: it collects garbage.
             let better = plane.room > room || best.is_none();
             if better && plane.opened >= opened && allowed(number) {
@@ -274,96 +305,79 @@ impl Element {
 
     /// Opens a block in a plane whose open block is full; returns the time it takes. Almost always that
     /// is 0: only a plane that is the only one allowed and has no free block collects garbage.
-    fn make_room(&mut self, shape: &Shape, mapping: &mut ElementMapping<'_>, costs: &Costs, plane: u32) -> Option<u64> {
+    fn make_room(&mut self, plane: u32) -> Option<u64> {
         let mut cost_ps = 0;
-        if self.planes[plane as usize].free_blocks == 0 {
-            cost_ps = self.collect_for_write(shape, mapping, costs, plane)?;
+        if self.element.planes[plane as usize].free_blocks == 0 {
+            cost_ps = self.collect_for_write(plane)?;
         }
-        if self.planes[plane as usize].position == shape.data_pages {
-            self.open(shape, plane)?;
+        if self.element.planes[plane as usize].position == self.shape.data_pages {
+            self.open(plane)?;
         }
         Some(cost_ps)
     }
 
     /// Appends a page to the plane's open block, which has room. Returns the time beyond the page's
     /// own: that of the summary page, if the block is full now.
-    #[inline]
-    pub(super) fn append(
-        &mut self,
-        shape: &Shape,
-        mapping: &mut ElementMapping<'_>,
-        costs: &Costs,
-        plane: u32,
-        local: u32,
-    ) -> u64 {
-        let target = &mut self.planes[plane as usize];
-        let physical = target.open_block * shape.pages_per_block + target.position;
+    #[inline(always)]
+    pub(super) fn append(&mut self, plane: u32, local: u32) -> u64 {
+        let target = &mut self.element.planes[plane as usize];
+        let physical = target.open_block * self.shape.pages_per_block + target.position;
         target.position += 1;
         target.room -= 1;
-        let block = &mut self.blocks[target.open_block as usize];
+        let block = &mut self.element.blocks[target.open_block as usize];
         block.valid += 1;
-        mapping.place(local, physical);
-        if target.position < shape.data_pages {
+        self.mapping.place(local, physical);
+        if target.position < self.shape.data_pages {
             return 0;
         }
         block.state = State::Sealed;
-        self.counters.summary_pages += 1;
-        costs.summary
+        self.element.counters.summary_pages += 1;
+        self.costs.summary
     }
 
     /// Opens a free block of the plane; `None` without one.
-    pub(super) fn open(&mut self, shape: &Shape, plane: u32) -> Option<()> {
-        let block = self.next_free(shape, plane)?;
-        self.opened += 1;
-        self.blocks[block as usize] = Block { opened: self.opened, valid: 0, state: State::Open };
-        let target = &mut self.planes[plane as usize];
+    pub(super) fn open(&mut self, plane: u32) -> Option<()> {
+        let block = self.next_free(plane)?;
+        self.element.opened += 1;
+        self.element.blocks[block as usize] = Block { opened: self.element.opened, valid: 0, state: State::Open };
+        let target = &mut self.element.planes[plane as usize];
         target.open_block = block;
-        target.opened = self.opened;
+        target.opened = self.element.opened;
         target.position = 0;
         target.room -= 1; // the summary page of the block before
         target.free_blocks -= 1;
-        self.low_planes += u32::from(target.free_blocks == shape.low);
+        self.element.low_planes += u32::from(target.free_blocks == self.shape.low);
         Some(())
     }
 
     /// The next free row after the open one, or the least erased free block.
-    fn next_free(&self, shape: &Shape, plane: u32) -> Option<u32> {
-        let first = plane * shape.rows;
-        let current = self.planes[plane as usize].open_block - first;
-        let rows = (current + 1..shape.rows).chain(0..=current);
-        let mut free = rows.map(|row| first + row).filter(|&block| self.blocks[block as usize].state == State::Free);
-        if shape.wear_levelling == WearLevelling::Off {
+    fn next_free(&self, plane: u32) -> Option<u32> {
+        let first = plane * self.shape.rows;
+        let current = self.element.planes[plane as usize].open_block - first;
+        let rows = (current + 1..self.shape.rows).chain(0..=current);
+        let mut free =
+            rows.map(|row| first + row).filter(|&block| self.element.blocks[block as usize].state == State::Free);
+        if self.shape.wear_levelling == WearLevelling::Off {
             free.next()
         } else {
-            free.min_by_key(|&block| self.erases[block as usize])
+            free.min_by_key(|&block| self.element.erases[block as usize])
         }
     }
 
     /// Erases a block without valid pages, which is free then, or dead if it is worn out.
-    pub(super) fn erase(&mut self, shape: &Shape, block: u32) {
-        let plane = &mut self.planes[shape.plane_of(block) as usize];
-        self.erases[block as usize] += 1;
-        self.counters.erases += 1;
-        if shape.endurance > 0 && self.erases[block as usize] >= shape.endurance {
-            self.blocks[block as usize].state = State::Dead;
-            self.counters.dead_blocks += 1;
+    pub(super) fn erase(&mut self, block: u32) {
+        let plane = &mut self.element.planes[self.shape.plane_of(block) as usize];
+        self.element.erases[block as usize] += 1;
+        self.element.counters.erases += 1;
+        if self.shape.endurance > 0 && self.element.erases[block as usize] >= self.shape.endurance {
+            self.element.blocks[block as usize].state = State::Dead;
+            self.element.counters.dead_blocks += 1;
             return;
         }
-        self.blocks[block as usize].state = State::Free;
-        self.low_planes -= u32::from(plane.free_blocks == shape.low);
+        self.element.blocks[block as usize].state = State::Free;
+        self.element.low_planes -= u32::from(plane.free_blocks == self.shape.low);
         plane.free_blocks += 1;
-        plane.room += shape.pages_per_block;
-        self.most_room = self.most_room.max(plane.room);
-    }
-
-    /// Whether some plane needs garbage collection.
-    #[inline]
-    pub(super) fn is_low(&self) -> bool {
-        self.low_planes > 0
-    }
-
-    /// Invalidates one page of a block, because it is moved.
-    pub(super) fn invalidate(&mut self, block: u32) {
-        self.blocks[block as usize].valid -= 1;
+        plane.room += self.shape.pages_per_block;
+        self.element.most_room = self.element.most_room.max(plane.room);
     }
 }

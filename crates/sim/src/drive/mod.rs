@@ -2,7 +2,10 @@
 //!
 //! [`Drive`] returns for each page how long its element is busy with it, garbage collection included; when the element
 //! begins is up to [`engine`](crate::engine). Everything here depends on the order of the pages alone, so one drive
-//! serves a trace at full speed and a transport in real time alike.
+//! serves a trace at full speed and a transport in real time alike. A drive is either the reference drive, whose
+//! elements map their own pages ([`ElementPart`]), or one with a controller, which maps all of them ([`Translation`]).
+
+#![allow(clippy::inline_always, reason = "without it the steps of a write are calls: a tenth more instructions")]
 
 mod audit;
 mod controller;
@@ -33,7 +36,8 @@ pub use spec::{GcPolicy, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
 use crate::policy::Page;
 use costs::Costs;
-use mapping::{ElementMapping, MappingTables};
+pub(crate) use element::ElementPart;
+use mapping::MappingTables;
 use shape::Shape;
 pub(crate) use slc_region::Gained;
 pub(crate) use translation::{Position, Translation, UnitPlace};
@@ -57,45 +61,6 @@ pub(crate) struct PlaneWork {
     pub plane: u32,
     pub pins_ps: u64,
     pub plane_ps: u64,
-}
-
-/// An element with its part of the tables.
-pub(crate) struct ElementPart<'a> {
-    shape: &'a Shape,
-    costs: &'a Costs,
-    element: &'a mut Element,
-    mapping: ElementMapping<'a>,
-}
-
-impl ElementPart<'_> {
-    pub fn counters(&self) -> Counters {
-        self.element.counters()
-    }
-
-    /// Collects garbage if that is due, then programs a page; returns the time of both together, `None`
-    /// when no block is left.
-    #[inline]
-    pub fn collect_and_write(&mut self, local: u32) -> Option<u64> {
-        let mut busy_ps = 0;
-        if self.element.is_low() {
-            busy_ps = self.element.collect_while_low(self.shape, &mut self.mapping, self.costs);
-        }
-        let write_ps = self.element.write(self.shape, &mut self.mapping, self.costs, local)?;
-        Some(busy_ps + write_ps)
-    }
-
-    /// Prefetches the table entries of pages that will be written soon. Without it, each write waits
-    /// for memory about twice.
-    #[inline]
-    pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
-        let seen = locals.clone().fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
-        std::hint::black_box(seen);
-        let seen = locals.fold(0, |seen, local| {
-            let physical = self.mapping.physical_page(self.shape, local);
-            seen ^ physical.map_or(0, |physical| self.element.touch_entry(self.shape, physical))
-        });
-        std::hint::black_box(seen);
-    }
 }
 
 impl Drive {
@@ -132,11 +97,9 @@ impl Drive {
     }
 
     /// Programs a page; returns how long its element is busy, picoseconds.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, place: Place) -> Result<u64, Error> {
-        let element = &mut self.elements[place.element as usize];
-        let mut mapping = self.mapping.of(place.element);
-        element.write(&self.shape, &mut mapping, &self.costs, place.local).ok_or_else(|| self.worn_out(place.element))
+        self.part(place.element).write(place.local).ok_or_else(|| self.worn_out(place.element))
     }
 
     pub(crate) fn placement(&self) -> Placement {
@@ -144,7 +107,7 @@ impl Drive {
     }
 
     /// An element with its part of the tables.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn part(&mut self, element: u32) -> ElementPart<'_> {
         ElementPart {
             shape: &self.shape,
@@ -167,11 +130,9 @@ impl Drive {
 
     /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page
     /// takes no time: its element is not involved.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, place: Place, sectors: u32) -> u64 {
-        let element = &mut self.elements[place.element as usize];
-        let mapping = self.mapping.of(place.element);
-        if element.read(&self.shape, &mapping, place.local) { self.costs.read_ps(sectors) } else { 0 }
+        if self.part(place.element).read(place.local) { self.costs.read_ps(sectors) } else { 0 }
     }
 
     /// As [`Drive::write`], in one of the planes that are allowed, with the time over the pins and
@@ -181,17 +142,16 @@ impl Drive {
         place: Place,
         allowed: impl Fn(u32) -> bool,
     ) -> Result<Option<PlaneWork>, Error> {
-        let element = &mut self.elements[place.element as usize];
-        let mut mapping = self.mapping.of(place.element);
-        let old = mapping.physical_page(&self.shape, place.local);
-        let Some(mut target) = element.plane_for(&self.shape, old, &allowed) else {
+        let mut part = self.part(place.element);
+        let old = part.physical_page(place.local);
+        let Some(mut target) = part.plane_for(old, &allowed) else {
             return Ok(None);
         };
-        let mut outcome = element.program(&self.shape, &mut mapping, &self.costs, target, place.local, old);
+        let mut outcome = part.program(target, place.local, old);
         if outcome.is_none() {
-            target = element.plane_of_last_resort(&allowed).unwrap_or(target);
-            let old = mapping.physical_page(&self.shape, place.local); // garbage collection may have moved it
-            outcome = element.program(&self.shape, &mut mapping, &self.costs, target, place.local, old);
+            target = part.plane_of_last_resort(&allowed).unwrap_or(target);
+            let old = part.physical_page(place.local); // garbage collection may have moved it
+            outcome = part.program(target, place.local, old);
         }
         let Some(cost_ps) = outcome else {
             // A plane that is not allowed now may have a place, or make one, later.
@@ -220,13 +180,7 @@ impl Drive {
     /// One step of garbage collection in an allowed plane that is low on free blocks; returns the plane
     /// and the time it takes.
     pub(crate) fn collect_within(&mut self, element: u32, allowed: impl Fn(u32) -> bool) -> Option<(u32, u64)> {
-        let place = &mut self.elements[element as usize];
-        if place.is_low() {
-            let mut mapping = self.mapping.of(element);
-            place.collect_next(&self.shape, &mut mapping, &self.costs, allowed)
-        } else {
-            None
-        }
+        if self.elements[element as usize].is_low() { self.part(element).collect_next(allowed) } else { None }
     }
 
     /// Discards a page; takes no time.
@@ -237,21 +191,14 @@ impl Drive {
                 u64::from(translation.physical(page).is_some());
             return translation.discard(page);
         }
-        let mut mapping = self.mapping.of(place.element);
-        self.elements[place.element as usize].trim(&self.shape, &mut mapping, place.local);
+        self.part(place.element).trim(place.local);
     }
 
     /// Collects garbage in an element until no plane is below its threshold, as the element does before
     /// it serves a page; returns the time it takes, picoseconds.
     #[inline]
     pub fn collect_garbage(&mut self, element: u32) -> u64 {
-        let place = &mut self.elements[element as usize];
-        if place.is_low() {
-            let mut mapping = self.mapping.of(element);
-            place.collect_while_low(&self.shape, &mut mapping, &self.costs)
-        } else {
-            0
-        }
+        if self.elements[element as usize].is_low() { self.part(element).collect_while_low() } else { 0 }
     }
 
     /// Prefetches the table entries of pages that will be written soon. Without it, each write waits

@@ -1,4 +1,4 @@
-//! The SLC region of a drive with a controller: superblocks that hold one bit a cell, and which of them are folded.
+//! The SLC region of a drive with a controller: superblocks that hold one bit a cell, and the choice of those to fold.
 //!
 //! A superblock in SLC mode has fewer pages, in program units of its own size, in the same order as others. The host's
 //! pages go there as long as one is free. The region is either set apart from the over-provisioned space, or takes free
@@ -15,7 +15,7 @@ impl Translation {
         superblock.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart)
     }
 
-    /// What the erasure of a superblock gains.
+    /// The superblocks that become free by the erasure of one.
     pub fn gain_of(&self, superblock: u32) -> Gained {
         let entry = &self.superblocks[superblock as usize];
         Gained { free: u32::from(!self.is_apart(entry)), slc: u32::from(entry.slc) }
@@ -83,45 +83,37 @@ impl Translation {
 }
 
 impl Drive {
-    /// What the erasure of a superblock gains.
+    /// The superblocks that become free by the erasure of one.
     pub(crate) fn gain_of(&self, superblock: u32) -> Gained {
-        let translation = self.translation.as_ref();
-        translation.map_or_else(Gained::default, |layer| layer.gain_of(superblock))
+        self.layer().gain_of(superblock)
     }
 
     /// Whether folding in progress goes on in a group, with what it gains.
     pub(crate) fn folds(&self, group: u32, gained: Gained, idle: bool) -> bool {
-        let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.folds(group, gained, idle))
+        self.layer().folds(group, gained, idle)
     }
 
     /// Whether a superblock of a group is to be folded.
     pub(crate) fn needs_folding(&self, group: u32, gained: Gained, idle: bool) -> bool {
-        let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| {
-            translation.groups[group as usize].slc.sealed > 0 && translation.folds(group, gained, idle)
-        })
+        let layer = self.layer();
+        layer.groups[group as usize].slc.sealed > 0 && layer.folds(group, gained, idle)
     }
 
     /// Takes the superblock of a group that is folded next.
     pub(crate) fn take_folded(&mut self, group: u32) -> Option<u32> {
-        let translation = self.translation.as_mut()?;
-        let oldest = translation.oldest_slc(group)?;
-        translation.begin_collection(oldest);
+        let oldest = self.layer().oldest_slc(group)?;
+        self.layer_mut().begin_collection(oldest);
         Some(oldest)
     }
 
     /// Whether the host waits until a superblock of the region is free.
     pub(crate) fn waits_for_folding(&self, group: u32) -> bool {
-        let translation = self.translation.as_ref();
-        translation.is_some_and(|translation| translation.host_stream(group).is_none())
+        self.layer().host_stream(group).is_none()
     }
 
     /// Gives up the collection of a superblock.
     pub(crate) fn release_victim(&mut self, superblock: u32) {
-        if let Some(translation) = &mut self.translation {
-            translation.release_victim(superblock);
-        }
+        self.layer_mut().release_victim(superblock);
     }
 
     /// Share of the SLC region that can be written now; `None` without a region.

@@ -4,6 +4,7 @@ use super::controller::{Controller, Folding, SlcOptions};
 use super::controller_options::{pages, time, times, whole};
 use super::spec::Spec;
 use crate::Error;
+use crate::error::require;
 
 impl SlcOptions {
     /// Sets an option by its name; false for a name that is not of the region.
@@ -103,44 +104,31 @@ impl Controller {
                 None => Ok(()),
             };
         }
-        if !(2..=5).contains(&slc.bits_per_cell) {
-            let wanted = "2 to 5 with slc_region, the pages of a block over those in SLC mode";
-            return Err(Error::option("bits_per_cell", slc.bits_per_cell, wanted));
-        }
+        require(
+            (2..=5).contains(&slc.bits_per_cell),
+            "bits_per_cell",
+            slc.bits_per_cell,
+            || "2 to 5 with slc_region, the pages of a block over those in SLC mode",
+        )?;
         let page = u64::from(spec.page_bytes);
-        let (unit, flash_page) = (self.slc_unit_pages(spec), self.flash_page_pages(spec));
-        if slc.program_unit_bytes % page != 0 || unit % flash_page != 0 || unit > self.unit_pages(spec) {
-            return Err(Error::option(
-                "slc_program_unit",
-                slc.program_unit_bytes,
-                format!(
-                    "a multiple of the flash page of {} bytes, and at most the program unit of {} bytes",
-                    u64::from(flash_page) * page,
-                    u64::from(self.unit_pages(spec)) * page
-                ),
-            ));
-        }
-        if self.slc_rows(spec) == 0 {
-            return Err(Error::option(
-                "slc_program_unit",
-                u64::from(unit) * page,
-                format!(
-                    "at most the {} bytes of a block over all planes in SLC mode",
-                    u64::from(spec.planes) * u64::from(spec.pages_per_block) * page / slc.bits_per_cell
-                ),
-            ));
-        }
-        if self.slc_superblocks(spec) == 0 {
-            let superblocks = u64::from(spec.elements) * u64::from(self.slc_rows(spec));
-            return Err(Error::option(
-                "slc_region",
-                slc.region_bytes,
-                format!(
-                    "0, or at least the {} bytes of a superblock of each group in SLC mode",
-                    superblocks * u64::from(unit) * page
-                ),
-            ));
-        }
-        Ok(())
+        let (unit, most, flash_page) = (self.slc_unit_pages(spec), self.unit_pages(spec), self.flash_page_pages(spec));
+        let [unit_bytes, most_bytes, flash_page_bytes] = [unit, most, flash_page].map(|pages| u64::from(pages) * page);
+        let fits = slc.program_unit_bytes % page == 0 && unit % flash_page == 0 && unit <= most;
+        require(fits, "slc_program_unit", slc.program_unit_bytes, || {
+            format!(
+                "a multiple of the flash page of {flash_page_bytes} bytes, \
+                 and at most the program unit of {most_bytes} bytes"
+            )
+        })?;
+        let rows = self.slc_rows(spec);
+        require(rows > 0, "slc_program_unit", unit_bytes, || {
+            let block = u64::from(spec.planes) * u64::from(spec.pages_per_block) * page;
+            let bytes = block / slc.bits_per_cell;
+            format!("at most the {bytes} bytes of a block over all planes in SLC mode")
+        })?;
+        require(self.slc_superblocks(spec) > 0, "slc_region", slc.region_bytes, || {
+            let bytes = u64::from(spec.elements) * u64::from(rows) * unit_bytes;
+            format!("0, or at least the {bytes} bytes of a superblock of each group in SLC mode")
+        })
     }
 }

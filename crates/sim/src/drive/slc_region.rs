@@ -44,11 +44,11 @@ impl SlcRegion {
 /// The region's superblocks of one group.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SlcSuperblocks {
-    /// Those that are set apart and free, by their number within the group.
+    /// Free superblocks that are set apart, by their number within the group.
     pub free: VecDeque<u32>,
-    /// Those in SLC mode that are neither free nor dead.
+    /// Superblocks in SLC mode that are neither free nor dead.
     pub used: u32,
-    /// Those of them that are written and not being folded.
+    /// The used ones that are full and not being folded.
     pub sealed: u32,
 }
 
@@ -61,9 +61,9 @@ impl SlcSuperblocks {
 /// Superblocks that are being erased, or will be when moved pages are programmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Gained {
-    /// Those that any pages can go to then.
+    /// Superblocks for any pages.
     pub free: u32,
-    /// Those that were written in SLC mode.
+    /// Superblocks that were in SLC mode.
     pub slc: u32,
 }
 

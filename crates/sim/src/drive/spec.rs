@@ -2,6 +2,7 @@
 
 use super::controller::Controller;
 use crate::Error;
+use crate::error::require;
 
 /// Bytes of a sector, the unit of transfers.
 pub const SECTOR_BYTES: u32 = 512;
@@ -170,48 +171,31 @@ impl Spec {
 
     fn check_reserve(&self) -> Result<(), Error> {
         for (name, share) in [("reserve", self.reserve), ("min_free", self.min_free)] {
-            if !(0.0..1.0).contains(&share) {
-                return Err(Error::option(name, share, "a share from 0 up to 1"));
-            }
+            require((0.0..1.0).contains(&share), name, share, || "a share from 0 up to 1")?;
         }
-        let (reserved, low) = (self.reserved_blocks(), self.low_blocks());
-        if low < 1 {
-            let least = 1.0 / f64::from(self.blocks_per_plane);
-            return Err(Error::option(
-                "min_free",
-                self.min_free,
-                format!(
-                    "at least {least:.4}, one of the {} blocks of a plane: garbage collection needs a free block for moved pages",
-                    self.blocks_per_plane
-                ),
-            ));
-        }
-        if reserved < low + 2 || self.usable_blocks() < 1 {
-            return Err(Error::option(
-                "reserve",
-                self.reserve,
-                format!(
-                    "at least {} of the {} blocks of a plane and less than all: min_free keeps {low} of them free, \
-                     one is being written, and garbage collection has to gain one",
-                    low + 2,
-                    self.blocks_per_plane
-                ),
-            ));
-        }
-        Ok(())
+        let (reserved, low, blocks) = (self.reserved_blocks(), self.low_blocks(), self.blocks_per_plane);
+        require(low >= 1, "min_free", self.min_free, || {
+            let least = 1.0 / f64::from(blocks);
+            format!(
+                "at least {least:.4}, one of the {blocks} blocks of a plane: garbage collection needs a free block \
+                 for moved pages"
+            )
+        })?;
+        let least = low + 2;
+        require(reserved >= least && self.usable_blocks() >= 1, "reserve", self.reserve, || {
+            format!(
+                "at least {least} of the {blocks} blocks of a plane and less than all: min_free keeps {low} of them \
+                 free, one is being written, and garbage collection has to gain one"
+            )
+        })
     }
 
     fn check_size(&self) -> Result<(), Error> {
         let physical = u64::from(self.planes) * u64::from(self.blocks_per_plane) * u64::from(self.pages_per_block);
         let most = u64::from(u32::MAX) - 1;
-        if physical >= most || self.pages_wide() >= most {
-            return Err(Error::option(
-                "blocks",
-                self.blocks_per_plane,
-                format!("a drive of less than {most} pages; use larger pages"),
-            ));
-        }
-        Ok(())
+        require(physical < most && self.pages_wide() < most, "blocks", self.blocks_per_plane, || {
+            format!("a drive of less than {most} pages; use larger pages")
+        })
     }
 
     fn check_times(&self) -> Result<(), Error> {
@@ -234,23 +218,17 @@ impl Spec {
     /// is to stay within 64 bits.
     fn check_sums_of_times(&self) -> Result<(), Error> {
         let second = 1_000_000_000_000;
-        if self.channel_ps_per_sector > second / 1000 {
-            return Err(Error::option(
-                "channel",
-                self.channel_ps_per_sector,
-                "at most a millisecond (10^9 ps) for a sector",
-            ));
-        }
+        require(
+            self.channel_ps_per_sector <= second / 1000,
+            "channel",
+            self.channel_ps_per_sector,
+            || "at most a millisecond (10^9 ps) for a sector",
+        )?;
         let bytes_per_sector = u64::from(SECTOR_BYTES + self.spare_bytes_per_sector);
         let page_bytes = bytes_per_sector * u64::from(self.page_sectors());
-        if page_bytes * self.transfer_ps_per_byte > second {
-            return Err(Error::option(
-                "transfer",
-                self.transfer_ps_per_byte,
-                format!("at most a second (10^12 ps) for the {page_bytes} bytes of a page"),
-            ));
-        }
-        Ok(())
+        require(page_bytes * self.transfer_ps_per_byte <= second, "transfer", self.transfer_ps_per_byte, || {
+            format!("at most a second (10^12 ps) for the {page_bytes} bytes of a page")
+        })
     }
 
     /// Over-provisioned blocks of a plane.

@@ -61,7 +61,7 @@ pub(super) struct Group {
     pub open: [Option<Open>; 3],
     /// Its part of the SLC region.
     pub slc: SlcSuperblocks,
-    opened: u32,
+    pub opened: u32,
     pub valid: u64,
     /// The element at which the search for the next place of moved pages begins.
     rotation: u32,
@@ -120,7 +120,7 @@ pub(crate) struct Translation {
     most_valid: u64,
     planes: u32,
     endurance: u32,
-    gc_policy: GcPolicy,
+    pub(super) gc_policy: GcPolicy,
     elements: u32,
     by_unit: Divisor,
     by_elements: Divisor,
@@ -397,12 +397,12 @@ impl Translation {
         self.next_unit(element, stream)
     }
 
-    /// The same beside the SLC region.
+    /// The next unit of the host beside the SLC region, on an element that takes one.
     pub(super) fn next_other_unit(&mut self, element: u32) -> Option<NextUnit> {
         self.next_unit(element, HOST)
     }
 
-    /// The same for moved pages.
+    /// The next unit of moved pages, on an element that takes one.
     pub(super) fn next_moved_unit(&mut self, element: u32) -> Option<NextUnit> {
         self.next_unit(element, self.moved_stream)
     }
@@ -450,29 +450,6 @@ impl Translation {
 
     // Garbage collection
 
-    /// Makes the best superblock of a group its victim; `None` if none would gain space.
-    pub fn take_victim(&mut self, group: u32) -> Option<u32> {
-        let first = group * self.group_superblocks;
-        let opened = self.groups[group as usize].opened;
-        let mut best: Option<(f64, u32)> = None;
-        for number in first..first + self.group_superblocks {
-            let superblock = &self.superblocks[number as usize];
-            if superblock.state != State::Sealed
-                || superblock.valid == self.superblock_pages
-                || self.is_apart(superblock)
-            {
-                continue;
-            }
-            let benefit = self.benefit(superblock, opened);
-            if best.is_none_or(|(most, _)| benefit > most) {
-                best = Some((benefit, number));
-            }
-        }
-        let (_, victim) = best?;
-        self.begin_collection(victim);
-        Some(victim)
-    }
-
     /// Makes a superblock a victim.
     pub(super) fn begin_collection(&mut self, victim: u32) {
         let group = self.group_of_superblock(victim);
@@ -487,16 +464,6 @@ impl Translation {
         let superblock = &mut self.superblocks[victim as usize];
         superblock.state = State::Sealed;
         self.groups[group as usize].slc.sealed += u32::from(superblock.slc);
-    }
-
-    fn benefit(&self, superblock: &Superblock, opened: u32) -> f64 {
-        let age = f64::from(opened - superblock.opened);
-        let valid = f64::from(superblock.valid);
-        match self.gc_policy {
-            // Of equals the oldest.
-            GcPolicy::Greedy => age / (age + 1.0) - valid,
-            GcPolicy::CostBenefit => (f64::from(self.superblock_pages) - valid) / (2.0 * valid) * (age + 1.0),
-        }
     }
 
     /// The first valid page of a superblock at or behind an offset: its physical page.

@@ -166,7 +166,6 @@ impl InlineBuffer {
 
     /// Counts the read of a page; returns true if the buffer serves it.
     pub fn read(&mut self, page: Page, tally: &mut Tally) -> bool {
-        self.policy.read(page);
         let hit = self.contains(page);
         tally.buffered_reads += 1;
         tally.read_hits += u64::from(hit);

@@ -7,7 +7,7 @@
 //!
 //! Memory: numbers of as many pages as are held; 160 to 290 bytes a page in all.
 
-use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments};
+use super::{Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, segments::Segments};
 
 /// Written once; written again while held or remembered: T1 and T2 of the paper.
 const RECENT: u8 = 0;
@@ -24,40 +24,36 @@ struct Arc {
     recent_target: f64,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("arc", 1, "it keeps pages")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let capacity = settings.capacity_pages;
-    Ok(Box::new(Arc { segments: Segments::new(2 * capacity, 4), capacity, recent_target: 0.0 }))
+    Box::new(Arc { segments: Segments::new(2 * capacity, 4), capacity, recent_target: 0.0 })
 }
 
 impl Arc {
-    /// Takes a page out of the oldest of a list, and keeps its number.
-    fn evict(&mut self, slot: u32, list: u8, evicted: &mut Vec<Eviction>) {
-        let ghost = [RECENT_GHOST, FREQUENT_GHOST][usize::from(list)];
-        evicted.push(Eviction::of(self.segments.page(slot)));
-        self.segments.renew(slot, ghost);
-    }
-
-    /// The list that gives the next victim, and the other one. `returns`: the page that needs
-    /// space is one of `FREQUENT_GHOST`.
-    fn turn(&self, returns: bool) -> [u8; 2] {
+    /// Evicts the page that `oldest` names in the list whose turn it is, or else in the other one, and keeps its
+    /// number: REPLACE of the paper. `returns`: the page that needs space is one of `FREQUENT_GHOST`.
+    #[inline]
+    fn evict_oldest(
+        &mut self,
+        returns: bool,
+        oldest: impl Fn(&Segments, u8) -> Option<u32>,
+        evicted: &mut Vec<Eviction>,
+    ) -> bool {
         let recent = self.segments.len(RECENT) as f64;
-        if recent > self.recent_target || (returns && recent >= self.recent_target) {
-            [RECENT, FREQUENT]
-        } else {
-            [FREQUENT, RECENT]
+        let is_recent = recent > self.recent_target || (returns && recent >= self.recent_target);
+        let order = if is_recent { [RECENT, FREQUENT] } else { [FREQUENT, RECENT] };
+        let victim = order.into_iter().find_map(|list| Some((oldest(&self.segments, list)?, list)));
+        if let Some((slot, list)) = victim {
+            evicted.push(Eviction::of(self.segments.page(slot)));
+            self.segments.renew(slot, [RECENT_GHOST, FREQUENT_GHOST][usize::from(list)]);
         }
+        victim.is_some()
     }
 
-    /// REPLACE of the paper, where a slot is needed.
-    fn replace(&mut self, returns: bool, evicted: &mut Vec<Eviction>) {
-        if self.len() < self.capacity {
-            return;
-        }
-        let mut turn = self.turn(returns).into_iter();
-        let oldest = |list| self.segments.oldest(list).map(|slot| (slot, list));
-        if let Some((slot, list)) = turn.find_map(oldest) {
-            self.evict(slot, list, evicted);
+    /// Evicts a page where a slot is needed.
+    fn evict_if_full(&mut self, returns: bool, evicted: &mut Vec<Eviction>) {
+        if self.len() == self.capacity {
+            self.evict_oldest(returns, Segments::oldest, evicted);
         }
     }
 
@@ -91,7 +87,7 @@ impl Arc {
         } else if all == 2 * self.capacity {
             self.forget(FREQUENT_GHOST);
         }
-        self.replace(false, evicted);
+        self.evict_if_full(false, evicted);
     }
 
     fn forget(&mut self, ghost: u8) {
@@ -106,7 +102,7 @@ impl Policy for Arc {
         match self.segments.find(page) {
             Some((slot, ghost @ (RECENT_GHOST | FREQUENT_GHOST))) => {
                 self.adapt(ghost);
-                self.replace(ghost == FREQUENT_GHOST, evicted);
+                self.evict_if_full(ghost == FREQUENT_GHOST, evicted);
                 self.segments.renew(slot, FREQUENT);
                 Access::Miss
             }
@@ -123,21 +119,15 @@ impl Policy for Arc {
     }
 
     fn holds(&self, page: Page) -> bool {
-        let found = self.segments.find(page);
-        found.is_some_and(|(_, list)| list <= FREQUENT)
+        self.segments.find_held(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let found = self.segments.find(page);
-        let held = found.filter(|&(_, list)| list <= FREQUENT);
-        if let Some((slot, _)) = held {
-            self.segments.remove(slot);
-        }
-        held.is_some()
+        self.segments.discard(page)
     }
 
     fn len(&self) -> usize {
-        self.segments.len(RECENT) + self.segments.len(FREQUENT)
+        self.segments.held()
     }
 
     fn capacity(&self) -> usize {
@@ -145,26 +135,10 @@ impl Policy for Arc {
     }
 
     fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let mut turn = self.turn(false).into_iter();
-        let oldest = |list| {
-            let slot = self.segments.oldest_ready(list, targets);
-            slot.map(|slot| (slot, list))
-        };
-        let victim = turn.find_map(oldest);
-        if let Some((slot, list)) = victim {
-            self.evict(slot, list, evicted);
-        }
-        victim.is_some()
+        self.evict_oldest(false, |segments, list| segments.oldest_ready(list, targets), evicted)
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while !self.is_empty() {
-            for list in self.turn(false) {
-                if let Some(slot) = self.segments.oldest(list) {
-                    self.evict(slot, list, evicted);
-                    break;
-                }
-            }
-        }
+        while self.evict_oldest(false, Segments::oldest, evicted) {}
     }
 }

@@ -1,10 +1,8 @@
 //! Buffered pages by block: which pages of which block are buffered, and the evictions of a block. The
 //! basis of `bplru` and `fab`.
 
-use std::num::NonZeroU32;
-
 use super::{Action, BlockBy, Eviction, Page, Settings, slots::Slots};
-use crate::divide::Divisor;
+use crate::divide::{Divisor, prepared};
 
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Cut {
@@ -16,11 +14,10 @@ struct Cut {
 
 impl Cut {
     fn new(settings: &Settings) -> Self {
-        let divisor = |number| Divisor::new(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN));
         Self {
             by: settings.block_by,
-            elements: divisor(settings.layout.elements),
-            length: divisor(settings.layout.pages_per_block),
+            elements: prepared(settings.layout.elements),
+            length: prepared(settings.layout.pages_per_block),
             pages: settings.layout.pages,
         }
     }
@@ -63,7 +60,7 @@ impl Cut {
     }
 }
 
-/// What is buffered, block by block. A block that has a page has a slot.
+/// The buffered pages, block by block. A block that has a page has a slot.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Blocks {
     cut: Cut,

@@ -14,8 +14,8 @@
 //! block is either consecutive LBAs or the pages of one element: the paper's drive had but one.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
-    destage::SEARCH_BLOCKS, list::Lists,
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, blocks::Blocks, destage::SEARCH_BLOCKS,
+    list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -28,17 +28,15 @@ struct Bplru {
     compensation: bool,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    let block = settings.layout.pages_per_block as usize;
-    settings.need("bplru", block, "one block")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let blocks = Blocks::new(settings);
-    Ok(Box::new(Bplru {
+    Box::new(Bplru {
         order: Lists::new(blocks.slots(), 1),
         runs: vec![0; blocks.slots()].into_boxed_slice(),
         blocks,
         padding: settings.padding,
         compensation: settings.compensation,
-    }))
+    })
 }
 
 impl Bplru {

@@ -2,103 +2,57 @@
 //!
 //! Pages stand in the order in which they came. A hit only marks its page. When room is needed,
 //! the oldest page leaves if it is not marked; a marked one loses its mark and becomes the newest.
-//! That is the clock's hand going round, written as a queue: so a page that was discarded leaves
-//! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
+//! This is the hand of the clock, written as a queue, so that a discarded page leaves no hole in the
+//! ring. A page comes unmarked: only one that was written again gets its chance.
 
-use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, destage::SEARCH_PAGES, list::Lists,
-    slots::Slots,
-};
+use super::{Eviction, Page, Policy, Settings, list::Lists, pages::Order, pages::Pages, slots::Slots};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Clock {
-    slots: Slots,
     order: Lists,
     marked: Box<[bool]>,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("clock", 1, "it keeps pages")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let capacity = settings.capacity_pages;
-    Ok(Box::new(Clock {
-        slots: Slots::new(capacity),
-        order: Lists::new(capacity, 1),
-        marked: vec![false; capacity].into_boxed_slice(),
-    }))
+    let marked = vec![false; capacity].into_boxed_slice();
+    Pages::boxed(settings, Clock { order: Lists::new(capacity, 1), marked })
 }
 
-impl Clock {
-    /// Ends: every step takes a mark away.
-    fn evict(&mut self, evicted: &mut Vec<Eviction>) {
-        while let Some(slot) = self.order.back(0) {
-            if !std::mem::take(&mut self.marked[slot as usize]) {
-                self.order.unlink(slot);
-                evicted.push(Eviction::of(self.slots.remove(slot)));
-                return;
-            }
-            self.order.renew(0, slot);
-        }
-    }
-}
-
-impl Policy for Clock {
-    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        if let Some(slot) = self.slots.find(page) {
-            self.marked[slot as usize] = true;
-            return Access::Hit;
-        }
-        if self.slots.is_full() {
-            self.evict(evicted);
-        }
-        if let Some(slot) = self.slots.insert(page) {
-            self.marked[slot as usize] = false;
-            self.order.push_front(0, slot);
-        }
-        Access::Miss
+impl Order for Clock {
+    #[inline]
+    fn insert(&mut self, slot: u32, _page: Page) {
+        self.marked[slot as usize] = false;
+        self.order.push_front(0, slot);
     }
 
-    fn holds(&self, page: Page) -> bool {
-        self.slots.find(page).is_some()
+    #[inline]
+    fn hit(&mut self, slot: u32, _page: Page) {
+        self.marked[slot as usize] = true;
     }
 
-    fn discard(&mut self, page: Page) -> bool {
-        let found = self.slots.find(page);
-        if let Some(slot) = found {
-            self.order.unlink(slot);
-            self.slots.remove(slot);
-        }
-        found.is_some()
+    #[inline]
+    fn remove(&mut self, slot: u32) {
+        self.order.unlink(slot);
     }
 
-    fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.slots.capacity()
-    }
-
-    /// The hand goes round over the pages of ready elements: the others keep their places and marks.
-    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
+    /// The hand goes round over the pages that are accepted: the others keep their places and marks.
+    /// It stops: every step takes a mark away.
+    #[inline]
+    fn victim(&mut self, slots: &Slots, accepts: impl Fn(Page) -> bool, most: usize) -> Option<u32> {
         loop {
-            let first = self.order.oldest_first(0).take(SEARCH_PAGES).find(accepts);
-            let Some(slot) = first else {
-                return false;
-            };
+            let slot = self.order.oldest_first(0).take(most).find(|&slot| accepts(slots.key(slot)))?;
             if !std::mem::take(&mut self.marked[slot as usize]) {
-                self.order.unlink(slot);
-                evicted.push(Eviction::of(self.slots.remove(slot)));
-                return true;
+                return Some(slot);
             }
             self.order.renew(0, slot);
         }
     }
 
-    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+    /// From the oldest page on, whatever is marked.
+    fn drain(&mut self, slots: &mut Slots, evicted: &mut Vec<Eviction>) {
         while let Some(slot) = self.order.back(0) {
-            self.order.unlink(slot);
-            evicted.push(Eviction::of(self.slots.remove(slot)));
+            self.evict_slot(slot, slots, evicted);
         }
     }
 }

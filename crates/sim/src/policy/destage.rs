@@ -1,4 +1,4 @@
-//! What a policy needs to know to choose a page that is written ahead of need (write-behind).
+//! The elements that may be given pages ahead of need (write-behind), from which a policy chooses its victim.
 //!
 //! *Which* page goes is the policy's decision, in `Policy::destage`. *When* pages go, and to which
 //! elements, is decided outside (`engine::write_behind`), the same for every policy.
@@ -9,7 +9,7 @@ use super::{DriveState, Page};
 /// 16 MiB. The oldest pages are those of the elements that have been busy longest, so a short search
 /// finds nothing for idle ones: with 256, a closed loop over the reference drive is 7 % slower.
 pub(super) const SEARCH_PAGES: usize = 4096;
-/// The same of blocks. Those of many pages rarely find all their elements ready; to look further
+/// Blocks among which one is looked for. Blocks of many pages rarely find all their elements ready: a longer search
 /// takes the small ones and leaves a buffer of large ones behind.
 pub(super) const SEARCH_BLOCKS: usize = 256;
 

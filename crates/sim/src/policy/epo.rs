@@ -1,78 +1,92 @@
-//! `epo`: element-parallel order, one page at a time.
+//! `epo` and `epo-all`: element-parallel order, one page at a time, or one page of every element at once.
 //!
-//! A page belongs to the list of its element; a write makes it the newest there. When room is
-//! needed, the oldest page of the next list leaves, round robin over the elements, so that
-//! consecutive evictions go to different elements and are programmed at the same time.
+//! A page belongs to the list of its element; a write makes it the newest there. When room is needed, `epo` evicts
+//! the oldest page of the next list, round robin over the elements, so that consecutive evictions go to different
+//! elements and are programmed at the same time. With `epo-all` every element that has a page gives its oldest, in the
+//! order of the elements: a stripe as wide as the drive, after which the buffer has room for as many pages.
 //!
-//! Inferred: the published abstract (EPO, MSST 2011) says that write requests are reordered to
-//! exploit element-level parallelism, and no more. That there is one list an element, in order of
-//! last write, and that elements take turns, is our reading; `epo-all` is the other one.
+//! Inferred: the published abstract (EPO, MSST 2011) says that write requests are reordered to exploit element-level
+//! parallelism, and no more. That there is one list an element, in order of last write, and that elements take
+//! turns, is our reading; `epo-all` is the other one.
 
-use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
-};
+use super::{Eviction, Page, Policy, Settings, list::Lists, pages::Order, pages::Pages, slots::Slots};
+use crate::divide::{Divisor, prepared};
 
+/// One LRU list of pages per element.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Epo {
-    held: PerElementLru,
+struct Epo<const ALL: bool> {
+    lists: Lists,
+    elements: Divisor,
+    /// The element whose turn it is.
     turn: u32,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("epo", 1, "it keeps pages")?;
-    Ok(Box::new(Epo { held: PerElementLru::new(settings), turn: 0 }))
+pub(super) fn epo(settings: &Settings) -> Box<dyn Policy + Send> {
+    make::<false>(settings)
 }
 
-impl Epo {
-    /// Evicts one page of an element that is `ready`. Elements without a page, and those that are
-    /// not ready, lose their turn. `false`: there is no such page, and the turn is where it was.
+pub(super) fn epo_all(settings: &Settings) -> Box<dyn Policy + Send> {
+    make::<true>(settings)
+}
+
+fn make<const ALL: bool>(settings: &Settings) -> Box<dyn Policy + Send> {
+    let elements = settings.layout.elements;
+    let lists = Lists::new(settings.capacity_pages, elements as usize);
+    Pages::boxed(settings, Epo::<ALL> { lists, elements: prepared(elements), turn: 0 })
+}
+
+impl<const ALL: bool> Order for Epo<ALL> {
+    /// In `epo-all` each element gives a page, however few it has: a small buffer loses a larger share of its pages.
+    const CAN_BE_SAMPLED: bool = !ALL;
+
     #[inline]
-    fn evict(&mut self, ready: impl Fn(u32) -> bool, evicted: &mut Vec<Eviction>) -> bool {
-        let elements = self.held.elements();
-        for _ in 0..elements {
+    fn insert(&mut self, slot: u32, page: Page) {
+        self.lists.push_front(self.elements.rem(page), slot);
+    }
+
+    #[inline]
+    fn hit(&mut self, slot: u32, page: Page) {
+        self.lists.renew(self.elements.rem(page), slot);
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: u32) {
+        self.lists.unlink(slot);
+    }
+
+    /// The oldest page of the next element. Elements without a page that is accepted lose their turn; if there is
+    /// none at all, the turn is where it was.
+    #[inline]
+    fn victim(&mut self, slots: &Slots, accepts: impl Fn(Page) -> bool, _most: usize) -> Option<u32> {
+        let elements = self.elements.get();
+        (0..elements).find_map(|_| {
             let element = self.turn;
             self.turn = if element + 1 == elements { 0 } else { element + 1 };
-            if ready(element) && self.held.evict(element, evicted) {
-                return true;
+            self.lists.back(element).filter(|&slot| accepts(slots.key(slot)))
+        })
+    }
+
+    #[inline]
+    fn evict(
+        &mut self,
+        slots: &mut Slots,
+        accepts: impl Fn(Page) -> bool,
+        most: usize,
+        evicted: &mut Vec<Eviction>,
+    ) -> bool {
+        if !ALL {
+            let victim = self.victim(slots, accepts, most);
+            if let Some(slot) = victim {
+                self.evict_slot(slot, slots, evicted);
+            }
+            return victim.is_some();
+        }
+        let before = evicted.len();
+        for element in 0..self.elements.get() {
+            if let Some(slot) = self.lists.back(element).filter(|&slot| accepts(slots.key(slot))) {
+                self.evict_slot(slot, slots, evicted);
             }
         }
-        false
-    }
-}
-
-impl Policy for Epo {
-    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        if self.held.touch(page) {
-            return Access::Hit;
-        }
-        if self.held.slots.is_full() {
-            self.evict(|_| true, evicted);
-        }
-        self.held.insert(page);
-        Access::Miss
-    }
-
-    fn holds(&self, page: Page) -> bool {
-        self.held.slots.find(page).is_some()
-    }
-
-    fn discard(&mut self, page: Page) -> bool {
-        self.held.discard(page)
-    }
-
-    fn len(&self) -> usize {
-        self.held.slots.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.held.slots.capacity()
-    }
-
-    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        self.evict(|element| targets.ready[element as usize], evicted)
-    }
-
-    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while self.evict(|_| true, evicted) {}
+        evicted.len() > before
     }
 }

@@ -1,6 +1,5 @@
-//! Why there is no such buffer.
+//! Why a write buffer cannot be made.
 
-/// A policy that there is not, or that cannot be as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No policy has that name.
@@ -48,32 +47,5 @@ fn is_near(name: &str, known: &str) -> bool {
     let begins = name.len() >= 3 && known.starts_with(&name.to_lowercase());
     // Two edits turn any three letters into nearly any others.
     let edits = if known.len() > 3 { 2 } else { 1 };
-    begins || distance(&name.to_lowercase(), known) <= edits
-}
-
-/// Edits between two words (Levenshtein), a row of the table at a time.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, left) in from.bytes().enumerate() {
-        let mut diagonal = line;
-        row[0] = line + 1;
-        for (column, right) in to.bytes().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn distances_are_edits() {
-        for (from, to, edits) in [("lru", "lru", 0), ("lruu", "lru", 1), ("bpl", "bplru", 2), ("", "fab", 3)] {
-            assert_eq!(distance(from, to), edits, "{from} {to}");
-        }
-    }
+    begins || strsim::levenshtein(&name.to_lowercase(), known) <= edits
 }

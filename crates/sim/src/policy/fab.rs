@@ -11,8 +11,8 @@
 //! page, so each list is in the order of last use, and nothing is ever searched.
 
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks,
-    destage::SEARCH_BLOCKS, list::Lists,
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, blocks::Blocks, destage::SEARCH_BLOCKS,
+    list::Lists,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -24,14 +24,9 @@ struct Fab {
     most: u32,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("fab", 1, "it keeps pages")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let blocks = Blocks::new(settings);
-    Ok(Box::new(Fab {
-        by_count: Lists::new(blocks.slots(), settings.layout.pages_per_block as usize),
-        blocks,
-        most: 0,
-    }))
+    Box::new(Fab { by_count: Lists::new(blocks.slots(), settings.layout.pages_per_block as usize), blocks, most: 0 })
 }
 
 impl Fab {

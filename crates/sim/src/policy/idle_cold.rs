@@ -23,15 +23,12 @@
 //! Cost: a hit moves one page between two lists, as LRU does; an eviction looks at one number an
 //! element, two if none of the kind is idle. 105 to 185 bytes a page. There is no other parameter.
 
-use std::num::NonZeroU32;
-
 use super::{
-    Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists,
-    slots::Slots,
+    Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists, slots::Slots,
 };
-use crate::divide::Divisor;
+use crate::divide::{Divisor, prepared};
 
-/// That an element has no page of a kind.
+/// The age of the oldest page of a kind where an element has none.
 const NO_PAGE: u64 = u64::MAX;
 
 /// The wait for an element that is given no page now.
@@ -113,14 +110,13 @@ struct IdleCold {
     service_ps: u64,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("idle-cold", 1, "it keeps pages")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let capacity = settings.capacity_pages;
     let elements = settings.layout.elements as usize;
-    Ok(Box::new(IdleCold {
+    Box::new(IdleCold {
         slots: Slots::new(capacity),
         lists: Lists::new(capacity, 2 * elements),
-        elements: Divisor::new(NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN)),
+        elements: prepared(settings.layout.elements),
         written: vec![0; capacity].into_boxed_slice(),
         kinds: vec![Kind::Recent; capacity].into_boxed_slice(),
         backs: [Backs::new(elements), Backs::new(elements)],
@@ -130,7 +126,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
         ghost: Ghost::new(capacity),
         busy_until_ps: vec![0; elements].into_boxed_slice(),
         service_ps: settings.service_ps.max(1),
-    }))
+    })
 }
 
 impl IdleCold {
@@ -222,8 +218,8 @@ impl IdleCold {
         evicted.push(Eviction::of(page));
     }
 
-    /// What a page is that comes in: one that was here not long ago is no page written once, and
-    /// its kind should have had more room.
+    /// The kind of a page that comes in. A page that left not long ago is not one written once, and its kind should
+    /// have had more room.
     #[inline]
     fn arriving(&mut self, page: Page) -> Kind {
         match self.ghost.recall(page) {

@@ -1,10 +1,10 @@
-//! Where a key's slot is: the one lookup that every write pays for.
+//! A map from keys to slots: the one lookup that every write pays for.
 //!
 //! Open addressing with linear probing in one array of 8-byte entries, at most an eighth full: a miss looks at 1.15
 //! entries on average, and the processor nearly always guesses right that one look is all. At a quarter, 1.4 entries,
 //! wrong guesses take a third of the speed: measured with `benches/policy.rs`. Removal shifts the entries behind it
 //! back (Knuth, TAOCP vol. 3, 6.4, Algorithm R), so that there are no tombstones and the table never has to be rebuilt.
-//! It never grows: the capacity is the buffer's.
+//! The table never grows: it is made for the capacity of the buffer.
 
 /// The slot of an entry that is free; no list is that long.
 const FREE: u32 = u32::MAX;

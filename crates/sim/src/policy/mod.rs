@@ -1,5 +1,6 @@
-//! Write buffer policies: which pages a buffer keeps, which it evicts, and in what order. One file per
-//! policy, one literal list: [`POLICIES`].
+//! Write buffer policies: which pages a buffer keeps, which it evicts, and in what order. [`POLICIES`] lists them all.
+//! A policy of single pages is an order over [`pages`]; policies of blocks share [`blocks`], those with ghosts
+//! [`segments`].
 //!
 //! A policy knows pages and elements, never the time stamps of a trace or the inside of the drive. It
 //! receives writes and returns evictions. So the same policy serves two modes. In *reshape* its
@@ -13,17 +14,14 @@ mod bplru;
 mod clock;
 mod destage;
 mod epo;
-mod epo_all;
 mod error;
 mod fab;
-mod fifo;
 mod ghost;
 mod idle_cold;
 mod index;
 pub(crate) mod list;
-mod lru;
 mod none;
-mod per_element_lru;
+mod pages;
 mod queue;
 mod s3_fifo;
 mod segments;
@@ -103,9 +101,9 @@ impl Eviction {
     }
 }
 
-/// A write buffer.
+/// A write buffer. Reads change nothing in it.
 ///
-/// Contract, held by `tests/policy_contract.rs` over every entry of [`POLICIES`]: no page is lost
+/// Contract, tested by `tests/it/policy_contract.rs` over every entry of [`POLICIES`]: no page is lost
 /// or invented (what was written and is not in the buffer was evicted with [`Action::Write`]
 /// since), never more than `capacity` pages are held, a hit evicts nothing, `drain` leaves it empty.
 pub trait Policy: Stored {
@@ -114,9 +112,6 @@ pub trait Policy: Stored {
 
     /// Whether the page is in the buffer, so that a read of it needs no flash. Changes nothing.
     fn holds(&self, page: Page) -> bool;
-
-    /// A page was read; most write buffers do not care.
-    fn read(&mut self, _page: Page) {}
 
     /// The page was discarded: it leaves the buffer, if it is there, without being written.
     /// Returns whether it was there.
@@ -168,20 +163,48 @@ pub trait Policy: Stored {
     fn drain(&mut self, evicted: &mut Vec<Eviction>);
 }
 
-type Constructor = fn(&Settings) -> Result<Box<dyn Policy + Send>, Error>;
+/// The smallest buffer that a policy can work with.
+#[derive(Clone, Copy)]
+enum Least {
+    Nothing,
+    Page,
+    Block,
+    PagePerElement,
+}
+
+impl Least {
+    /// Pages, and why so many.
+    fn pages(self, layout: &Layout) -> (usize, &'static str) {
+        match self {
+            Self::Nothing => (0, "it keeps nothing"),
+            Self::Page => (1, "it keeps pages"),
+            Self::Block => (layout.pages_per_block as usize, "one block"),
+            Self::PagePerElement => (layout.elements as usize, "one for each element"),
+        }
+    }
+}
+
+type Constructor = fn(&Settings) -> Box<dyn Policy + Send>;
 
 pub struct Entry {
     pub name: &'static str,
-    /// What it does, in a line.
+    /// The rule of the policy, in a line.
     pub about: &'static str,
     /// The fields of [`Settings`] that it knows beside layout, capacity and time.
     pub options: &'static [&'static str],
+    least: Least,
     make: Constructor,
 }
 
 impl Entry {
-    const fn new(name: &'static str, about: &'static str, options: &'static [&'static str], make: Constructor) -> Self {
-        Self { name, about, options, make }
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        options: &'static [&'static str],
+        least: Least,
+        make: Constructor,
+    ) -> Self {
+        Self { name, about, options, least, make }
     }
 
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
@@ -193,38 +216,57 @@ impl Entry {
             };
             return Err(Error::Option { policy: self.name, option, known });
         }
-        (self.make)(settings)
+        let ((least_pages, why), capacity_pages) = (self.least.pages(&settings.layout), settings.capacity_pages);
+        if capacity_pages < least_pages {
+            return Err(Error::TooSmall { policy: self.name, wanted: least_pages, why, seen: capacity_pages });
+        }
+        Ok((self.make)(settings))
     }
 }
 
 pub const POLICIES: &[Entry] = &[
-    Entry::new("none", "no buffer: every page goes straight to the drive", &[], none::make),
-    Entry::new("fifo", "the page that came first leaves first", &[], fifo::make),
-    Entry::new("lru", "the page written longest ago leaves", &[], lru::make),
-    Entry::new("clock", "first in, first out, with a second chance for what was written again", &[], clock::make),
-    Entry::new("sieve", "the first page from a hand on that was not written again leaves", &[], sieve::make),
+    Entry::new("none", "no buffer: every page goes straight to the drive", &[], Least::Nothing, none::make),
+    Entry::new("fifo", "the page that came first leaves first", &[], Least::Page, queue::fifo),
+    Entry::new("lru", "the page written longest ago leaves", &[], Least::Page, queue::lru),
+    Entry::new(
+        "clock",
+        "first in, first out, with a second chance for what was written again",
+        &[],
+        Least::Page,
+        clock::make,
+    ),
+    Entry::new(
+        "sieve",
+        "the first page from a hand on that was not written again leaves",
+        &[],
+        Least::Page,
+        sieve::make,
+    ),
     Entry::new(
         "s3-fifo",
         "pages pass a small queue, and stay in a large one if they are written again",
         &[],
+        Least::Page,
         s3_fifo::make,
     ),
     Entry::new(
         "arc",
         "of pages written once and pages written again, the kind with too many slots gives its oldest",
         &[],
+        Least::Page,
         arc::make,
     ),
     Entry::new(
         "bplru",
         "the block written longest ago leaves, whole if it is padded",
         &["block_by", "padding", "compensation", "block_requests"],
+        Least::Block,
         bplru::make,
     ),
-    Entry::new("fab", "the block with most pages leaves", &["block_by", "block_requests"], fab::make),
-    Entry::new("epo", "the oldest page of the next element leaves, round robin", &[], epo::make),
-    Entry::new("epo-all", "the oldest page of every element leaves at once", &[], epo_all::make),
-    Entry::new("idle-cold", "the coldest page of an idle element leaves", &[], idle_cold::make),
+    Entry::new("fab", "the block with most pages leaves", &["block_by", "block_requests"], Least::Page, fab::make),
+    Entry::new("epo", "the oldest page of the next element leaves, round robin", &[], Least::Page, epo::epo),
+    Entry::new("epo-all", "the oldest page of every element leaves at once", &[], Least::PagePerElement, epo::epo_all),
+    Entry::new("idle-cold", "the coldest page of an idle element leaves", &[], Least::Page, idle_cold::make),
 ];
 
 /// Makes the buffer of a policy.

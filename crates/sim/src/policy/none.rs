@@ -1,13 +1,12 @@
 //! `none`: no buffer. Every page goes straight to the drive. What all others are compared with.
 
-use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings};
+use super::{Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct None;
 
-#[allow(clippy::unnecessary_wraps, reason = "the constructors of a list are of one type")]
-pub(super) fn make(_settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    Ok(Box::new(None))
+pub(super) fn make(_settings: &Settings) -> Box<dyn Policy + Send> {
+    Box::new(None)
 }
 
 impl Policy for None {

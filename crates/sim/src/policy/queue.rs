@@ -1,78 +1,47 @@
-//! What first in, first out and least recently used share: one line of pages.
+//! `fifo`: the page that came first leaves first, however often it was written since.
+//! `lru`: the page whose last write is longest ago leaves.
 
-use super::{
-    Access, DestageTargets, DriveState, Eviction, Page, Policy, destage::SEARCH_PAGES, list::Lists, slots::Slots,
-};
+use super::{Page, Policy, Settings, list::Lists, pages::Order, pages::Pages, slots::Slots};
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(super) struct Queue<const RENEWS: bool> {
-    slots: Slots,
+struct Queue<const RENEWS: bool> {
     order: Lists,
 }
 
-impl<const RENEWS: bool> Queue<RENEWS> {
-    pub fn new(capacity: usize) -> Self {
-        Self { slots: Slots::new(capacity), order: Lists::new(capacity, 1) }
+pub(super) fn fifo(settings: &Settings) -> Box<dyn Policy + Send> {
+    make::<false>(settings)
+}
+
+pub(super) fn lru(settings: &Settings) -> Box<dyn Policy + Send> {
+    make::<true>(settings)
+}
+
+fn make<const RENEWS: bool>(settings: &Settings) -> Box<dyn Policy + Send> {
+    Pages::boxed(settings, Queue::<RENEWS> { order: Lists::new(settings.capacity_pages, 1) })
+}
+
+impl<const RENEWS: bool> Order for Queue<RENEWS> {
+    #[inline]
+    fn insert(&mut self, slot: u32, _page: Page) {
+        self.order.push_front(0, slot);
     }
 
     #[inline]
-    fn evict(&mut self, slot: Option<u32>, evicted: &mut Vec<Eviction>) -> bool {
-        let Some(slot) = slot else {
-            return false;
-        };
+    fn hit(&mut self, slot: u32, _page: Page) {
+        if RENEWS {
+            self.order.renew(0, slot);
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: u32) {
         self.order.unlink(slot);
-        evicted.push(Eviction::of(self.slots.remove(slot)));
-        true
-    }
-}
-
-impl<const RENEWS: bool> Policy for Queue<RENEWS> {
-    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        if let Some(slot) = self.slots.find(page) {
-            if RENEWS {
-                self.order.renew(0, slot);
-            }
-            return Access::Hit;
-        }
-        if self.slots.is_full() {
-            self.evict(self.order.back(0), evicted);
-        }
-        if let Some(slot) = self.slots.insert(page) {
-            self.order.push_front(0, slot);
-        }
-        Access::Miss
     }
 
-    fn holds(&self, page: Page) -> bool {
-        self.slots.find(page).is_some()
-    }
-
-    fn discard(&mut self, page: Page) -> bool {
-        let found = self.slots.find(page);
-        if let Some(slot) = found {
-            self.order.unlink(slot);
-            self.slots.remove(slot);
-        }
-        found.is_some()
-    }
-
-    fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.slots.capacity()
-    }
-
-    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
-        let accepts = |&slot: &u32| targets.accepts(self.slots.key(slot));
-        let victim = self.order.oldest_first(0).take(SEARCH_PAGES).find(accepts);
-        self.evict(victim, evicted)
-    }
-
-    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        while self.evict(self.order.back(0), evicted) {}
+    #[inline]
+    fn victim(&mut self, slots: &Slots, accepts: impl Fn(Page) -> bool, most: usize) -> Option<u32> {
+        self.order.oldest_first(0).take(most).find(|&slot| accepts(slots.key(slot)))
     }
 }

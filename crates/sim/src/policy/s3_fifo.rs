@@ -8,7 +8,7 @@
 //!
 //! Memory: numbers of nine tenths as many pages as are held; 155 to 280 bytes a page in all.
 
-use super::{Access, DestageTargets, DriveState, Error, Eviction, Page, Policy, Settings, segments::Segments};
+use super::{Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, segments::Segments};
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
@@ -30,17 +30,16 @@ struct S3Fifo {
     ghosts: usize,
 }
 
-pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
-    settings.need("s3-fifo", 1, "it keeps pages")?;
+pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     let capacity = settings.capacity_pages;
     let ghosts = capacity * 9 / 10;
-    Ok(Box::new(S3Fifo {
+    Box::new(S3Fifo {
         segments: Segments::new(capacity + ghosts, 3),
         writes: vec![0; capacity + ghosts].into_boxed_slice(),
         capacity,
         small_share: capacity / 10,
         ghosts,
-    }))
+    })
 }
 
 impl S3Fifo {
@@ -114,22 +113,15 @@ impl Policy for S3Fifo {
     }
 
     fn holds(&self, page: Page) -> bool {
-        let found = self.segments.find(page);
-        found.is_some_and(|(_, queue)| queue != GHOST)
+        self.segments.find_held(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        match self.segments.find(page) {
-            None | Some((_, GHOST)) => false,
-            Some((slot, _)) => {
-                self.segments.remove(slot);
-                true
-            }
-        }
+        self.segments.discard(page)
     }
 
     fn len(&self) -> usize {
-        self.segments.len(SMALL) + self.segments.len(MAIN)
+        self.segments.held()
     }
 
     fn capacity(&self) -> usize {

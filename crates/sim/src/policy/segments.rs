@@ -1,7 +1,10 @@
-//! Pages in several queues, of which some hold pages and others only remember their numbers: what
-//! policies with ghosts share.
+//! Pages in several queues, of which two hold pages and the others only remember their numbers: what
+//! `s3-fifo` and `arc` share.
 
 use super::{DestageTargets, Page, destage::SEARCH_PAGES, list::Lists, slots::Slots};
+
+/// The first queue that only remembers numbers.
+const GHOSTS: u8 = 2;
 
 /// Queues of page numbers that share a fixed number of slots; a page is in one of them at most.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -29,6 +32,27 @@ impl Segments {
     pub(super) fn find(&self, page: Page) -> Option<(u32, u8)> {
         let slot = self.slots.find(page)?;
         Some((slot, self.queues[slot as usize]))
+    }
+
+    /// The slot of a page that is held.
+    #[inline]
+    pub(super) fn find_held(&self, page: Page) -> Option<u32> {
+        self.find(page).filter(|&(_, queue)| queue < GHOSTS).map(|(slot, _)| slot)
+    }
+
+    /// Pages that are held.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.lengths[0] + self.lengths[1]
+    }
+
+    /// Takes a page out, if it is held.
+    pub(super) fn discard(&mut self, page: Page) -> bool {
+        let found = self.find_held(page);
+        if let Some(slot) = found {
+            self.remove(slot);
+        }
+        found.is_some()
     }
 
     /// The page in a taken slot.

@@ -17,7 +17,7 @@ pub enum BlockBy {
     Element,
 }
 
-/// What a policy is made of. A policy refuses what it does not know.
+/// The settings of a policy, which refuses options that it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// How the drive spreads its pages.
@@ -64,16 +64,7 @@ impl Settings {
         .filter_map(|(name, chosen)| chosen.then_some(name))
     }
 
-    /// Refuses a buffer that is smaller than `wanted`.
-    pub(super) fn need(&self, policy: &'static str, wanted: usize, why: &'static str) -> Result<(), Error> {
-        let seen = self.capacity_pages;
-        if seen < wanted {
-            return Err(Error::TooSmall { policy, wanted, why, seen });
-        }
-        Ok(())
-    }
-
-    /// What no policy can do.
+    /// Refuses what no policy can do.
     pub(super) fn check(&self) -> Result<(), Error> {
         let Layout { elements, pages_per_block, .. } = self.layout;
         if elements == 0 {

@@ -19,13 +19,6 @@ fn unlimited(requests: &[Request]) -> Tally {
     tally(&reference(48), requests, None, &plain())
 }
 
-fn window_20(requests: &[Request]) -> Tally {
-    let options = with(plain(), |run| {
-        (run.window, run.scheduler) = (Some(20), Scheduler::Clook);
-    });
-    tally(&reference(48), requests, None, &options)
-}
-
 /// Sum of the responses, and the last completion.
 fn times(tally: &Tally) -> (u64, u64) {
     assert_eq!(tally.unfinished, 0);
@@ -33,102 +26,51 @@ fn times(tally: &Tally) -> (u64, u64) {
     (sum as u64, tally.last_completion_ps)
 }
 
-fn singles(pages: impl Iterator<Item = u64>) -> Vec<Request> {
-    pages.map(|page| write(0, page, 1)).collect()
+fn singles(pages: impl IntoIterator<Item = u64>) -> Vec<Request> {
+    pages.into_iter().map(|page| write(0, page, 1)).collect()
 }
 
 #[test]
-fn a_single_write_crosses_and_is_programmed() {
-    let alone = CHANNEL + PROGRAM;
-    assert_eq!(alone, 307_507_200); // 0.307507 ms
-    assert_eq!(times(&unlimited(&[write(0, 0, 1)])), (alone, alone));
-    assert_eq!(times(&window_20(&[write(0, 0, 1)])), (alone, alone));
-}
-
-#[test]
-fn two_writes_to_an_element_are_programmed_one_after_the_other() {
-    // The second crosses while the first is programmed, and waits for it.
-    let (first, second) = (CHANNEL + PROGRAM, CHANNEL + 2 * PROGRAM);
-    assert_eq!(first.midpoint(second), 460_307_200); // 0.460307 ms
-    assert_eq!(second, 613_107_200); // 0.613107 ms
-    let load = singles([0, 48].into_iter());
-    assert_eq!(times(&unlimited(&load)), (first + second, second));
-}
-
-#[test]
-fn two_writes_to_two_elements_share_the_channel_alone() {
-    let (first, second) = (CHANNEL + PROGRAM, 2 * CHANNEL + PROGRAM);
-    assert_eq!(first.midpoint(second), 308_460_800); // 0.308461 ms
-    assert_eq!(second, 309_414_400); // 0.309414 ms
-    let load = singles(0..2);
-    assert_eq!(times(&unlimited(&load)), (first + second, second));
-}
-
-#[test]
-fn a_write_of_many_pages_crosses_whole_before_any_is_programmed() {
-    // 48 pages, one an element.
-    let one_each = 48 * CHANNEL + PROGRAM;
-    assert_eq!(one_each, 397_145_600); // 0.397146 ms
-    assert_eq!(times(&unlimited(&[write(0, 0, 48)])).1, one_each);
-    // 64 pages: sixteen elements have two.
-    let two = 64 * CHANNEL + 2 * PROGRAM;
-    assert_eq!(two, 733_260_800); // 0.733261 ms
-    assert_eq!(times(&unlimited(&[write(0, 0, 64)])).1, two);
-}
-
-#[test]
-fn single_pages_are_programmed_as_they_come() {
+fn times_are_exact_and_those_of_disksim() {
+    let (none, twenty, both) = (&[None][..], &[Some(20)][..], &[None, Some(20)][..]);
+    let alone = |response: u64| (response, response);
+    let crossings = |count: u64| (1..=count).sum::<u64>() * CHANNEL;
     // Page i has crossed at (i + 1) channel times. The first 48 find an idle element; page 48 + i
     // finds element i busy since (i + 1), and is done a programming after that.
-    let crossed: u64 = (1..=48).sum::<u64>() * CHANNEL;
-    let first = crossed + 48 * PROGRAM;
-    let second = (1..=16).sum::<u64>() * CHANNEL + 32 * PROGRAM;
-    let sum = first + second;
-    assert_eq!(sum / 64, 421_097_600); // 0.421098 ms
-    assert_eq!(times(&unlimited(&singles(0..64))).0, sum);
-}
-
-#[test]
-fn distinct_elements_without_a_window_wait_for_the_channel_alone() {
-    let sum = (1..=48).sum::<u64>() * CHANNEL + 48 * PROGRAM;
-    assert_eq!(sum / 48, 352_326_400); // 0.352326 ms
-    let last = 48 * CHANNEL + PROGRAM;
-    assert_eq!(times(&unlimited(&singles(0..48))), (sum, last));
-}
-
-#[test]
-fn the_window_lets_twenty_in_and_one_more_for_each_that_completes() {
+    let of_64 = (crossings(48) + crossings(16) + 80 * PROGRAM, 16 * CHANNEL + 2 * PROGRAM);
     // Request i completes a crossing and a programming after it entered, and lets i + 20 in, which
     // crosses at once: the twenty before it crossed earlier, and are a crossing apart. Completions
     // wait for no transfer: each ends as another does.
-    let enters = |i: u64| (i / 20) * (CHANNEL + PROGRAM);
-    let completes = |i: u64| enters(i) + (i % 20 + 1) * CHANNEL + PROGRAM;
-    let sum: u64 = (0..48).map(completes).sum();
-    assert_eq!(sum / 48, 554_348_800); // 0.554349 ms
-    assert_eq!(times(&window_20(&singles(0..48))), (sum, completes(47)));
-}
-
-#[test]
-fn one_element_programs_one_page_after_the_other() {
-    let sum = 48 * CHANNEL + (1..=48).sum::<u64>() * PROGRAM;
-    assert_eq!(sum / 48, 7_489_107_200); // 7.489107 ms
-    let last = CHANNEL + 48 * PROGRAM;
-    assert_eq!(last, 14_670_707_200); // 14.670707 ms
-    let load = singles((0..48).map(|i| 48 * i));
-    assert_eq!(times(&unlimited(&load)), (sum, last));
-    // A window of 20 keeps the element busy too.
-    assert_eq!(times(&window_20(&load)), (sum, last));
-}
-
-#[test]
-fn a_read_is_sensed_before_it_crosses() {
-    let alone = SENSE + CHANNEL;
-    assert_eq!(alone, 132_507_200); // 0.132507 ms
-    assert_eq!(times(&unlimited(&[read(0, 0, 1)])), (alone, alone));
-    // 64 pages: sixteen elements sense two; then all cross whole.
-    let many = 2 * SENSE + 64 * CHANNEL;
-    assert_eq!(many, 383_260_800); // 0.383261 ms
-    assert_eq!(times(&unlimited(&[read(0, 0, 64)])), (many, many));
+    let completes = |i: u64| (i / 20) * (CHANNEL + PROGRAM) + (i % 20 + 1) * CHANNEL + PROGRAM;
+    let one_element = (48 * CHANNEL + (1..=48).sum::<u64>() * PROGRAM, CHANNEL + 48 * PROGRAM);
+    // What happens, the windows with which it does, the load, the sum of the responses and the last completion, and
+    // the mean response as DiskSim prints it, milliseconds.
+    for (what, windows, load, wanted, disksim) in [
+        ("a write crosses and is programmed", both, vec![write(0, 0, 1)], alone(CHANNEL + PROGRAM), "0.307507"),
+        ("a second waits", none, singles([0, 48]), (2 * CHANNEL + 3 * PROGRAM, CHANNEL + 2 * PROGRAM), "0.460307"),
+        (
+            "two share the channel",
+            none,
+            singles([0, 1]),
+            (crossings(2) + 2 * PROGRAM, 2 * CHANNEL + PROGRAM),
+            "0.308461",
+        ),
+        ("many pages cross first", none, vec![write(0, 0, 48)], alone(48 * CHANNEL + PROGRAM), "0.397146"),
+        ("16 elements have two", none, vec![write(0, 0, 64)], alone(64 * CHANNEL + 2 * PROGRAM), "0.733261"),
+        ("single pages do not wait for others", none, singles(0..64), of_64, "0.421098"),
+        ("48 elements", none, singles(0..48), (crossings(48) + 48 * PROGRAM, 48 * CHANNEL + PROGRAM), "0.352326"),
+        ("with a window", twenty, singles(0..48), ((0..48).map(completes).sum(), completes(47)), "0.554349"),
+        ("one element programs one by one", both, singles((0..48).map(|i| 48 * i)), one_element, "7.489107"),
+        ("a read is sensed before it crosses", none, vec![read(0, 0, 1)], alone(SENSE + CHANNEL), "0.132507"),
+        ("16 elements sense two", none, vec![read(0, 0, 64)], alone(2 * SENSE + 64 * CHANNEL), "0.383261"),
+    ] {
+        assert_eq!(format!("{:.6}", wanted.0 as f64 / load.len() as f64 / 1e9), disksim, "{what}");
+        for &window in windows {
+            let scheduler = if window.is_some() { Scheduler::Clook } else { Scheduler::Fcfs };
+            let options = with(plain(), |run| (run.window, run.scheduler) = (window, scheduler));
+            assert_eq!(times(&tally(&reference(48), &load, None, &options)), wanted, "{what}, window {window:?}");
+        }
+    }
 }
 
 #[test]
@@ -150,10 +92,22 @@ fn the_write_that_fills_a_block_pays_for_its_summary() {
     });
     let load = singles(std::iter::repeat_n(0, 63));
     let summary = 528 * 25_000 + 200_000_000;
-    let last = CHANNEL + 63 * PROGRAM + summary;
     let run = tally(&spec, &load, None, &plain());
-    assert_eq!(run.last_completion_ps, last);
+    assert_eq!(run.last_completion_ps, CHANNEL + 63 * PROGRAM + summary);
     assert_eq!(run.busy_ps, [63 * PROGRAM + summary]);
+}
+
+#[test]
+fn small_pages_cross_the_pins_faster() {
+    // 4 KiB on small pages: four or two elements program at the same time.
+    for (page_bytes, length_bytes, disksim) in
+        [(1024, 1024, "0.226877"), (2048, 2048, "0.253754"), (1024, 4096, "0.228307"), (2048, 4096, "0.254707")]
+    {
+        // Over the channel the sectors that are sent, over the pins those of a page.
+        let wanted = length_bytes / 512 * 238_400 + page_bytes / 512 * 528 * 25_000 + 200_000_000;
+        assert_eq!(format!("{:.6}", wanted as f64 / 1e9), disksim);
+        assert_eq!(on_pages_of(page_bytes as u32, length_bytes), wanted);
+    }
 }
 
 /// A request of 4 KiB on pages of another size.
@@ -161,21 +115,6 @@ fn on_pages_of(page_bytes: u32, length_bytes: u64) -> u64 {
     let spec = with(reference(48), |spec| spec.page_bytes = page_bytes);
     let request = with(write(0, 0, 1), |one| one.length_bytes = length_bytes);
     times(&tally(&spec, &[request], None, &plain())).1
-}
-
-#[test]
-fn small_pages_cross_the_pins_faster() {
-    // 2 sectors, 4 sectors: over the channel and over the pins.
-    let of = |sectors: u64, channel_sectors: u64| channel_sectors * 238_400 + sectors * 528 * 25_000 + 200_000_000;
-    assert_eq!(on_pages_of(1024, 1024), of(2, 2));
-    assert_eq!(of(2, 2), 226_876_800); // 0.226877 ms
-    assert_eq!(on_pages_of(2048, 2048), of(4, 4));
-    assert_eq!(of(4, 4), 253_753_600); // 0.253754 ms
-    // 4 KiB on small pages: four or two elements program at the same time.
-    assert_eq!(on_pages_of(1024, 4096), of(2, 8));
-    assert_eq!(of(2, 8), 228_307_200); // 0.228307 ms
-    assert_eq!(on_pages_of(2048, 4096), of(4, 8));
-    assert_eq!(of(4, 8), 254_707_200); // 0.254707 ms
 }
 
 #[test]

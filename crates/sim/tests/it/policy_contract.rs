@@ -1,5 +1,5 @@
-//! What every write buffer promises, over every entry of the list; and each order that is promised,
-//! against a model so plain that it can be believed.
+//! The contract of write buffers, over every entry of the list, and each promised order against a model so plain
+//! that it can be believed.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,6 @@ use proptest::prelude::*;
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Write(u32),
-    Read(u32),
     Discard(u32),
     /// Bits: the elements that are ready.
     Destage(u8),
@@ -38,7 +37,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     });
     let one = prop_oneof![
         20 => page().prop_map(Step::Write),
-        2 => page().prop_map(Step::Read),
         2 => page().prop_map(Step::Discard),
         4 => any::<u8>().prop_map(Step::Destage),
     ];
@@ -135,7 +133,6 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
                     held.insert(page);
                 }
             }
-            Step::Read(page) => policy.read(page),
             Step::Discard(page) => assert_eq!(policy.discard(page), held.remove(&page)),
             Step::Destage(bits) => {
                 let ready = ready(bits, elements);
@@ -221,7 +218,6 @@ proptest! {
                             policy.destage(&targets, &mut evicted);
                             model.destage(&|page| ready[(page % layout.elements) as usize])
                         }
-                        Step::Read(_) => continue,
                     };
                     let left: Vec<u32> = evicted.iter().filter(|eviction| eviction.action == Action::Write)
                         .flat_map(pages_of).collect();

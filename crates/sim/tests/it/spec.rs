@@ -1,5 +1,5 @@
-//! What a drive may be: all that cannot be is an error that names the option, before anything is
-//! made; all that can be runs.
+//! Drives at and beyond the limits: an impossible one is an error that names the option, before anything is made; a
+//! possible one runs.
 
 use crate::loads::{MEMORY, Unsaid, buffer_spec, each, setup, small, with};
 use ioassay_block::{Kind, Request};
@@ -14,7 +14,7 @@ fn refused(spec: &Spec) -> (&'static str, String) {
     (name, error.to_string())
 }
 
-/// What is done to a drive that can be, and the option that is named then.
+/// The option that an error names, and the change of a possible drive that causes it.
 type Fault = (&'static str, fn(&mut Spec));
 
 const FAULTS: &[Fault] = &[

@@ -67,6 +67,11 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     return told
 
 
+def model_name(name: str) -> str:
+    """The name of a model today: `thesis` is the former one of `reference`."""
+    return "reference" if name == "thesis" else name
+
+
 def of_options(
     transports: Sequence[str],
     *,
@@ -82,7 +87,7 @@ def of_options(
     """
     of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
     of_model = {**of_drive(drive), **together(of_model, set_ or {})}
-    model = served.get("model", "thesis")
+    model = served.get("model", "reference")
     if useless := unused(model, of_model, served.get("precondition")) or unbuffered(of_model):
         raise UsageError(useless)
     return described(of_model, transports=list(transports), profile=profile(drive), **served)
@@ -256,6 +261,7 @@ def _place(what: str, path: Path) -> Path:
 
 
 _CONVERTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "model": ("model", model_name),
     "size": ("size_bytes", partial(_size, "size")),
     "block_size": ("block_bytes", partial(_size, "block_size")),
     "namespaces": ("namespaces_bytes", lambda sizes: [_size("namespaces", size) for size in sizes]),
@@ -329,7 +335,7 @@ class Drive(BaseModel):
     size: Size | None = None
     namespaces: Annotated[list[Size], BeforeValidator(_parts)] | None = None
     block_size: Size = Field("512", alias="block-size")
-    model: str = "thesis"
+    model: str = "reference"
     drive: str | None = None
     policy: str = "none"
     buffer: Size | None = None

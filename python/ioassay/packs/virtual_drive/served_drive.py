@@ -129,7 +129,7 @@ def serve(
     drive: str | Path | None = None,
     policy: str = "none",
     buffer: str | int | None = None,
-    model: str = "thesis",
+    model: str = "reference",
     faults: Sequence[str | Path] = (),
     options: Mapping[str, object] | None = None,
     namespaces: Sequence[str | int] | None = None,

@@ -29,7 +29,7 @@ pub struct Made {
 
 impl Default for Made {
     fn default() -> Self {
-        Self { pages: 128, model: "thesis", policy: "none", buffer_pages: 16, overlap: "off", page_bytes: 4096 }
+        Self { pages: 128, model: "reference", policy: "none", buffer_pages: 16, overlap: "off", page_bytes: 4096 }
     }
 }
 

@@ -60,7 +60,6 @@ impl ReshapingBuffer {
     fn read(&mut self, request: &DriveRequest, out: &mut Vec<DriveRequest>, tally: &mut Tally) {
         tally.buffered_reads += u64::from(request.pages);
         for (page, index) in (request.first..).zip(0..request.pages) {
-            self.policy.read(page);
             if self.policy.holds(page) {
                 tally.read_hits += 1;
                 continue;

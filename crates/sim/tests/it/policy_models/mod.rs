@@ -8,13 +8,23 @@ use crate::loads::with;
 use ioassay_sim::policy::{BlockBy, Settings};
 use scan_resistant::{Arc, S3Fifo, Sieve};
 
-/// What leaves, page by page.
+/// A write buffer that returns the pages that leave, one by one.
 pub trait Model {
     fn write(&mut self, page: u32) -> Vec<u32>;
     fn discard(&mut self, page: u32);
     /// The first victim all of whose pages are `ready`.
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32>;
-    fn drain(&mut self) -> Vec<u32>;
+    /// Everything, in the order in which victims leave.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut left = Vec::new();
+        loop {
+            let victim = self.destage(&|_| true);
+            if victim.is_empty() {
+                return left;
+            }
+            left.extend(victim);
+        }
+    }
 }
 
 /// The model of a policy; `None` where no order is promised.
@@ -98,20 +108,6 @@ impl Turns {
     fn len(&self) -> usize {
         self.lists.iter().map(VecDeque::len).sum()
     }
-
-    fn evict(&mut self) -> Vec<u32> {
-        if self.all {
-            let lists = self.lists.iter_mut();
-            return lists.filter_map(VecDeque::pop_front).collect();
-        }
-        loop {
-            let page = self.lists[self.turn].pop_front();
-            self.turn = (self.turn + 1) % self.lists.len();
-            if let Some(page) = page {
-                return vec![page];
-            }
-        }
-    }
 }
 
 impl Model for Turns {
@@ -121,7 +117,7 @@ impl Model for Turns {
         let full = self.len() == self.capacity;
         let mut left = Vec::new();
         if full && !held {
-            left = self.evict();
+            left = self.destage(&|_| true);
         }
         self.discard(page);
         self.lists[element].push_back(page);
@@ -147,14 +143,6 @@ impl Model for Turns {
         };
         self.turn = (element + 1) % elements;
         self.lists[element].pop_front().into_iter().collect()
-    }
-
-    fn drain(&mut self) -> Vec<u32> {
-        let mut left = Vec::new();
-        while self.len() > 0 {
-            left.extend(self.evict());
-        }
-        left
     }
 }
 
@@ -192,17 +180,7 @@ impl Blocks {
         pages.filter(|&page| self.locate(page).0 == block).collect()
     }
 
-    fn evict(&mut self) -> Vec<u32> {
-        let most = self.order.iter().map(|block| block.places.len()).max();
-        let fits = |block: &Block| !self.fullest || Some(block.places.len()) == most;
-        let Some(at) = self.order.iter().position(fits) else {
-            return Vec::new();
-        };
-        let block = self.order.remove(at).unwrap();
-        self.written(&block, false)
-    }
-
-    /// What a block writes when it leaves.
+    /// The pages that a block writes when it leaves.
     fn written(&self, block: &Block, padding: bool) -> Vec<u32> {
         let mut pages = self.pages(block.number);
         pages.retain(|&page| padding || block.places.contains(&self.locate(page).1));
@@ -228,12 +206,12 @@ impl Model for Blocks {
         let full = self.len() == self.settings.capacity_pages;
         let mut left = Vec::new();
         if full && !held && self.fullest {
-            left = self.evict();
+            left = self.destage(&|_| true);
         }
         // BPLRU looks for a victim when the written block is the newest already.
         let mut block = self.take(number);
         if full && !held && !self.fullest {
-            left = self.evict();
+            left = self.destage(&|_| true);
         }
         if !held {
             block.places.push(place);
@@ -281,13 +259,5 @@ impl Model for Blocks {
         let number = first.next().unwrap().number;
         let block = self.take(number);
         self.written(&block, false)
-    }
-
-    fn drain(&mut self) -> Vec<u32> {
-        let mut left = Vec::new();
-        while !self.order.is_empty() {
-            left.extend(self.evict());
-        }
-        left
     }
 }

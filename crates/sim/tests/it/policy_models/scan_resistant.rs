@@ -147,10 +147,6 @@ impl Model for S3Fifo {
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
         self.evict(ready).into_iter().collect()
     }
-
-    fn drain(&mut self) -> Vec<u32> {
-        std::iter::from_fn(|| self.evict(&|_| true)).collect()
-    }
 }
 
 /// ARC, in the names of the paper: `c` pages, the lists T1 and T2, the ghosts B1 and B2, the target p.
@@ -224,13 +220,5 @@ impl Model for Arc {
 
     fn destage(&mut self, ready: &dyn Fn(u32) -> bool) -> Vec<u32> {
         self.replace(false, ready)
-    }
-
-    fn drain(&mut self) -> Vec<u32> {
-        let mut left = Vec::new();
-        while let [page] = self.replace(false, &|_| true)[..] {
-            left.push(page);
-        }
-        left
     }
 }

@@ -180,12 +180,12 @@ def _merged(histograms: Sequence[Histogram]) -> Histogram:
 
 def _per_request(part: DirectionSummary) -> bool:
     """fio writes the block size of each request, and 0 for an average over a window."""
-    return any(part.block_sizes)
+    return part.bytes > 0
 
 
 def _rates(direction: str, parts: Sequence[DirectionSummary]) -> dict[str, float]:
     """Volume and rates of a log with a line for each request: its values are the rates of single requests."""
-    volume = sum(size * count for part in parts for size, count in part.block_sizes.items())
+    volume = sum(part.bytes for part in parts)
     requests = sum(part.count for part in parts)
     elapsed_s = max(part.last_ms for part in parts) / 1e3
     found: dict[str, float] = {f"{direction}.bytes": volume, f"{direction}.ios": requests}

@@ -37,7 +37,7 @@ _SERVED = {
     ),
     "block_size": row(str, "512", "SIZE", "Logical block: 512 or 4096.", words("512", "4096")),
     "model": row(
-        str, "thesis", "NAME", "thesis, or none (answers at once).", lambda text, given: dict(_core.device_models())
+        str, "reference", "NAME", "reference, or none (no latency).", lambda text, given: dict(_core.device_models())
     ),
     "drive": row(str, None, "NAME|FILE", _DRIVE, completion_values.drives),
     "policy": row(str, "none", "NAME", "Write-buffer policy, or none.", completion_values.policies),
@@ -91,7 +91,7 @@ def serve(*, json: options.Json = False, **given: Any) -> None:
 
     Without a transport it speaks NBD, at a socket that only this user can reach.
 
-    Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
+    Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model reference --policy epo
     """
     from ioassay.packs.virtual_drive import serving
 

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, PositiveInt
+from pydantic import BeforeValidator, ConfigDict, PositiveInt
 
 from ioassay import _core
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
@@ -65,7 +65,7 @@ class VirtualSettings(Settings):
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str = "virtual"
     size: PositiveSize
-    model: str = "thesis"
+    model: Annotated[str, BeforeValidator(drive_options.model_name)] = "reference"
     drive: str | None = None
     """A name or a file; single options override its own."""
     form: Literal["file", "device", "folder", "nvme", "nvme-character", "kernel"] = "file"
