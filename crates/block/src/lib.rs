@@ -18,6 +18,6 @@ mod request;
 mod source;
 pub mod trace;
 
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, listed};
 pub use request::{Kind, MOST_REQUEST_BYTES, Request};
 pub use source::{BATCH, Source};
