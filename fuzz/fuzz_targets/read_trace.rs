@@ -3,27 +3,11 @@
 
 #![no_main]
 
-use std::cell::RefCell;
-use std::io::{self, Cursor, Write};
-use std::rc::Rc;
+use std::io::Cursor;
 
 use ioassay_block::trace::{self, BlkEvent, FORMATS, Format, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Request, Source as _};
 use libfuzzer_sys::fuzz_target;
-
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The requests before the first fault, and the fault.
 fn requests(format: &'static Format, bytes: &[u8], options: &ReadOptions) -> (Vec<Request>, Result<(), Error>) {
@@ -68,12 +52,12 @@ fn kept(format: &Format, requests: &[Request]) -> Vec<Request> {
 }
 
 fn write(format: &'static Format, requests: &[Request]) -> Result<Vec<u8>, Error> {
-    let output = Shared::default();
-    let mut sink = trace::write(format, output.clone(), &WriteOptions::default())?;
+    let mut bytes = Vec::new();
+    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default());
     sink.put(requests)?;
     sink.finish()?;
     drop(sink);
-    Ok(output.0.take())
+    Ok(bytes)
 }
 
 fuzz_target!(|bytes: &[u8]| {

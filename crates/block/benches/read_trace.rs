@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::io::Cursor;
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ioassay_block::trace::columns::{ColumnReader, ColumnWriter};
@@ -11,21 +10,6 @@ use ioassay_block::{BATCH, Kind, Request, Source};
 
 const LINES: u64 = 1_000_000;
 const ROUNDS: usize = 10;
-
-/// A writer whose bytes can be had.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("one thread").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Writes of 4 KiB at random pages, by a fixed linear congruence.
 fn requests() -> Vec<Request> {
@@ -45,12 +29,13 @@ fn requests() -> Vec<Request> {
 }
 
 fn written(name: &str, requests: &[Request]) -> Vec<u8> {
-    let output = Shared::default();
+    let mut bytes = Vec::new();
     let format = trace::format(name).expect("a format");
-    let mut sink = trace::write(format, output.clone(), &WriteOptions::default()).expect("right options");
+    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default());
     sink.put(requests).expect("requests that fit");
     sink.finish().expect("memory");
-    std::mem::take(&mut *output.0.lock().expect("one thread"))
+    drop(sink);
+    bytes
 }
 
 /// The best of a few rounds, in millions of `amount` a second.
@@ -96,9 +81,10 @@ fn columns() {
     });
 }
 
-fn texts() {
+fn texts(chosen: &[String]) {
     let requests = requests();
-    for name in ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi"] {
+    let names = ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi"];
+    for name in names.into_iter().filter(|name| chosen.is_empty() || chosen.iter().any(|word| word == name)) {
         let text: &'static [u8] = written(name, &requests).leak();
         let format = trace::format(name).expect("a format");
         report(name, "bytes", text.len() as u64, || {
@@ -115,10 +101,11 @@ fn texts() {
     }
 }
 
-/// With `columns` as its argument, the cache of parsed traces alone.
+/// With names of formats or `columns` as arguments, these alone.
 fn main() {
-    if !std::env::args().any(|word| word == "columns") {
-        texts();
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    texts(&chosen);
+    if chosen.is_empty() || chosen.iter().any(|word| word == "columns") {
+        columns();
     }
-    columns();
 }

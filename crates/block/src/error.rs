@@ -135,6 +135,21 @@ impl Fault {
     }
 }
 
+/// What a word of an option stands for.
+pub(crate) fn choice<T: Copy>(name: &'static str, word: &str, words: &[(&str, T)]) -> Result<T, Error> {
+    let known = words.iter().find(|(known, _)| *known == word);
+    known.map(|(_, value)| *value).ok_or_else(|| Error::Option { name, value: word.to_owned(), wanted: listed(words) })
+}
+
+/// The words of an option, for a message: `keep, cut or split`.
+pub fn listed<T>(words: &[(&str, T)]) -> String {
+    let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    match words.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// Longest piece of a trace that a message repeats.
 const EXCERPT_BYTES: usize = 60;
 

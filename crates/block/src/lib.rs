@@ -19,7 +19,7 @@ mod source;
 mod split_mix;
 pub mod trace;
 
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, listed};
 pub use request::{Kind, MOST_REQUEST_BYTES, Request};
 pub use source::{BATCH, Source};
 pub use split_mix::SplitMix64;

@@ -62,6 +62,18 @@ impl<'py> Fields<'py> {
         }
     }
 
+    /// What the item `key`, one of some words, stands for.
+    pub fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> PyResult<Option<T>> {
+        let Some(item) = self.item(key)? else {
+            return Ok(None);
+        };
+        let word: Option<String> = item.extract().ok();
+        match words.iter().find(|(known, _)| word.as_deref() == Some(*known)) {
+            Some((_, value)) => Ok(Some(*value)),
+            None => Err(self.wrong(key, &item, &ioassay_block::listed(words))),
+        }
+    }
+
     /// The item `key` as true or false.
     pub fn flag(&mut self, key: &'static str) -> PyResult<Option<bool>> {
         let Some(item) = self.item(key)? else {

@@ -17,6 +17,7 @@ pub mod sample;
 pub use curve::Curve;
 pub use sample::PARTS;
 
+use crate::error::choice;
 use crate::{Error, Kind, Request};
 use distances::Distances;
 use sample::Draw;
@@ -31,12 +32,7 @@ pub enum References {
 
 impl References {
     pub fn named(name: &str) -> Result<Self, Error> {
-        match name {
-            "reads" => Ok(Self::Reads),
-            "writes" => Ok(Self::Writes),
-            "both" => Ok(Self::Both),
-            _ => Err(option("of", &name, "reads, writes or both")),
-        }
+        choice("of", name, &[("reads", Self::Reads), ("writes", Self::Writes), ("both", Self::Both)])
     }
 
     const fn has(self, kind: Kind) -> bool {

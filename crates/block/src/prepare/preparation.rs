@@ -1,5 +1,6 @@
 //! What is to be done to a trace.
 
+use crate::error::choice;
 use crate::{Error, Kind};
 
 /// Which kinds of request are kept.
@@ -71,15 +72,12 @@ pub enum Sizing {
 }
 
 impl Sizing {
-    /// From its name: `keep`, `round-out`, `cut`, `split`.
     pub fn named(name: &str) -> Result<Self, Error> {
-        match name {
-            "keep" => Ok(Self::Keep),
-            "round-out" => Ok(Self::RoundOut),
-            "cut" => Ok(Self::Cut),
-            "split" => Ok(Self::Split),
-            _ => Err(unknown("sizes", name, "keep, round-out, cut or split")),
-        }
+        choice(
+            "sizes",
+            name,
+            &[("keep", Self::Keep), ("round-out", Self::RoundOut), ("cut", Self::Cut), ("split", Self::Split)],
+        )
     }
 }
 
@@ -94,14 +92,8 @@ pub enum Offsets {
 }
 
 impl Offsets {
-    /// From its name: `keep`, `down`, `refuse`.
     pub fn named(name: &str) -> Result<Self, Error> {
-        match name {
-            "keep" => Ok(Self::Keep),
-            "down" => Ok(Self::Down),
-            "refuse" => Ok(Self::Refuse),
-            _ => Err(unknown("offsets", name, "keep, down or refuse")),
-        }
+        choice("offsets", name, &[("keep", Self::Keep), ("down", Self::Down), ("refuse", Self::Refuse)])
     }
 }
 
@@ -115,14 +107,8 @@ pub enum Beyond {
 }
 
 impl Beyond {
-    /// From its name: `refuse`, `wrap`, `drop`.
     pub fn named(name: &str) -> Result<Self, Error> {
-        match name {
-            "refuse" => Ok(Self::Refuse),
-            "wrap" => Ok(Self::Wrap),
-            "drop" => Ok(Self::Drop),
-            _ => Err(unknown("beyond", name, "refuse, wrap or drop")),
-        }
+        choice("beyond", name, &[("refuse", Self::Refuse), ("wrap", Self::Wrap), ("drop", Self::Drop)])
     }
 }
 

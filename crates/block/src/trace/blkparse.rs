@@ -7,33 +7,24 @@
 
 use super::BlkEvent;
 use super::decimal::Unit;
-use super::fields::{SECTOR_BYTES, Spaces, sector_request};
-use super::format::{ALL_KINDS, Form, Format};
+use super::fields::{SECTOR_BYTES, Spaces};
+use super::format::{ALL_KINDS, Format};
+use super::formats::SECTORS;
+use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, joined, whole};
-use super::text::{LineParser, TextSource, probe};
+use super::text::{self, LineParser};
 use crate::{Fault, Kind, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "blkparse",
     about: "text of Linux' blkparse, its default output",
     endings: &[".blkparse"],
-    form: Form::Text,
     columns: "device, processor, number, seconds, process, action, RWBS, sector + sectors, name",
-    resolution_ns: 1,
-    offset_grain_bytes: SECTOR_BYTES,
-    length_grain_bytes: SECTOR_BYTES,
-    devices_up_to: u32::MAX,
     kinds: ALL_KINDS,
-    same_as: None,
-    reader: |format, input, options| {
-        let parser = Parser::new(options.blkparse_event);
-        Ok(Box::new(TextSource::new(format, input, parser, options)))
-    },
-    writer: |format, output, options| {
-        let encoder = Lines { number: 0 };
-        Ok(EncodingSink::boxed(format, output, options, "", encoder))
-    },
-    probe: |format, head| probe(format, head, Parser::new(BlkEvent::default())),
+    reader: |format, input, options| Ok(text::source(format, input, Parser::new(options.blkparse_event), options)),
+    writer: |format, output, options| EncodingSink::boxed(format, output, options, "", BlkparseEncoder { number: 0 }),
+    probe: |format, head| text::probe(format, head, Parser::new(BlkEvent::default())),
+    ..SECTORS
 };
 
 const MINOR_BITS: u32 = 20;
@@ -73,14 +64,14 @@ impl Parser {
 }
 
 impl LineParser for Parser {
-    fn parse(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
+    fn parse(&mut self, line: Line<'_>) -> Result<Option<Request>, Fault> {
         if self.summary {
             return Ok(None);
         }
         let mut fields = Spaces::new(line);
         let device = match fields.text("device").and_then(device) {
             Ok(device) => device,
-            Err(fault) => return self.other_line(line, fault),
+            Err(fault) => return self.other_line(&line, fault),
         };
         fields.whole("processor")?;
         fields.whole("number")?;
@@ -106,18 +97,15 @@ fn event(fields: &mut Spaces<'_>, rwbs: &[u8], at_ns: u64, device: u32) -> Resul
     if fields.remaining().starts_with(b"[") || !fields.more() {
         return Ok(without_range);
     }
-    let first = fields.whole("first sector")?;
+    let offset_bytes = fields.bytes("first sector", SECTOR_BYTES)?;
     if !fields.remaining().starts_with(b"+") {
         // A packet command's bytes, or the completion of a request without a range.
         let packet = fields.remaining().starts_with(b"(");
         return Ok(without_range.filter(|_| !packet));
     }
     fields.text("plus sign")?;
-    let count = fields.whole("sectors")?;
-    match kind {
-        Some(kind) => sector_request(at_ns, device, first, count, kind).map(Some),
-        None => Ok(None),
-    }
+    let length_bytes = fields.bytes("sectors", SECTOR_BYTES)?;
+    Ok(kind.map(|kind| Request { at_ns, offset_bytes, length_bytes, device, kind }))
 }
 
 /// What is done with a range; nothing for requests that move no data.
@@ -140,7 +128,7 @@ fn device(field: &[u8]) -> Result<u32, Fault> {
     let wrong = || Fault::field("device", field, "major,minor, such as 8,0");
     let comma = memchr::memchr(b',', field).ok_or_else(wrong)?;
     let number = |digits: &[u8], below: u64| {
-        let mut digits = Spaces::new(digits);
+        let mut digits = Spaces::new(Line::of(digits));
         let number = digits.whole("device").ok().filter(|number| *number < below);
         number.filter(|_| !digits.more())
     };
@@ -149,11 +137,11 @@ fn device(field: &[u8]) -> Result<u32, Fault> {
     Ok((major * MINORS + minor) as u32)
 }
 
-struct Lines {
+struct BlkparseEncoder {
     number: u64,
 }
 
-impl Encoder for Lines {
+impl Encoder for BlkparseEncoder {
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.number += 1;
         let device = u64::from(request.device);

@@ -13,6 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::lines::Buffered;
 use crate::{BATCH, Error, Kind, Request, Source};
 
 /// Identifies the readers of traces and this layout: it changes with every change of their sources.
@@ -32,7 +33,6 @@ const MOST_PAYLOAD_BYTES: usize = 8 + COLUMNS * (COLUMN_HEAD_BYTES + BATCH * 8) 
 const TIME_UNITS_NS: [u64; 4] = [1_000_000, 1_000, 100, 1];
 /// Bits of a value that can begin at any bit of a byte and still be read as part of eight bytes.
 const MOST_BITS: u32 = 57;
-const READ_BYTES: usize = 256 * 1024;
 
 /// What a file of columns says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -278,12 +278,9 @@ fn unpack(mut payload: &[u8], count: usize, batch: &mut Vec<Request>) -> Option<
 
 /// Reads what a [`ColumnWriter`] wrote.
 pub struct ColumnReader<R> {
-    input: R,
+    input: Buffered<R>,
     head: Head,
     block: u64,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
     given: u64,
 }
 
@@ -292,29 +289,18 @@ impl<R: Read> ColumnReader<R> {
         let mut bytes = [0; HEAD_BYTES];
         input.read_exact(&mut bytes)?;
         let head = Head::of(&bytes).ok_or_else(|| damaged("its head is not valid"))?;
-        Ok(Self { input, head, block: 0, buffer: vec![0; READ_BYTES], start: 0, end: 0, given: 0 })
+        Ok(Self { input: Buffered::new(input), head, block: 0, given: 0 })
     }
 
     /// What the file says of itself.
     pub fn head(&self) -> &Head {
         &self.head
     }
+}
 
-    /// Makes at least `wanted` bytes ready.
-    fn fill(&mut self, wanted: usize) -> Result<(), Error> {
-        if self.end - self.start >= wanted {
-            return Ok(());
-        }
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        while self.end < wanted {
-            match super::lines::read_some(&mut self.input, &mut self.buffer[self.end..])? {
-                0 => return Err(damaged("it ends too early")),
-                bytes => self.end += bytes,
-            }
-        }
-        Ok(())
-    }
+/// The next bytes of a file.
+fn taken<R: Read>(input: &mut Buffered<R>, count: usize) -> Result<&[u8], Error> {
+    if input.has(count)? { Ok(input.take(count)) } else { Err(damaged("it ends too early")) }
 }
 
 impl<R: Read> Source for ColumnReader<R> {
@@ -326,18 +312,14 @@ impl<R: Read> Source for ColumnReader<R> {
             }
             return Err(damaged("its number of requests is wrong"));
         }
-        self.fill(BLOCK_HEAD_BYTES)?;
-        let head = &self.buffer[self.start..self.start + BLOCK_HEAD_BYTES];
+        let head = taken(&mut self.input, BLOCK_HEAD_BYTES)?;
         let sizes = word(head, 0);
         let (length, count) = ((sizes & 0xffff_ffff) as usize, (sizes >> 32) as usize);
         let checksum = word(head, 8);
         if length > MOST_PAYLOAD_BYTES || count > BATCH {
             return Err(damaged("the size of a block is wrong"));
         }
-        self.start += BLOCK_HEAD_BYTES;
-        self.fill(length)?;
-        let payload = &self.buffer[self.start..self.start + length];
-        self.start += length;
+        let payload = taken(&mut self.input, length)?;
         self.block += 1;
         if xxh3_64_with_seed(payload, self.block) != checksum {
             return Err(damaged("the checksum of a block is wrong"));

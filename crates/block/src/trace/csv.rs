@@ -3,163 +3,194 @@
 //! Needs a time, a kind, an offset and a length; a device may be there, all else is passed over.
 //! Quoted fields are not known. Written are the columns of [`HEADER`].
 
-use super::csv_columns::{Role, roles};
-use super::fields::{Commas, device};
-use super::format::{ALL_KINDS, Form, Format};
+use super::format::{ALL_KINDS, Format};
+use super::formats::COMMAS;
+use super::lines::Line;
 use super::options::{CsvColumns, KindCode};
-use super::scsi;
-use super::sink::{Encoder, EncodingSink, joined, name, whole};
-use super::text::{LineParser, TextSource, probe};
-use crate::{Error, Fault, Kind, Request};
+use super::sink::EncodingSink;
+use super::table::{Column, Kinds, Point, TableEncoder, TableParser, word};
+use super::text::{self, LineParser};
+use super::{Unit, scsi};
+use crate::Kind::{Flush, Read, Trim, Write};
+use crate::{Error, Fault, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "csv",
     about: "tables with named columns, divided by commas",
     endings: &[".csv"],
-    form: Form::Text,
     columns: "time, kind, offset, length and perhaps device, by name",
-    resolution_ns: 1,
-    offset_grain_bytes: 1,
-    length_grain_bytes: 1,
-    devices_up_to: u32::MAX,
+    table: &[time(Unit::Nanoseconds), Column::Kind(&WORDS), offset(1), length(1), DEVICE],
     kinds: ALL_KINDS,
-    same_as: None,
-    reader: |format, input, options| {
-        let parser = Parser::new(&options.csv)?;
-        Ok(Box::new(TextSource::new(format, input, parser, options)))
+    reader: |format, input, options| Ok(text::source(format, input, Parser::new(&options.csv)?, options)),
+    writer: |format, output, options| {
+        let encoder = TableEncoder { columns: format.table, separator: b',' };
+        EncodingSink::boxed(format, output, options, HEADER, encoder)
     },
-    writer: |format, output, options| Ok(EncodingSink::boxed(format, output, options, HEADER, Lines)),
-    probe: |format, head| probe(format, head, Parser::of_header(CsvColumns::default())),
+    probe: |format, head| text::probe(format, head, Parser::of_header(CsvColumns::default())),
+    ..COMMAS
 };
 
 const HEADER: &str = "time_ns,kind,offset_bytes,length_bytes,device\n";
 
+const fn time(unit: Unit) -> Column {
+    Column::Time { name: "time", unit, point: Point::Absent }
+}
+
+const fn offset(unit_bytes: u64) -> Column {
+    Column::Offset { name: "offset", unit_bytes }
+}
+
+const fn length(unit_bytes: u64) -> Column {
+    Column::Length { name: "length", unit_bytes }
+}
+
+const DEVICE: Column = Column::Device("device");
+
+/// The words that are written come first. Case does not matter, but costs time.
+static WORDS: Kinds = Kinds {
+    name: "kind",
+    words: &[
+        word("read", Read),
+        word("write", Write),
+        word("R", Read),
+        word("W", Write),
+        word("RS", Read),
+        word("WS", Write),
+        word("trim", Trim),
+        word("D", Trim),
+        word("T", Trim),
+        word("discard", Trim),
+        word("unmap", Trim),
+        word("flush", Flush),
+        word("F", Flush),
+        word("sync", Flush),
+    ],
+    otherwise: |name, field| {
+        let word = WORDS.words.iter().find(|word| word.text.as_bytes().eq_ignore_ascii_case(field));
+        let expected = "read, write, trim or flush (numbers are told by --kinds)";
+        word.map(|word| word.kind).ok_or_else(|| Fault::field(name, field, expected))
+    },
+};
+
+static READ_IS_ONE: Kinds = Kinds { words: &[word("1", Read), word("0", Write)], ..WRITE_IS_ONE };
+
+const WRITE_IS_ONE: Kinds = Kinds {
+    name: "kind",
+    words: &[word("1", Write), word("0", Read)],
+    otherwise: |name, field| Err(Fault::field(name, field, "0 or 1")),
+};
+
+static SCSI: Kinds = Kinds { name: "kind", words: &[], otherwise: |_, field| scsi::hexadecimal(field) };
+
 struct Parser {
     given: CsvColumns,
-    roles: Vec<Role>,
+    table: TableParser<b','>,
     header_to_come: bool,
 }
 
 impl Parser {
     fn of_header(given: CsvColumns) -> Self {
-        Self { given, roles: Vec::new(), header_to_come: true }
+        Self { given, table: TableParser::new(&[], String::new()), header_to_come: true }
     }
 
     fn new(given: &CsvColumns) -> Result<Self, Error> {
         for (name, unit) in [("unit of offsets", given.offset_unit_bytes), ("unit of lengths", given.length_unit_bytes)]
         {
             if unit == Some(0) {
-                return Err(option(name, "0".into(), "at least 1 byte".into()));
+                return Err(Error::Option { name, value: "0".into(), wanted: "at least 1 byte".into() });
             }
         }
         let mut parser = Self::of_header(given.clone());
         if !given.names.is_empty() {
-            let names = given.names.iter().map(String::as_bytes);
-            parser.roles =
-                roles(names, given).map_err(|fault| option("columns", given.names.join(","), fault.to_string()))?;
+            parser.name_columns(given.names.iter().map(String::as_bytes)).map_err(|fault| Error::Option {
+                name: "columns",
+                value: given.names.join(","),
+                wanted: fault.to_string(),
+            })?;
             parser.header_to_come = given.skip_header;
         }
         Ok(parser)
     }
 
-    #[inline(always)]
-    fn kind(&self, field: &[u8]) -> Result<Kind, Fault> {
-        match (self.given.kinds, field) {
-            // The words that are written here come first: the others are looked up in lower case.
-            (KindCode::Words, b"read" | b"R") | (KindCode::ReadIsOne, b"1") | (KindCode::WriteIsOne, b"0") => {
-                Ok(Kind::Read)
-            }
-            (KindCode::Words, b"write" | b"W") | (KindCode::ReadIsOne, b"0") | (KindCode::WriteIsOne, b"1") => {
-                Ok(Kind::Write)
-            }
-            (KindCode::Words, _) => word(field),
-            (KindCode::Scsi, _) => scsi::hexadecimal(field),
-            _ => Err(Fault::field("kind", field, "0 or 1")),
+    /// Takes the first line, which is a header, whether it is needed or not.
+    #[cold]
+    fn header(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
+        self.header_to_come = false;
+        if self.given.names.is_empty() {
+            self.name_columns(line.split(|&byte| byte == b','))?;
         }
+        Ok(None)
     }
-}
 
-fn option(name: &'static str, value: String, wanted: String) -> Error {
-    Error::Option { name, value, wanted }
+    fn name_columns<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) -> Result<(), Fault> {
+        let columns = columns(names, &self.given)?;
+        self.table = TableParser::new(&columns, format!("{} as in the header", columns.len()));
+        Ok(())
+    }
 }
 
 impl LineParser for Parser {
     #[inline(always)]
-    fn parse(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
+    fn parse(&mut self, line: Line<'_>) -> Result<Option<Request>, Fault> {
         if self.header_to_come {
-            self.header_to_come = false;
-            if self.roles.is_empty() {
-                self.roles = roles(line.split(|&byte| byte == b','), &self.given)?;
-            }
-            return Ok(None);
+            return self.header(&line);
         }
-        let mut fields = Commas::new(line);
-        let mut request = Request::default();
-        for role in &self.roles {
-            match *role {
-                Role::Time(unit) => request.at_ns = fields.time("time", unit)?,
-                Role::Kind => request.kind = self.kind(fields.text("kind")?)?,
-                Role::Offset(unit) => {
-                    request.offset_bytes = bytes("offset", fields.whole("offset")?, unit)?;
-                }
-                Role::Length(unit) => {
-                    request.length_bytes = bytes("length", fields.whole("length")?, unit)?;
-                }
-                Role::Device => request.device = device("device", fields.whole("device")?)?,
-                Role::Ignored => fields.pass(),
-            }
-        }
-        if fields.read() != self.roles.len() || fields.more() {
-            return Err(fields.columns(&format!("{} as in the header", self.roles.len())));
-        }
-        if request.kind == Kind::Flush {
-            (request.offset_bytes, request.length_bytes) = (0, 0);
-        }
-        Ok(Some(request))
+        let request = self.table.parse(line)?;
+        Ok(request.map(|request| match request.kind {
+            Flush => Request { offset_bytes: 0, length_bytes: 0, ..request },
+            _ => request,
+        }))
     }
 }
 
-#[inline(always)]
-fn bytes(column: &'static str, number: u64, unit: u64) -> Result<u64, Fault> {
-    number.checked_mul(unit).ok_or_else(|| {
-        let limit = "it must be below 2^64 bytes";
-        Fault::overflow(column, number.to_string().as_bytes(), limit)
+/// The column of faults that a header's names have.
+pub(super) const COLUMN_NAME: &str = "column name";
+
+const SECTOR: u64 = super::fields::SECTOR_BYTES;
+const NAMES: &str = "names with a time, a kind, an offset and a length, each once: \
+                     time_s|ms|us|ns, kind|op, offset|lba|lbn|sector, length|size|sectors";
+
+/// The columns that are so called.
+fn columns<'a>(names: impl Iterator<Item = &'a [u8]>, given: &CsvColumns) -> Result<Vec<Column>, Fault> {
+    let mut columns = Vec::new();
+    for name in names {
+        let name = name.trim_ascii();
+        let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+        columns.push(column(&lower, given).map_err(|wanted| Fault::field(COLUMN_NAME, name, wanted))?);
+    }
+    let count = |is: fn(&Column) -> bool| columns.iter().filter(|column| is(column)).count();
+    let complete = count(|column| matches!(column, Column::Time { .. })) == 1
+        && count(|column| matches!(column, Column::Kind(_))) == 1
+        && count(|column| matches!(column, Column::Offset { .. })) == 1
+        && count(|column| matches!(column, Column::Length { .. })) == 1
+        && count(|column| matches!(column, Column::Device(_))) <= 1;
+    if complete { Ok(columns) } else { Err(Fault::form(b"the header", NAMES)) }
+}
+
+fn column(name: &str, given: &CsvColumns) -> Result<Column, &'static str> {
+    Ok(match name {
+        "op" | "kind" | "type" | "opcode" | "rw" => Column::Kind(match given.kinds {
+            KindCode::Words => &WORDS,
+            KindCode::ReadIsOne => &READ_IS_ONE,
+            KindCode::WriteIsOne => &WRITE_IS_ONE,
+            KindCode::Scsi => &SCSI,
+        }),
+        "offset" | "offset_bytes" => offset(given.offset_unit_bytes.unwrap_or(1)),
+        "lba" | "lbn" | "sector" | "offset_sectors" | "first_sector" => {
+            offset(given.offset_unit_bytes.unwrap_or(SECTOR))
+        }
+        "size" | "length" | "bytes" | "size_bytes" | "length_bytes" => length(given.length_unit_bytes.unwrap_or(1)),
+        "sectors" | "size_sectors" | "length_sectors" => length(given.length_unit_bytes.unwrap_or(SECTOR)),
+        "device" | "disk" | "volume" | "asu" | "device_id" => DEVICE,
+        "time" | "timestamp" => {
+            time(given.time_unit.ok_or("a time with its unit, such as time_us (or the unit with --time-unit)")?)
+        }
+        _ => match name.rsplit_once('_') {
+            Some(("time" | "timestamp" | "at", "s")) => time(Unit::Seconds),
+            Some(("time" | "timestamp" | "at", "ms")) => time(Unit::Milliseconds),
+            Some(("time" | "timestamp" | "at", "us")) => time(Unit::Microseconds),
+            Some(("time" | "timestamp" | "at", "ns")) => time(Unit::Nanoseconds),
+            _ => Column::Ignored,
+        },
     })
-}
-
-fn word(field: &[u8]) -> Result<Kind, Fault> {
-    let mut lower = [0; 8];
-    let Some(lower) = lower.get_mut(..field.len()) else {
-        return Err(unknown_word(field));
-    };
-    lower.copy_from_slice(field);
-    lower.make_ascii_lowercase();
-    match &*lower {
-        b"r" | b"rs" | b"read" => Ok(Kind::Read),
-        b"w" | b"ws" | b"write" => Ok(Kind::Write),
-        b"d" | b"t" | b"trim" | b"discard" | b"unmap" => Ok(Kind::Trim),
-        b"f" | b"flush" | b"sync" => Ok(Kind::Flush),
-        _ => Err(unknown_word(field)),
-    }
-}
-
-#[cold]
-fn unknown_word(field: &[u8]) -> Fault {
-    let wanted = "read, write, trim or flush (numbers are told by --kinds)";
-    Fault::field("kind", field, wanted)
-}
-
-struct Lines;
-
-impl Encoder for Lines {
-    fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
-        whole(out, request.at_ns);
-        out.push(b',');
-        out.extend_from_slice(name(request.kind).as_bytes());
-        out.push(b',');
-        let device = u64::from(request.device);
-        joined(out, b',', &[request.offset_bytes, request.length_bytes, device]);
-        out.push(b'\n');
-        Ok(())
-    }
 }

@@ -25,7 +25,7 @@ impl Unit {
     }
 }
 
-const POWERS_OF_TEN: [u64; 10] = {
+pub(super) const POWERS_OF_TEN: [u64; 10] = {
     let mut powers = [1; 10];
     let mut index = 1;
     while index < 10 {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 
 use super::sniff::Misfit;
+use super::table::Column;
 use super::{ReadOptions, Sink, WriteOptions};
 use crate::{Error, Kind, Source};
 
@@ -15,7 +16,7 @@ pub enum Form {
 
 pub(super) type Reader =
     fn(&'static Format, Box<dyn Read + Send>, &ReadOptions) -> Result<Box<dyn Source + Send>, Error>;
-pub(super) type Writer = fn(&'static Format, Box<dyn Write>, &WriteOptions) -> Result<Box<dyn Sink>, Error>;
+pub(super) type Writer = for<'a> fn(&'static Format, Box<dyn Write + 'a>, &WriteOptions) -> Box<dyn Sink + 'a>;
 /// Reads a head as strictly as the format can be: how many requests it holds.
 pub(super) type Probe = fn(&'static Format, &[u8]) -> Result<u64, Misfit>;
 
@@ -30,6 +31,10 @@ pub struct Format {
     pub form: Form,
     /// Its columns, with units, as one line.
     pub columns: &'static str,
+    /// What stands in each column, where a row of columns describes the format.
+    pub(super) table: &'static [Column],
+    /// Whether further columns may follow those of the table.
+    pub(super) open_ended: bool,
     /// Smallest step of time that it keeps, in nanoseconds.
     pub resolution_ns: u64,
     /// What offsets are multiples of, in bytes.
@@ -52,8 +57,9 @@ pub(super) const ALL_KINDS: &[Kind] = &[Kind::Read, Kind::Write, Kind::Trim, Kin
 
 /// The error for a name that no format has.
 pub(super) fn unknown(name: &str, formats: &[Format]) -> Error {
-    let mut near: Vec<(usize, &str)> =
-        formats.iter().map(|format| (distance(name, format.name), format.name)).collect();
+    let name: String = name.chars().take(40).collect();
+    let distance = |format: &Format| strsim::levenshtein(&name.to_lowercase(), format.name);
+    let mut near: Vec<(usize, &str)> = formats.iter().map(|format| (distance(format), format.name)).collect();
     near.sort_unstable();
     let near_names: Vec<&str> =
         near.iter().filter(|(steps, near)| *steps <= 2.min(near.len() - 1)).map(|(_, name)| *name).collect();
@@ -63,21 +69,5 @@ pub(super) fn unknown(name: &str, formats: &[Format]) -> Error {
     } else {
         format!("perhaps {}? There are {}", near_names.join(" or "), all.join(", "))
     };
-    Error::Option { name: "format", value: format!("`{}`", name.chars().take(40).collect::<String>()), wanted }
-}
-
-/// Fewest insertions, deletions and replacements that make one word the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.to_lowercase().chars().take(40).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, &wanted) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != wanted);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
+    Error::Option { name: "format", value: format!("`{name}`"), wanted }
 }

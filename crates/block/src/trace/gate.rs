@@ -1,14 +1,18 @@
-//! What every request that is read must hold, whatever the format: order of time, and a length.
+//! What every format has in common: order of time, lengths, faults that are passed over, and what comes before an error.
 
-use super::{OutOfOrder, ReadOptions, ZeroLength};
-use crate::{Fault, Kind, Request};
+use super::sniff::Misfit;
+use super::{Format, OutOfOrder, ReadOptions, ZeroLength};
+use crate::{BATCH, Error, Fault, Kind, Request, Source};
 
+/// Admits the requests that are to be given.
 pub(super) struct Gate {
     last_ns: u64,
     in_order: bool,
     zero_length: ZeroLength,
+    /// How many more lines or records may be wrong.
+    bad_left: u64,
     /// How many requests were admitted.
-    pub(super) given: u64,
+    given: u64,
 }
 
 impl Gate {
@@ -17,6 +21,7 @@ impl Gate {
             last_ns: 0,
             in_order: options.out_of_order == OutOfOrder::Refuse,
             zero_length: options.zero_length,
+            bad_left: options.bad_lines,
             given: 0,
         }
     }
@@ -28,11 +33,7 @@ impl Gate {
             return Err(Fault::TimeBack { at_ns: request.at_ns, last_ns: self.last_ns });
         }
         if request.offset_bytes.checked_add(request.length_bytes).is_none() {
-            return Err(Fault::Overflow {
-                column: "offset",
-                seen: request.offset_bytes.to_string(),
-                limit: "the range must end below 2^64 bytes",
-            });
+            return Err(beyond(request));
         }
         self.last_ns = request.at_ns;
         if request.length_bytes > 0 || request.kind == Kind::Flush {
@@ -43,5 +44,80 @@ impl Gate {
             ZeroLength::Refuse => Err(Fault::ZeroLength),
             ZeroLength::Skip => Ok(false),
         }
+    }
+
+    /// Passes over a line or record that is wrong, if another one may be.
+    #[cold]
+    pub(super) fn forgives(&mut self) -> bool {
+        let forgives = self.bad_left > 0;
+        self.bad_left -= u64::from(forgives);
+        forgives
+    }
+
+    /// An error at the end of a trace without any request.
+    pub(super) fn end(&self, format: &Format, seen: String) -> Result<(), Error> {
+        if self.given > 0 { Ok(()) } else { Err(Error::Nothing { format: format.name, seen }) }
+    }
+}
+
+#[cold]
+fn beyond(request: &Request) -> Fault {
+    let limit = "the range must end below 2^64 bytes";
+    Fault::Overflow { column: "offset", seen: request.offset_bytes.to_string(), limit }
+}
+
+/// Reads the lines or records of a trace.
+pub(super) trait Fill {
+    /// Adds requests until the batch is full or the trace ends; returns whether it has ended.
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, Error>;
+
+    fn gate(&self) -> &Gate;
+}
+
+/// The requests of a trace. Those that stand before an error are given before it.
+pub(super) struct Reader<F> {
+    trace: F,
+    /// What is to be said when the requests before it were given.
+    pending: Option<Error>,
+    over: bool,
+}
+
+impl<F: Fill> Reader<F> {
+    pub(super) fn new(trace: F) -> Self {
+        Self { trace, pending: None, over: false }
+    }
+
+    /// How many requests the trace holds, if all of it is right.
+    pub(super) fn probe(mut self) -> Result<u64, Misfit> {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let read = self.next_batch(&mut batch);
+            let given = self.trace.gate().given;
+            match read {
+                Err(error) => return Err((given, error)),
+                Ok(()) if batch.is_empty() => return Ok(given),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+impl<F: Fill> Source for Reader<F> {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        batch.clear();
+        if let Some(error) = self.pending.take() {
+            return Err(error);
+        }
+        if self.over {
+            return Ok(());
+        }
+        let filled = self.trace.fill(batch);
+        self.over = *filled.as_ref().unwrap_or(&true);
+        match filled {
+            Err(error) if batch.is_empty() => return Err(error),
+            Err(error) => self.pending = Some(error),
+            Ok(_) => {}
+        }
+        Ok(())
     }
 }

@@ -1,64 +1,41 @@
 //! Traces: what is read and written, in which form.
 //!
-//! One file a format, one line of [`FORMATS`] each. A format is told by name ([`format()`]) or
-//! found by what a trace begins with ([`sniff`]); [`read`] gives a [`Source`] and [`write()`] a
-//! [`Sink`]. Reading is strict: what is not as the format says is an error with its line or byte,
-//! never a guess. What the columns mean and what each format cannot hold: `docs/traces.md`.
+//! One row of [`FORMATS`] a format; those that are no tables have a file of their own. A format is told by name
+//! ([`format()`]) or found by what a trace begins with ([`sniff`]); [`read`] gives a [`Source`] and [`write()`] a
+//! [`Sink`]. Reading is strict: what is not as the format says is an error with its line or byte, never a guess. What
+//! the columns mean and what each format cannot hold: `docs/traces.md`.
 
-mod alibaba;
 mod blkparse;
 pub mod columns;
 mod compression;
 mod csv;
-mod csv_columns;
 mod decimal;
-mod disksim;
 mod fields;
 mod format;
+mod formats;
 mod gate;
 mod iolog;
-mod iolog2;
-mod iolog3;
 mod lines;
-mod mqsim;
-mod msr;
-mod nanosecond_lines;
 mod options;
 mod order;
 mod scsi;
 mod sink;
 mod sniff;
-mod spc;
-mod ssdsim;
-mod tencent;
+mod table;
 mod text;
 mod vscsi;
 
 pub use compression::decompressed;
 pub use decimal::Unit;
 pub use format::{Form, Format};
-pub use options::{BadLines, BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
+pub use formats::FORMATS;
+pub use options::{BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 pub use sink::Sink;
 pub use sniff::{SNIFF_BYTES, Sniffed, sniff};
 
 use std::io::{Read, Write};
 
 use crate::{Error, Source};
-
-pub static FORMATS: &[Format] = &[
-    spc::FORMAT,
-    disksim::FORMAT,
-    msr::FORMAT,
-    alibaba::FORMAT,
-    tencent::FORMAT,
-    ssdsim::FORMAT,
-    mqsim::FORMAT,
-    vscsi::FORMAT,
-    blkparse::FORMAT,
-    iolog2::FORMAT,
-    iolog3::FORMAT,
-    csv::FORMAT,
-];
 
 /// The format of that name.
 pub fn format(name: &str) -> Result<&'static Format, Error> {
@@ -76,10 +53,6 @@ pub fn read<R: Read + Send + 'static>(
 }
 
 /// Writes a trace. [`Sink::finish`] must be called at the end.
-pub fn write<W: Write + 'static>(
-    format: &'static Format,
-    output: W,
-    options: &WriteOptions,
-) -> Result<Box<dyn Sink>, Error> {
+pub fn write<'a>(format: &'static Format, output: impl Write + 'a, options: &WriteOptions) -> Box<dyn Sink + 'a> {
     (format.writer)(format, Box::new(output), options)
 }

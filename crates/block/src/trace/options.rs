@@ -22,24 +22,14 @@ pub enum ZeroLength {
     Skip,
 }
 
-/// What to do with lines or records that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BadLines {
-    /// The first is an error.
-    #[default]
-    Refuse,
-    /// So many are left out; the next is an error.
-    SkipAtMost(u64),
-}
-
 /// How a trace is read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// Requests that go back in time.
     pub out_of_order: OutOfOrder,
     pub zero_length: ZeroLength,
-    /// Lines or records that cannot be read.
-    pub bad_lines: BadLines,
+    /// How many lines or records that cannot be read are left out; the next one is an error.
+    pub bad_lines: u64,
     /// What the columns of a `csv` trace are, as far as its header does not say.
     pub csv: CsvColumns,
     /// Which events of a `blkparse` trace are requests.

@@ -6,7 +6,7 @@ const COMMANDS: &str = "a SCSI read (08, 28, 88, a8), write (0a, 2a, 8a, aa; 2e,
                         UNMAP (42) or SYNCHRONIZE CACHE (35, 91)";
 
 #[inline(always)]
-pub(super) fn kind(command: u64) -> Result<Kind, Fault> {
+pub(super) fn kind(command: u32) -> Result<Kind, Fault> {
     match command {
         0x08 | 0x28 | 0x88 | 0xa8 => Ok(Kind::Read),
         0x0a | 0x2a | 0x8a | 0xaa | 0x2e | 0x8e | 0xae => Ok(Kind::Write),
@@ -18,18 +18,15 @@ pub(super) fn kind(command: u64) -> Result<Kind, Fault> {
 
 /// What a hexadecimal command does.
 pub(super) fn hexadecimal(field: &[u8]) -> Result<Kind, Fault> {
-    let digits = field.strip_prefix(b"0x").unwrap_or(field);
-    let all_digits = (1..=2).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|_| all_digits)
-        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| Fault::field("command", field, COMMANDS))
-        .and_then(kind)
+    let of_a_byte = field.strip_prefix(b"0x").unwrap_or(field).len() <= 2;
+    match super::fields::hexadecimal(field) {
+        Some(command) if of_a_byte => kind(command),
+        _ => Err(Fault::field("command", field, COMMANDS)),
+    }
 }
 
 #[cold]
-fn unknown(command: u64) -> Fault {
+fn unknown(command: u32) -> Fault {
     Fault::field("command", format!("{command:02x}").as_bytes(), COMMANDS)
 }
 

@@ -23,24 +23,24 @@ pub(super) trait Encoder {
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Writes any format, by its encoder.
-pub(super) struct EncodingSink<E> {
+pub(super) struct EncodingSink<'a, E> {
     format: &'static Format,
-    output: Box<dyn Write>,
+    output: Box<dyn Write + 'a>,
     encoder: E,
     options: WriteOptions,
     buffer: Vec<u8>,
     taken: u64,
 }
 
-impl<E: Encoder + 'static> EncodingSink<E> {
+impl<'a, E: Encoder + 'static> EncodingSink<'a, E> {
     /// A sink whose output begins with `header`.
     pub(super) fn boxed(
         format: &'static Format,
-        output: Box<dyn Write>,
+        output: Box<dyn Write + 'a>,
         options: &WriteOptions,
         header: &str,
         encoder: E,
-    ) -> Box<dyn Sink> {
+    ) -> Box<dyn Sink + 'a> {
         Box::new(Self {
             format,
             output,
@@ -120,7 +120,7 @@ impl<E: Encoder + 'static> EncodingSink<E> {
     }
 }
 
-impl<E: Encoder + 'static> Sink for EncodingSink<E> {
+impl<E: Encoder + 'static> Sink for EncodingSink<'_, E> {
     fn put(&mut self, batch: &[Request]) -> Result<(), Error> {
         for request in batch {
             self.taken += 1;

@@ -1,7 +1,7 @@
 //! Finds a trace's format by what it begins with. Strict: every complete line or record of the
 //! head must be right in a format, and only one may fit. Names of files never decide alone.
 
-use super::csv_columns::COLUMN_NAME;
+use super::csv::COLUMN_NAME;
 use super::{FORMATS, Form, Format};
 use crate::error::excerpt;
 use crate::{Error, Fault};

@@ -8,15 +8,16 @@
 
 use std::io::Read;
 
+use super::ReadOptions;
 use super::fields::{SECTOR_BYTES, sectors};
 use super::format::{ALL_KINDS, Form, Format};
-use super::gate::Gate;
-use super::lines::read_some;
+use super::formats::SECTORS;
+use super::gate::{Fill, Gate, Reader};
+use super::lines::Buffered;
 use super::scsi;
 use super::sink::{Encoder, EncodingSink};
 use super::sniff::{Misfit, SNIFF_BYTES};
-use super::{BadLines, ReadOptions};
-use crate::{BATCH, Error, Fault, Request, Source};
+use crate::{BATCH, Error, Fault, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "vscsi",
@@ -25,17 +26,13 @@ pub(super) const FORMAT: Format = Format {
     form: Form::Binary,
     columns: "serial, length in bytes, elements, SCSI command, version, first sector, microseconds",
     resolution_ns: 1_000,
-    offset_grain_bytes: SECTOR_BYTES,
     length_grain_bytes: 1,
     devices_up_to: 0,
     kinds: ALL_KINDS,
-    same_as: None,
-    reader: |format, input, options| Ok(Box::new(Records::new(format, input, options))),
-    writer: |format, output, options| {
-        let encoder = Version1 { serial: 0 };
-        Ok(EncodingSink::boxed(format, output, options, "", encoder))
-    },
+    reader: |format, input, options| Ok(Box::new(Reader::new(Records::new(format, input, options)))),
+    writer: |format, output, options| EncodingSink::boxed(format, output, options, "", Version1 { serial: 0 }),
     probe,
+    ..SECTORS
 };
 
 /// Where the parts of a record lie.
@@ -80,7 +77,7 @@ impl Layout {
         if self.version_of(record) != u16::from(self.number) << 8 {
             return Err(Fault::form(record, "a record of the version of the first one"));
         }
-        let kind = scsi::kind(u64::from(u16::from_le_bytes(part(record, self.command))))?;
+        let kind = scsi::kind(u32::from(u16::from_le_bytes(part(record, self.command))))?;
         let micros = u64::from_le_bytes(part(record, self.time));
         let at_ns = micros.checked_mul(1_000).ok_or_else(|| {
             let limit = "times must be below 2^64 ns (584 years)";
@@ -103,112 +100,55 @@ fn part<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
 
 struct Records<R> {
     format: &'static Format,
-    input: R,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// Where in the trace `start` is.
+    input: Buffered<R>,
+    /// Where in the trace the next record is.
     position: u64,
     layout: Option<Layout>,
     gate: Gate,
-    bad_records_left: u64,
-    pending: Option<Error>,
-    over: bool,
 }
 
 impl<R: Read> Records<R> {
     fn new(format: &'static Format, input: R, options: &ReadOptions) -> Self {
-        Self {
-            format,
-            input,
-            buffer: vec![0; 256 * 1024],
-            start: 0,
-            end: 0,
-            position: 0,
-            layout: None,
-            gate: Gate::new(options),
-            bad_records_left: match options.bad_lines {
-                BadLines::Refuse => 0,
-                BadLines::SkipAtMost(records) => records,
-            },
-            pending: None,
-            over: false,
-        }
-    }
-
-    /// Whether so many bytes are there, after reading on.
-    fn has(&mut self, bytes: usize) -> Result<bool, Error> {
-        while self.end - self.start < bytes {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            match read_some(&mut self.input, &mut self.buffer[self.end..])? {
-                0 => return Ok(false),
-                read => self.end += read,
-            }
-        }
-        Ok(true)
+        Self { format, input: Buffered::new(input), position: 0, layout: None, gate: Gate::new(options) }
     }
 
     fn layout(&mut self) -> Result<Option<Layout>, Error> {
-        if self.layout.is_none() && self.has(SHORTEST)? {
-            let record = &self.buffer[self.start..self.end];
-            self.layout = Some(Layout::of(record).map_err(|fault| fault.at_byte(0))?);
+        if self.layout.is_none() && self.input.has(SHORTEST)? {
+            self.layout = Some(Layout::of(self.input.bytes()).map_err(|fault| fault.at_byte(0))?);
         }
         Ok(self.layout)
     }
 
-    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
-        let layout = self.layout()?;
-        let bytes = layout.map_or(SHORTEST, |layout| layout.bytes);
-        while batch.len() < BATCH {
-            let (true, Some(layout)) = (self.has(bytes)?, layout) else {
-                return self.ended(bytes);
-            };
-            let record = &self.buffer[self.start..self.start + bytes];
-            let admitted =
-                layout.request(record).and_then(|request| Ok(self.gate.admits(&request)?.then_some(request)));
-            match admitted {
-                Ok(request) => batch.extend(request),
-                Err(_) if self.bad_records_left > 0 => self.bad_records_left -= 1,
-                Err(fault) => return Err(fault.at_byte(self.position)),
-            }
-            self.start += bytes;
-            self.position += bytes as u64;
+    /// The end, which must not be within a record.
+    fn end(&self, wanted: usize) -> Result<bool, Error> {
+        match self.input.bytes().len() {
+            0 => self.gate.end(self.format, format!("{} bytes", self.position)).map(|()| true),
+            seen => Err(Fault::Truncated { seen, wanted }.at_byte(self.position)),
         }
-        Ok(())
-    }
-
-    fn ended(&mut self, bytes: usize) -> Result<(), Error> {
-        self.over = true;
-        let seen = self.end - self.start;
-        if seen > 0 {
-            let wanted = bytes;
-            return Err(Fault::Truncated { seen, wanted }.at_byte(self.position));
-        }
-        if self.gate.given == 0 {
-            return Err(Error::Nothing { format: self.format.name, seen: format!("{} bytes", self.position) });
-        }
-        Ok(())
     }
 }
 
-impl<R: Read> Source for Records<R> {
-    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
-        batch.clear();
-        if let Some(error) = self.pending.take() {
-            return Err(error);
-        }
-        if self.over {
-            return Ok(());
-        }
-        if let Err(error) = self.fill(batch) {
-            self.over = true;
-            if batch.is_empty() {
-                return Err(error);
+impl<R: Read> Fill for Records<R> {
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, Error> {
+        let layout = self.layout()?;
+        let bytes = layout.map_or(SHORTEST, |layout| layout.bytes);
+        while batch.len() < BATCH {
+            let (true, Some(layout)) = (self.input.has(bytes)?, layout) else {
+                return self.end(bytes);
+            };
+            let request = layout.request(self.input.take(bytes));
+            match request.and_then(|request| Ok(self.gate.admits(&request)?.then_some(request))) {
+                Ok(request) => batch.extend(request),
+                Err(fault) if !self.gate.forgives() => return Err(fault.at_byte(self.position)),
+                Err(_) => {}
             }
-            self.pending = Some(error);
+            self.position += bytes as u64;
         }
-        Ok(())
+        Ok(false)
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
     }
 }
 
@@ -218,15 +158,7 @@ fn probe(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
         Ok(layout) if cut => head.len() / layout.bytes * layout.bytes,
         _ => head.len(),
     };
-    let mut records = Records::new(format, &head[..whole], &ReadOptions::default());
-    let mut batch = Vec::with_capacity(BATCH);
-    loop {
-        match records.next_batch(&mut batch) {
-            Err(error) => return Err((records.gate.given, error)),
-            Ok(()) if batch.is_empty() => return Ok(records.gate.given),
-            Ok(()) => {}
-        }
-    }
+    Reader::new(Records::new(format, &head[..whole], &ReadOptions::default())).probe()
 }
 
 struct Version1 {

@@ -2,8 +2,8 @@
 
 use crate::{all_of, of_each, with};
 use ioassay_block::Kind::{Flush, Read, Trim, Write};
+use ioassay_block::trace::ZeroLength;
 use ioassay_block::trace::{self, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit};
-use ioassay_block::trace::{BadLines, ZeroLength};
 use ioassay_block::{Error, Kind, Request, Source};
 
 fn read_with(format: &str, text: &[u8], options: &ReadOptions) -> Result<Vec<Request>, Error> {
@@ -195,7 +195,7 @@ fn what_is_refused_can_be_accepted() {
     let skipping = changed(&|options| options.zero_length = ZeroLength::Skip);
     assert!(fault_with("disksim", "3 0 8 0 1\n", &skipping).contains("parses to nothing: 1 lines"));
     let bad = "x\n3 0 8 1 1\ny\n";
-    let skip = |lines| changed(&|options| options.bad_lines = BadLines::SkipAtMost(lines));
+    let skip = |lines| changed(&|options| options.bad_lines = lines);
     let read = read_with("disksim", bad.as_bytes(), &skip(2));
     assert_eq!(read.unwrap().len(), 1);
     assert!(fault_with("disksim", bad, &skip(1)).starts_with("line 3: "));

@@ -1,7 +1,6 @@
 //! What is written is read back: by its own reader, and found by the sniffer. And nothing panics.
 
 use std::io::Cursor;
-use std::sync::{Arc, Mutex};
 
 use crate::{all_of, each, with};
 use ioassay_block::trace::{self, FORMATS, Format, Loss, OutOfOrder};
@@ -9,26 +8,12 @@ use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 fn write(format: &'static Format, requests: &[Request], options: &WriteOptions) -> Result<Vec<u8>, Error> {
-    let output = Shared::default();
-    let mut sink = trace::write(format, output.clone(), options)?;
+    let mut bytes = Vec::new();
+    let mut sink = trace::write(format, &mut bytes, options);
     sink.put(requests)?;
     sink.finish()?;
-    let bytes = output.0.lock().unwrap().clone();
+    drop(sink);
     Ok(bytes)
 }
 

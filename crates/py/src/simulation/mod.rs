@@ -38,7 +38,7 @@ struct Stoppable<'a> {
 enum Input {
     /// A file: read in a thread of its own.
     Read(ReadAhead),
-    /// A recipe, which is made faster than a thread could hand it over.
+    /// Anything else: a recipe is made faster than a thread could hand it over.
     Made(Box<dyn Source + Send>),
 }
 
@@ -46,7 +46,11 @@ impl Input {
     /// What gives the requests of an opened source, which gives none itself any more.
     fn of(opened: &mut traces::Opened) -> Self {
         let source = std::mem::replace(&mut opened.source, Box::new(&[][..]));
-        if opened.path.is_some() { Self::Read(ReadAhead::of(source)) } else { Self::Made(source) }
+        if opened.path.is_some() && ReadAhead::is_useful() {
+            Self::Read(ReadAhead::of(source))
+        } else {
+            Self::Made(source)
+        }
     }
 
     fn stopped(self) -> Option<PyErr> {

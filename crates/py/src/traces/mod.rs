@@ -1,7 +1,6 @@
 //! Traces: opened, looked at, written. What the simulator takes comes through [`open_source`] too,
 //! so that a source is described in one way everywhere.
 
-mod broadcast;
 mod cache;
 mod info;
 mod mrc;
@@ -11,13 +10,12 @@ mod read_ahead;
 mod spec;
 mod write;
 
-pub use broadcast::Broadcast;
 pub use info::{cache_report, trace_formats, trace_info};
 pub use mrc::trace_mrc;
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};
 pub use progress::Progress;
-pub use read_ahead::ReadAhead;
+pub use read_ahead::{Broadcast, ReadAhead};
 #[allow(unused_imports, reason = "for other modules of this crate")]
 pub use spec::SourceSpec;
 pub use write::trace_write;

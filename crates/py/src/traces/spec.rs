@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
 use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrink, Sizing};
-use ioassay_block::trace::{BadLines, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength};
+use ioassay_block::trace::{BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength};
 use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -152,27 +152,13 @@ fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
             }
         };
     }
-    if let Some(item) = fields.item("zero_length")? {
-        options.zero_length = match item.extract::<String>().as_deref() {
-            Ok("refuse") => ZeroLength::Refuse,
-            Ok("skip") => ZeroLength::Skip,
-            _ => return Err(fields.wrong("zero_length", &item, "refuse or skip")),
-        };
-    }
-    if let Some(most) = fields.whole("bad_lines")? {
-        options.bad_lines = match most {
-            0 => BadLines::Refuse,
-            _ => BadLines::SkipAtMost(most),
-        };
-    }
-    if let Some(item) = fields.item("event")? {
-        options.blkparse_event = match item.extract::<String>().as_deref() {
-            Ok("queued") => BlkEvent::Queued,
-            Ok("issued") => BlkEvent::Issued,
-            Ok("completed") => BlkEvent::Completed,
-            _ => return Err(fields.wrong("event", &item, "queued, issued or completed")),
-        };
-    }
+    set(
+        &mut options.zero_length,
+        fields.choice("zero_length", &[("refuse", ZeroLength::Refuse), ("skip", ZeroLength::Skip)])?,
+    );
+    set(&mut options.bad_lines, fields.whole("bad_lines")?);
+    let events = [("queued", BlkEvent::Queued), ("issued", BlkEvent::Issued), ("completed", BlkEvent::Completed)];
+    set(&mut options.blkparse_event, fields.choice("event", &events)?);
     options.csv = csv_columns(&mut fields)?;
     fields.finish()?;
     Ok(options)
@@ -184,26 +170,18 @@ fn csv_columns(fields: &mut Fields<'_>) -> PyResult<CsvColumns> {
         columns.names = item.extract()?;
     }
     set(&mut columns.skip_header, fields.flag("skip_header")?);
-    if let Some(item) = fields.item("time_unit")? {
-        columns.time_unit = Some(match item.extract::<String>().as_deref() {
-            Ok("s") => Unit::Seconds,
-            Ok("ms") => Unit::Milliseconds,
-            Ok("us") => Unit::Microseconds,
-            Ok("ns") => Unit::Nanoseconds,
-            _ => return Err(fields.wrong("time_unit", &item, "s, ms, us or ns")),
-        });
-    }
+    let units =
+        [("s", Unit::Seconds), ("ms", Unit::Milliseconds), ("us", Unit::Microseconds), ("ns", Unit::Nanoseconds)];
+    columns.time_unit = fields.choice("time_unit", &units)?;
     columns.offset_unit_bytes = fields.whole("offset_unit_bytes")?;
     columns.length_unit_bytes = fields.whole("length_unit_bytes")?;
-    if let Some(item) = fields.item("kinds")? {
-        columns.kinds = match item.extract::<String>().as_deref() {
-            Ok("words") => KindCode::Words,
-            Ok("read-is-1") => KindCode::ReadIsOne,
-            Ok("write-is-1") => KindCode::WriteIsOne,
-            Ok("scsi") => KindCode::Scsi,
-            _ => return Err(fields.wrong("kinds", &item, "words, read-is-1, write-is-1 or scsi")),
-        };
-    }
+    let kinds = [
+        ("words", KindCode::Words),
+        ("read-is-1", KindCode::ReadIsOne),
+        ("write-is-1", KindCode::WriteIsOne),
+        ("scsi", KindCode::Scsi),
+    ];
+    set(&mut columns.kinds, fields.choice("kinds", &kinds)?);
     Ok(columns)
 }
 

@@ -1,10 +1,8 @@
 //! `trace_write`: requests into a file or to standard output.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -64,13 +62,12 @@ fn write(
         Some(path) => Box::new(File::create(path).map_err(|error| failed(error.into()))?),
         None => Box::new(io::stdout()),
     };
-    let packed = packing.over(output).map_err(|error| failed(error.into()))?;
-    let packed = Shared(Rc::new(RefCell::new(packed)));
-    let mut sink = trace::write(format, packed.clone(), options).map_err(failed)?;
+    let mut packed = packing.over(output).map_err(|error| failed(error.into()))?;
+    let mut sink = trace::write(format, &mut packed, options);
     opened.each(|batch| sink.put(batch).map_err(failed))?;
     sink.finish().map_err(failed)?;
-    let finished = packed.0.borrow_mut().finish();
-    finished.map_err(|error| failed(error.into()))
+    drop(sink);
+    packed.finish().map_err(|error| failed(error.into()))
 }
 
 fn write_options(lose: &[String]) -> PyResult<WriteOptions> {
@@ -153,13 +150,9 @@ impl Packed {
     }
 }
 
-/// The output as the sink has it, while we keep it to finish the compression behind it.
-#[derive(Clone)]
-struct Shared(Rc<RefCell<Packed>>);
-
-impl Write for Shared {
+impl Write for Packed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().inner().write(bytes)
+        self.inner().write(bytes)
     }
 
     /// A sink flushes at its end; a compressor would end a block for it.

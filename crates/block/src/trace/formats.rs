@@ -1,0 +1,203 @@
+//! All formats, one row each, in the order in which they are listed: sniffing, reading, writing and the documentation
+//! follow it. What the columns mean: `docs/traces.md`.
+
+use super::decimal::Unit::{Microseconds, Milliseconds, Seconds};
+use super::fields::{SECTOR_BYTES, hexadecimal};
+use super::format::{Form, Format, READ_WRITE};
+use super::table::{self, Column, Kinds, Point, word};
+use super::{blkparse, csv, iolog, vscsi};
+use crate::Fault;
+use crate::Kind::{Read, Write};
+
+pub static FORMATS: &[Format] = &[
+    SPC,
+    DISKSIM,
+    MSR,
+    ALIBABA,
+    TENCENT,
+    SSDSIM,
+    MQSIM,
+    vscsi::FORMAT,
+    blkparse::FORMAT,
+    iolog::V2,
+    iolog::V3,
+    csv::FORMAT,
+];
+
+/// Columns between commas, in bytes.
+pub(super) const COMMAS: Format = Format {
+    name: "",
+    about: "",
+    endings: &[],
+    form: Form::Text,
+    columns: "",
+    table: &[],
+    open_ended: false,
+    resolution_ns: 1,
+    offset_grain_bytes: 1,
+    length_grain_bytes: 1,
+    devices_up_to: u32::MAX,
+    kinds: READ_WRITE,
+    same_as: None,
+    reader: |format, input, options| Ok(table::source::<b','>(format, input, options)),
+    writer: |format, output, options| table::sink::<b','>(format, output, options),
+    probe: table::probe::<b','>,
+};
+
+/// Columns between white space, in sectors.
+pub(super) const SECTORS: Format = Format {
+    offset_grain_bytes: SECTOR_BYTES,
+    length_grain_bytes: SECTOR_BYTES,
+    reader: |format, input, options| Ok(table::source::<b' '>(format, input, options)),
+    writer: |format, output, options| table::sink::<b' '>(format, output, options),
+    probe: table::probe::<b' '>,
+    ..COMMAS
+};
+
+const FIRST_SECTOR: Column = Column::Offset { name: "first sector", unit_bytes: SECTOR_BYTES };
+const SECTOR_COUNT: Column = Column::Length { name: "sectors", unit_bytes: SECTOR_BYTES };
+const OFFSET: Column = Column::Offset { name: "offset", unit_bytes: 1 };
+const SIZE: Column = Column::Length { name: "size", unit_bytes: 1 };
+
+/// The Storage Performance Council's traces (SPC Trace File Format Specification, revision 1.0.1). Further columns may
+/// follow.
+const SPC: Format = Format {
+    name: "spc",
+    about: "SPC traces such as Financial1 and WebSearch1",
+    endings: &[".spc"],
+    columns: "ASU, address in 512-byte sectors, size in bytes, opcode R or W, seconds",
+    table: &[
+        Column::Device("ASU"),
+        Column::Offset { name: "address", unit_bytes: SECTOR_BYTES },
+        SIZE,
+        Column::Kind(&Kinds {
+            name: "opcode",
+            words: &[word("R", Read), word("W", Write), word("r", Read), word("w", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
+        }),
+        Column::Time { name: "timestamp", unit: Seconds, point: Point::Written },
+    ],
+    open_ended: true,
+    offset_grain_bytes: SECTOR_BYTES,
+    ..COMMAS
+};
+
+/// `DiskSim`'s ascii traces (`iotrace_ascii_get_ioreq_event` of `DiskSim` 4.0). Only bit 0 of the flags is kept. Other
+/// formats count nanoseconds in its first column: a decimal point tells them apart.
+const DISKSIM: Format = Format {
+    name: "disksim",
+    about: "DiskSim's ascii traces",
+    endings: &[".disksim", ".dis", ".ascii"],
+    columns: "arrival ms, device, first sector, sectors, flags (bit 0: 1 = read)",
+    table: &[
+        Column::Time { name: "arrival", unit: Milliseconds, point: Point::Distinctive },
+        Column::Device("device"),
+        FIRST_SECTOR,
+        SECTOR_COUNT,
+        Column::Kind(&Kinds {
+            name: "flags",
+            words: &[word("1", Read), word("0", Write)],
+            otherwise: |name, field| {
+                let flags = hexadecimal(field);
+                let flags = flags.ok_or_else(|| Fault::field(name, field, "a hexadecimal number below 2^32"))?;
+                Ok(if flags & 1 == 1 { Read } else { Write })
+            },
+        }),
+    ],
+    ..SECTORS
+};
+
+/// Step of a Windows file time.
+const FILE_TIME_NS: u64 = 100;
+
+/// Traces of MSR Cambridge's servers, as the SNIA's repository has them. The disk is the device; a trace has one host,
+/// and its name and the response times are not kept.
+const MSR: Format = Format {
+    name: "msr",
+    about: "MSR Cambridge traces",
+    endings: &[".msr"],
+    columns: "file time in 100 ns, host, disk, Read or Write, offset and size in bytes, response in 100 ns",
+    table: &[
+        Column::Ticks { name: "file time", tick_ns: FILE_TIME_NS },
+        Column::Host,
+        Column::Device("disk"),
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("Read", Read), word("Write", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "Read or Write")),
+        }),
+        OFFSET,
+        SIZE,
+        Column::Number("response time"),
+    ],
+    resolution_ns: FILE_TIME_NS,
+    ..COMMAS
+};
+
+/// Block traces of Alibaba's cloud (2020).
+const ALIBABA: Format = Format {
+    name: "alibaba",
+    about: "block traces of Alibaba's cloud",
+    columns: "device, R or W, offset and length in bytes, microseconds",
+    table: &[
+        Column::Device("device"),
+        Column::Kind(&Kinds {
+            name: "opcode",
+            words: &[word("R", Read), word("W", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
+        }),
+        OFFSET,
+        Column::Length { name: "length", unit_bytes: 1 },
+        Column::Time { name: "timestamp", unit: Microseconds, point: Point::Absent },
+    ],
+    resolution_ns: 1_000,
+    ..COMMAS
+};
+
+/// Block traces of Tencent's cloud (2018), in the SNIA's repository. Many requests share a second: what happens within
+/// one is not known.
+const TENCENT: Format = Format {
+    name: "tencent",
+    about: "block traces of Tencent's cloud",
+    columns: "seconds, first sector, sectors, 0 (read) or 1 (write), volume",
+    table: &[
+        Column::Ticks { name: "timestamp", tick_ns: Seconds.nanoseconds() },
+        FIRST_SECTOR,
+        SECTOR_COUNT,
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("0", Read), word("1", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "0 (read) or 1 (write)")),
+        }),
+        Column::Device("volume"),
+    ],
+    resolution_ns: Seconds.nanoseconds(),
+    offset_grain_bytes: SECTOR_BYTES,
+    length_grain_bytes: SECTOR_BYTES,
+    ..COMMAS
+};
+
+/// `SSDSim`'s ascii traces.
+const SSDSIM: Format = Format {
+    name: "ssdsim",
+    about: "SSDSim's ascii traces",
+    endings: &[".ssdsim"],
+    columns: "arrival in nanoseconds, device, first sector, sectors, 1 (read) or 0 (write)",
+    table: &[
+        Column::Ticks { name: "arrival", tick_ns: 1 },
+        Column::Device("device"),
+        FIRST_SECTOR,
+        SECTOR_COUNT,
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("1", Read), word("0", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "1 (read) or 0 (write)")),
+        }),
+    ],
+    ..SECTORS
+};
+
+/// `MQSim`'s ascii traces have the columns of `SSDSim`'s with the same meaning (`ASCIITraceReadCode` and
+/// `ASCIITraceWriteCode` in its sources).
+const MQSIM: Format =
+    Format { name: "mqsim", about: "MQSim's ascii traces", endings: &[".mqsim"], same_as: Some("ssdsim"), ..SSDSIM };

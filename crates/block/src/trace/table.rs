@@ -1,0 +1,246 @@
+//! Formats whose lines are tables: what stands in each column, and one reader and one writer for all of them.
+//!
+//! The rows themselves are in [`formats`](super::formats). A format that no row of columns describes has a file of its
+//! own.
+
+use std::io::{Read, Write};
+
+use super::decimal::Unit;
+use super::fields::Fields;
+use super::lines::Line;
+use super::sink::{Encoder, EncodingSink, decimal, whole};
+use super::sniff::Misfit;
+use super::text::{self, LineParser};
+use super::{Format, ReadOptions, Sink, WriteOptions};
+use crate::{Fault, Kind, Request, Source};
+
+/// What stands in a column, and what it is called in messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Column {
+    /// A number of a unit of time, perhaps with a decimal fraction.
+    Time {
+        name: &'static str,
+        unit: Unit,
+        point: Point,
+    },
+    /// A whole number of steps of time.
+    Ticks {
+        name: &'static str,
+        tick_ns: u64,
+    },
+    Kind(&'static Kinds),
+    /// The beginning of the range, in units of so many bytes.
+    Offset {
+        name: &'static str,
+        unit_bytes: u64,
+    },
+    /// The length of the range, in units of so many bytes.
+    Length {
+        name: &'static str,
+        unit_bytes: u64,
+    },
+    Device(&'static str),
+    /// The name of a host, the same in all lines; it is not kept.
+    Host,
+    /// A whole number that is not kept.
+    Number(&'static str),
+    /// Anything or nothing; it is not kept.
+    Ignored,
+}
+
+/// Whether a time is written with a decimal point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Point {
+    Absent,
+    Written,
+    /// It is what tells the format from others: a sniffer demands it.
+    Distinctive,
+}
+
+/// How a column says what a request does.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    pub name: &'static str,
+    /// The first word of a kind is the one that is written.
+    pub words: &'static [Word],
+    /// What any other word means, or what is wrong with it.
+    pub otherwise: fn(&'static str, &[u8]) -> Result<Kind, Fault>,
+}
+
+impl Kinds {
+    #[inline(always)]
+    fn read<const SEPARATOR: u8>(&self, fields: &mut Fields<'_, SEPARATOR>) -> Result<Kind, Fault> {
+        match fields.byte() {
+            Some(byte) => self.kind(&[byte]),
+            None => self.kind(fields.text(self.name)?),
+        }
+    }
+
+    #[inline(always)]
+    fn kind(&self, field: &[u8]) -> Result<Kind, Fault> {
+        let key = key(field);
+        match self.words.iter().find(|word| word.key == key && word.text.len() == field.len()) {
+            Some(word) => Ok(word.kind),
+            None => (self.otherwise)(self.name, field),
+        }
+    }
+
+    fn word(&self, kind: Kind) -> &'static str {
+        self.words.iter().find(|word| word.kind == kind).map_or("", |word| word.text)
+    }
+}
+
+/// A word for a kind of request, of up to eight bytes.
+#[derive(Debug)]
+pub(super) struct Word {
+    pub text: &'static str,
+    key: u64,
+    pub kind: Kind,
+}
+
+pub(super) const fn word(text: &'static str, kind: Kind) -> Word {
+    Word { text, key: key(text.as_bytes()), kind }
+}
+
+/// A field as a number, which is compared faster than text; 0 for a field that is no word.
+#[inline(always)]
+const fn key(field: &[u8]) -> u64 {
+    if let [byte] = field {
+        return *byte as u64;
+    }
+    let (mut key, mut at) = (0, 0);
+    while at < field.len() && field.len() <= 8 {
+        key |= (field[at] as u64) << (8 * at);
+        at += 1;
+    }
+    key
+}
+
+/// The requests of a trace in a format whose columns `SEPARATOR` divides.
+pub(super) fn source<const SEPARATOR: u8>(
+    format: &'static Format,
+    input: Box<dyn Read + Send>,
+    options: &ReadOptions,
+) -> Box<dyn Source + Send> {
+    text::source(format, input, TableParser::<SEPARATOR>::of(format, false), options)
+}
+
+pub(super) fn sink<'a, const SEPARATOR: u8>(
+    format: &'static Format,
+    output: Box<dyn Write + 'a>,
+    options: &WriteOptions,
+) -> Box<dyn Sink + 'a> {
+    EncodingSink::boxed(format, output, options, "", TableEncoder { columns: format.table, separator: SEPARATOR })
+}
+
+pub(super) fn probe<const SEPARATOR: u8>(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
+    text::probe(format, head, TableParser::<SEPARATOR>::of(format, true))
+}
+
+pub(super) struct TableParser<const SEPARATOR: u8> {
+    pub columns: Vec<Column>,
+    /// The columns, for a message.
+    pub expected: String,
+    /// Whether further columns may follow.
+    open_ended: bool,
+    /// For a sniffer.
+    strict: bool,
+    host: Vec<u8>,
+}
+
+impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
+    pub(super) fn new(columns: &[Column], expected: String) -> Self {
+        Self { columns: columns.to_vec(), expected, open_ended: false, strict: false, host: Vec::new() }
+    }
+
+    fn of(format: &Format, strict: bool) -> Self {
+        let expected = format!("{}: {}", format.table.len(), format.columns);
+        Self { open_ended: format.open_ended, strict, ..Self::new(format.table, expected) }
+    }
+}
+
+impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
+    #[inline(always)]
+    fn parse(&mut self, line: Line<'_>) -> Result<Option<Request>, Fault> {
+        let mut fields = Fields::<SEPARATOR>::new(line);
+        let mut request = Request::default();
+        for column in &self.columns {
+            match *column {
+                Column::Time { name, unit, point } => {
+                    let start = fields.remaining();
+                    request.at_ns = fields.time(name, unit)?;
+                    if self.strict && point == Point::Distinctive {
+                        with_point(name, start, fields.remaining())?;
+                    }
+                }
+                Column::Ticks { name, tick_ns } => request.at_ns = fields.ticks(name, tick_ns)?,
+                Column::Kind(kinds) => request.kind = kinds.read(&mut fields)?,
+                Column::Offset { name, unit_bytes } => request.offset_bytes = fields.bytes(name, unit_bytes)?,
+                Column::Length { name, unit_bytes } => request.length_bytes = fields.bytes(name, unit_bytes)?,
+                Column::Device(name) => request.device = fields.device(name)?,
+                Column::Host => {
+                    let host = fields.text("host")?;
+                    if host != self.host {
+                        first_host(&mut self.host, host)?;
+                    }
+                }
+                Column::Number(name) => _ = fields.whole(name)?,
+                Column::Ignored if fields.pass() => {}
+                Column::Ignored => return Err(fields.columns(&self.expected)),
+            }
+        }
+        if fields.more() && !self.open_ended {
+            return Err(fields.columns(&self.expected));
+        }
+        Ok(Some(request))
+    }
+}
+
+#[cold]
+fn with_point(column: &'static str, before: &[u8], after: &[u8]) -> Result<(), Fault> {
+    let time = &before[..before.len() - after.len()];
+    if time.contains(&b'.') {
+        return Ok(());
+    }
+    let wanted = "milliseconds with a decimal point (without one they could be nanoseconds)";
+    Err(Fault::field(column, time.trim_ascii(), wanted))
+}
+
+/// Keeps the name of the first host. Disks of a second one would be taken for the first one's.
+#[cold]
+fn first_host(first: &mut Vec<u8>, host: &[u8]) -> Result<(), Fault> {
+    if first.is_empty() {
+        first.extend_from_slice(host);
+        return Ok(());
+    }
+    Err(Fault::field("host", host, "the host of the first line (one trace has one host)"))
+}
+
+pub(super) struct TableEncoder {
+    pub columns: &'static [Column],
+    pub separator: u8,
+}
+
+impl Encoder for TableEncoder {
+    fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
+        for (number, column) in self.columns.iter().enumerate() {
+            if number > 0 {
+                out.push(self.separator);
+            }
+            match *column {
+                Column::Time { unit, point: Point::Absent, .. } => whole(out, request.at_ns / unit.nanoseconds()),
+                Column::Time { unit, .. } => decimal(out, request.at_ns, unit.digits() as u32),
+                Column::Ticks { tick_ns, .. } => whole(out, request.at_ns / tick_ns),
+                Column::Kind(kinds) => out.extend_from_slice(kinds.word(request.kind).as_bytes()),
+                Column::Offset { unit_bytes, .. } => whole(out, request.offset_bytes / unit_bytes),
+                Column::Length { unit_bytes, .. } => whole(out, request.length_bytes / unit_bytes),
+                Column::Device(_) => whole(out, u64::from(request.device)),
+                Column::Host => out.extend_from_slice(b"host"),
+                Column::Number(_) => whole(out, 0),
+                Column::Ignored => {}
+            }
+        }
+        out.push(b'\n');
+        Ok(())
+    }
+}
