@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 #[test]
 fn power_cuts_drop_all_connections_and_new_clients_are_served() {
-    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
     let mut clients = [drive.client(), drive.client()];
     write(&mut clients[0], 0, 1);
     let answer = drive.ask(&json!({"request": "power-cut"}));
@@ -60,7 +60,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 
 #[test]
 fn power_cuts_take_what_was_not_flushed() {
-    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
     assert_eq!(drive.ready.policy, "lru");
     assert_eq!(drive.ready.buffer_pages, 256);
     let mut client = drive.client();
@@ -89,7 +89,7 @@ fn power_cuts_take_what_was_not_flushed() {
 
 #[test]
 fn the_floor_is_measured_and_taken_off() {
-    let policy = json!({"policy": "lru", "bytes": 1 << 20});
+    let policy = json!({"policy": "lru", "buffer": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
     let warnings = drive.ready.warnings.iter();

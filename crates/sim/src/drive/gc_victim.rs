@@ -51,9 +51,9 @@ impl Element {
     /// The least erased block that holds data, if static wear levelling is on and the plane's erase
     /// counts differ by more than it allows.
     pub(super) fn coldest(&self, shape: &Shape, plane: u32) -> Option<u32> {
-        let WearLevelling::Static(spread) = shape.wear_levelling else {
+        if shape.wear_levelling != WearLevelling::Static {
             return None;
-        };
+        }
         let first = plane * shape.rows;
         let worn = &self.erases[first as usize..(first + shape.rows) as usize];
         let most = worn.iter().max()?;
@@ -62,7 +62,7 @@ impl Element {
             .filter(|(_, block)| block.state == State::Sealed)
             .map(|(block, _)| (self.erases[block as usize], block))
             .min()
-            .filter(|(least, _)| most - least > spread)
+            .filter(|(least, _)| most - least > shape.wear_spread)
             .map(|(_, block)| block)
     }
 }

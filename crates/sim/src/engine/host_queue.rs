@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::Error;
+use crate::options::kinds::choices;
 use crate::state::ensure;
 
 /// In which order requests leave the host's queue.
@@ -12,6 +13,8 @@ pub enum Scheduler {
     /// C-LOOK: the nearest at or above the last address, then again from the lowest.
     Clook,
 }
+
+choices!(Scheduler: "clook" = Clook, "fcfs" = Fcfs);
 
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Order {
